@@ -1,0 +1,26 @@
+"""Robust density estimation of multi-modal data.
+
+An estimator is a recipe; fitting it builds an immutable density that answers questions. Modules
+import only from those above them in this list:
+
+=================  =============================================================
+``kernels``        hot loops: arrays in, arrays out
+``threads``        threads over blocks of work
+``validation``     what comes in is checked here
+``clustering``     from points to an ordering, its cuts, their scores, labels
+``whitening``      a cluster's mean, rotation and regularised scale
+``bandwidth``      rules for the width of kernels
+``density``        the value: a Gaussian kernel mixture
+``estimators``     the recipes, thin scikit-learn faces
+``compat``         a drop-in for users of romepy
+``datasets``       the distributions of the ROME study
+``plotting``       pictures
+``demo``           a short tour
+=================  =============================================================
+"""
+
+from .density import KernelMixture
+from .estimators import ROME
+
+__version__ = "0.1.0"
+__all__ = ["ROME", "KernelMixture", "__version__"]

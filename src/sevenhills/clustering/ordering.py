@@ -1,0 +1,84 @@
+"""The reachability ordering of OPTICS."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..kernels.blocks import build_blocks
+from ..kernels.core_distances import core_distances
+from ..kernels.ordering import order_points
+from .frame import Frame
+
+
+@dataclass(frozen=True, eq=False)
+class Ordering:
+    """Points in the order in which OPTICS reaches them.
+
+    Attributes
+    ----------
+    order : ndarray of shape (n_samples,)
+        The rows in that order.
+    reachability : ndarray of shape (n_samples,)
+        The distance at which every row was reached, infinite for the first. Use
+        ``reachability[order]`` for the reachability plot.
+    core_distances : ndarray of shape (n_samples,)
+        The distance of every row to its k-th nearest, itself being the first.
+    predecessor : ndarray of shape (n_samples,)
+        The row from which every row was reached, -1 for the first.
+    n_neighbors : int
+        The number k of neighbours.
+    """
+
+    order: np.ndarray
+    reachability: np.ndarray
+    core_distances: np.ndarray
+    predecessor: np.ndarray
+    n_neighbors: int
+
+    def __post_init__(self) -> None:
+        for array in (self.order, self.reachability, self.core_distances, self.predecessor):
+            array.flags.writeable = False
+
+    def __repr__(self) -> str:
+        return f"Ordering(n_samples={len(self.order)}, n_neighbors={self.n_neighbors})"
+
+    def in_given_rows(self, frame: Frame) -> "Ordering":
+        """Return the same ordering in terms of the rows and the unit before ``frame``."""
+        reached = np.where(self.predecessor < 0, -1, frame.rows[self.predecessor])
+        return Ordering(
+            order=frame.rows[self.order],
+            reachability=frame.to_given(self.reachability * frame.unit),
+            core_distances=frame.to_given(self.core_distances * frame.unit),
+            predecessor=frame.to_given(reached),
+            n_neighbors=self.n_neighbors,
+        )
+
+
+def neighbours_for(n_samples: int, n_features: int, k_min: int, k_max: int, alpha: float) -> int:
+    r"""Return :math:`k_c`, which grows as :math:`N M / \alpha` between two limits."""
+    k = int(np.clip(n_samples * n_features / alpha, k_min, k_max))
+    return min(k, n_samples)
+
+
+def order_by_reachability(X: np.ndarray, n_neighbors: int) -> Ordering:
+    r"""Order points by reachability, starting at the first row.
+
+    The reachability of :math:`p` from an ordered :math:`o` is
+    :math:`\max(c_o, \lVert o - p \rVert)` with the core distance :math:`c_o`. All values equal
+    those of ``sklearn.cluster.OPTICS(algorithm="kd_tree")`` to the bit.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_samples, n_features)
+        C-contiguous, float64.
+    n_neighbors : int
+        How many points, the point itself being one, make a core.
+
+    Returns
+    -------
+    Ordering
+    """
+    blocks = build_blocks(X)
+    core = np.around(core_distances(X, blocks, n_neighbors), 15)
+    order, reachability, predecessor = order_points(X, blocks, core)
+    return Ordering(order, reachability, core, predecessor, n_neighbors)

@@ -1,0 +1,229 @@
+"""ROME, the robust multi-modal estimator."""
+
+import numbers
+from typing import Any
+
+import numpy as np
+from sklearn.utils import estimator_html_repr
+from sklearn.utils.validation import check_is_fitted
+
+from ..clustering import (
+    SCORERS,
+    Candidates,
+    Frame,
+    Ordering,
+    choose,
+    neighbours_for,
+    order_by_reachability,
+)
+from ..density import KernelMixture
+from ..validation import (
+    check_choice,
+    check_count,
+    check_labels,
+    check_positive,
+    check_samples,
+    unchanged_on_failure,
+)
+from .base import MixtureEstimator
+from .clusters import Cluster, cluster_mixture, resolve_min_std
+from .summary import cluster_table_html, describe_clusters
+
+#: Fewer samples than this are one cluster.
+_FEWEST_TO_CLUSTER = 5
+
+
+class ROME(MixtureEstimator):
+    r"""Robust multi-modal density estimation.
+
+    The samples are ordered by OPTICS reachability, the ordering is cut into candidate
+    clusterings, the one with the best silhouette is kept, every cluster :math:`C` is rotated onto
+    its principal axes and scaled, and Gaussian kernels are put on it:
+
+    .. math:: p(x) = \sum_C \frac{n_C}{N} \; p_C\big((x - m_C) T_C\big) \; |\det T_C|
+
+    Parameters
+    ----------
+    min_std : float or "auto", default="auto"
+        The smallest standard deviation along any axis of a cluster, in data units. "auto" is
+        0.01 times the pooled standard deviation within clusters, so that units do not matter.
+    selection : {"silhouette", None}, default="silhouette"
+        How to choose among the candidate clusterings; None keeps all samples in one cluster.
+    decorrelate : bool, default=True
+        Whether to rotate every cluster onto its principal axes.
+    normalize : bool, default=True
+        Whether to scale every cluster to about unit variance along its axes.
+    start : {"canonical", "first"}, default="canonical"
+        Where the ordering starts: at the sample nearest to the mean, which makes the result
+        independent of the order of the rows, or at the first row.
+    k_min, k_max : int, default=5, 20
+        Limits of the number of neighbours that make a core.
+    alpha_k : float, default=400
+        The number of neighbours is ``n_samples * n_features / alpha_k`` between the limits.
+    n_eps : int, default=100
+        Number of cuts of the ordering at a height (DBSCAN).
+    n_xi : int, default=99
+        Number of cuts of the ordering at a steepness (xi).
+    n_jobs : int, optional
+        Number of threads; one by default.
+
+    Attributes
+    ----------
+    density_ : KernelMixture
+        The fitted density.
+    labels_ : ndarray of shape (n_samples,)
+        The cluster of every sample, -1 being noise.
+    clusters_ : tuple of Cluster
+        Size, mean, spread and bandwidth of every cluster.
+    candidates_ : Candidates or None
+        All distinct candidate clusterings with their scores; None if there was no choice.
+    ordering_ : Ordering or None
+        Order, reachability, core distances and predecessors; None if there was no choice.
+    min_std_ : float
+        The smallest standard deviation that was used, in data units.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        If the samples came with names that are strings.
+
+    References
+    ----------
+    A. Mészáros, J. F. Schumann, J. Alonso-Mora, A. Zgonnikov, J. Kober: ROME: Robust Multi-Modal
+    Density Estimator. IJCAI 2024.
+
+    Examples
+    --------
+    >>> from sevenhills import ROME, datasets
+    >>> train, test = datasets.load("aniso").split(run=0, n_samples=1000)
+    >>> rome = ROME().fit(train)
+    >>> len(rome.clusters_)
+    3
+    >>> round(rome.score(test), 1)
+    -2.6
+    >>> rome.sample(2, random_state=0).shape
+    (2, 2)
+    """
+
+    ordering_: Ordering | None
+    candidates_: Candidates | None
+    clusters_: tuple[Cluster, ...]
+    labels_: np.ndarray
+    min_std_: float
+    density_: KernelMixture
+
+    #: Whether clusters of fewer members than features keep the variance that romepy gives them.
+    _tiled = False
+
+    def __init__(
+        self,
+        *,
+        min_std: float | str = "auto",
+        selection: str | None = "silhouette",
+        decorrelate: bool = True,
+        normalize: bool = True,
+        start: str = "canonical",
+        k_min: int = 5,
+        k_max: int = 20,
+        alpha_k: float = 400,
+        n_eps: int = 100,
+        n_xi: int = 99,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.min_std = min_std
+        self.selection = selection
+        self.decorrelate = decorrelate
+        self.normalize = normalize
+        self.start = start
+        self.k_min = k_min
+        self.k_max = k_max
+        self.alpha_k = alpha_k
+        self.n_eps = n_eps
+        self.n_xi = n_xi
+        self.n_jobs = n_jobs
+
+    def fit(self, X: Any, y: Any = None, *, labels: Any = None) -> "ROME":
+        """Fit the density to samples.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : ignored
+        labels : array-like of shape (n_samples,), optional
+            Clusters to use in place of those that would be found, -1 being noise.
+
+        Returns
+        -------
+        self : ROME
+            If fitting fails, the estimator is as it was before.
+        """
+        with unchanged_on_failure(self):
+            self._check_parameters()
+            X = check_samples(self, X, reset=True)
+            frame = Frame.of(X, self.start)
+            points = frame.enter(X)
+            if labels is not None:
+                ordering, candidates = None, None
+                assigned = check_labels(labels, len(X))[frame.rows]
+            else:
+                ordering, candidates, assigned = self._cluster(points)
+            min_std = self.min_std if self.min_std == "auto" else self.min_std / frame.unit
+            spread = resolve_min_std(min_std, points, assigned)
+            self.density_, self.clusters_ = cluster_mixture(
+                points,
+                assigned,
+                spread,
+                decorrelate=self.decorrelate,
+                normalize=self.normalize,
+                tiled=self._tiled,
+                unit=frame.unit,
+            )
+            self.labels_ = frame.to_given(assigned)
+            self.ordering_ = ordering and ordering.in_given_rows(frame)
+            self.candidates_ = candidates and candidates.in_given_rows(frame)
+            self.min_std_ = spread * frame.unit
+        return self
+
+    def _cluster(
+        self, points: np.ndarray
+    ) -> tuple[Ordering | None, Candidates | None, np.ndarray]:
+        """Order the points, cut the ordering and choose among the cuts."""
+        if self.selection is None or len(points) < _FEWEST_TO_CLUSTER:
+            return None, None, np.zeros(len(points), dtype=np.int64)
+        n_neighbors = neighbours_for(*points.shape, self.k_min, self.k_max, self.alpha_k)
+        ordering = order_by_reachability(points, n_neighbors)
+        candidates = choose(
+            points,
+            ordering,
+            selection=self.selection,
+            n_heights=self.n_eps,
+            n_steps=self.n_xi,
+            n_jobs=self.n_jobs,
+        )
+        return ordering, candidates, candidates.labels()
+
+    def _check_parameters(self) -> None:
+        if not (isinstance(self.min_std, str) and self.min_std == "auto"):
+            if isinstance(self.min_std, bool) or not isinstance(self.min_std, numbers.Real):
+                raise TypeError(f"min_std must be a number or 'auto', got {self.min_std!r}")
+            if not 0 <= self.min_std < np.inf:
+                raise ValueError(f"min_std must be finite and not negative, got {self.min_std}")
+        check_choice(self.selection, "selection", (*SCORERS, None))
+        check_choice(self.start, "start", ("canonical", "first"))
+        check_count(self.k_min, "k_min", least=2)
+        check_count(self.k_max, "k_max", least=2)
+        if self.k_max < self.k_min:
+            raise ValueError(f"k_max must not be below k_min, got {self.k_max} < {self.k_min}")
+        check_positive(self.alpha_k, "alpha_k")
+        if check_count(self.n_eps, "n_eps") + check_count(self.n_xi, "n_xi") == 0:
+            raise ValueError("n_eps and n_xi must not both be zero")
+
+    def summary(self) -> str:
+        """Return in a few lines what was found and why this clustering was chosen."""
+        check_is_fitted(self)
+        return describe_clusters(self.clusters_, self.min_std_, self.candidates_, self.density_)
+
+    def _html_repr(self) -> str:
+        """Return scikit-learn's diagram, followed by a table of the clusters once fitted."""
+        diagram: str = estimator_html_repr(self)
+        if not hasattr(self, "clusters_"):
+            return diagram
+        return diagram + cluster_table_html(self.clusters_, self.candidates_)

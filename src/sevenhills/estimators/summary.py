@@ -1,0 +1,72 @@
+"""A fitted density in words and tables."""
+
+from collections.abc import Sequence
+from html import escape
+
+from ..clustering import Candidates
+from ..density import KernelMixture
+from .clusters import Cluster
+
+_HEADINGS = ("cluster", "samples", "share", "widest std", "narrowest std", "bandwidth")
+
+
+def describe_clusters(
+    clusters: Sequence[Cluster],
+    min_std: float,
+    candidates: Candidates | None,
+    density: KernelMixture,
+) -> str:
+    """Return a fit as text: its clusters, and the candidates among which they were chosen."""
+    lines = [
+        f"{density.n_kernels} kernels in {density.n_features} dimensions, "
+        f"{_count(clusters)}, min_std = {min_std:.4g}",
+        "".join(f"{heading:>15}" for heading in _HEADINGS),
+    ]
+    lines += ["".join(f"{cell:>15}" for cell in _cells(cluster)) for cluster in clusters]
+    lines.append(_reason(candidates))
+    if candidates is not None:
+        lines.append(candidates.describe())
+    return "\n".join(lines)
+
+
+def cluster_table_html(clusters: Sequence[Cluster], candidates: Candidates | None) -> str:
+    """Return a fit as an HTML table of its clusters."""
+    head = "".join(f"<th>{escape(heading)}</th>" for heading in _HEADINGS)
+    rows = "".join(
+        "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in _cells(cluster)) + "</tr>"
+        for cluster in clusters
+    )
+    caption = escape(_reason(candidates))
+    return f"<table><caption>{caption}</caption><tr>{head}</tr>{rows}</table>"
+
+
+def _cells(cluster: Cluster) -> tuple[str, ...]:
+    return (
+        cluster.name,
+        str(cluster.n_members),
+        f"{cluster.share:.1%}",
+        f"{cluster.stds.max():.4g}",
+        f"{cluster.stds.min():.4g}",
+        f"{cluster.bandwidth:.4g}",
+    )
+
+
+def _count(clusters: Sequence[Cluster]) -> str:
+    proper = [cluster for cluster in clusters if cluster.label >= 0]
+    noise = sum(cluster.n_members for cluster in clusters if cluster.label < 0)
+    text = f"{len(proper)} cluster{'' if len(proper) == 1 else 's'}"
+    return f"{text} and {noise} noise samples" if noise else text
+
+
+def _reason(candidates: Candidates | None) -> str:
+    if candidates is None:
+        return "The clusters were not chosen among candidates."
+    i = candidates.chosen
+    distinct = f"{len(candidates)} distinct candidates from {int(candidates.n_cuts.sum())} cuts"
+    if candidates.n_clusters[i] == 1 and candidates.noise_share[i] == 0:
+        return f"One cluster: none of the {distinct} separates the samples."
+    rule = {"dbscan": "a cut at height", "xi": "a cut at steepness"}[candidates.rules[i]]
+    return (
+        f"Chosen by {rule} {candidates.parameters[i]:.4g}: the best silhouette score "
+        f"({candidates.scores[i]:.4f}) of {distinct}."
+    )

@@ -1,0 +1,270 @@
+"""Cutting an ordering into runs: DBSCAN cuts at a height and xi cuts at steep flanks.
+
+A cut partitions the ordering into runs ``(start, end, label)``, label -1 being noise; runs of
+noise are maximal. The rules are those of scikit-learn's ``cluster_optics_dbscan`` and
+``cluster_optics_xi``, except that a cluster with a single member becomes noise. Written by hand
+because a hundred cuts in Python take longer than all the rest of a fit.
+
+Both kernels fill ``runs`` (n, 3) and ``offsets`` (n_cuts + 1,) from cut number ``done`` on, stop
+when the next cut might not fit, and return the number of the first cut that is missing.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from .compile import kernel
+
+
+def dbscan_cuts(
+    reachability: np.ndarray, core: np.ndarray, heights: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Cut at every height; all arrays in the order of the points. Return runs and offsets."""
+
+    def fill(runs: np.ndarray, offsets: np.ndarray, done: int) -> int:
+        return _dbscan_cuts(reachability, core, heights, runs, offsets, done)
+
+    return _fill_growing(fill, len(reachability), len(heights))
+
+
+def xi_cuts(
+    reachability: np.ndarray, predecessor: np.ndarray, steepness: np.ndarray, min_samples: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Cut at every steepness; predecessors are positions in the order. Return runs and offsets."""
+    plot = np.append(reachability, np.inf)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        ratio = plot[:-1] / plot[1:]
+    flanks = np.empty((2, len(reachability)), dtype=np.int64)
+    between = np.empty(len(reachability))
+
+    def fill(runs: np.ndarray, offsets: np.ndarray, done: int) -> int:
+        return _xi_cuts(
+            plot, ratio, predecessor, 1 - steepness, min_samples, flanks, between, runs, offsets, done
+        )
+
+    return _fill_growing(fill, len(reachability), len(steepness))
+
+
+def _fill_growing(
+    fill: Callable[[np.ndarray, np.ndarray, int], int], n_points: int, n_cuts: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Call ``fill`` with more and more room until it has made all cuts."""
+    offsets = np.zeros(n_cuts + 1, dtype=np.int64)
+    runs = np.empty((4 * n_points + 4096, 3), dtype=np.int64)
+    done = fill(runs, offsets, 0)
+    while done < n_cuts:
+        runs = np.concatenate([runs, np.empty_like(runs)])
+        done = fill(runs, offsets, done)
+    return runs[: offsets[-1]], offsets
+
+
+@kernel
+def _dbscan_cuts(reachability, core, heights, runs, offsets, done):
+    """A point above the height starts a cluster if it is core, and is noise if not."""
+    n_points = reachability.shape[0]
+    while done < heights.shape[0] and offsets[done] + n_points + 1 <= runs.shape[0]:
+        height = heights[done]
+        first = offsets[done]
+        count = first
+        label, size = -1, 0
+        for i in range(n_points):
+            far = reachability[i] > height
+            if far and core[i] <= height:
+                count = _demote_single(runs, first, count, label, size)
+                label = label if size == 1 else label + 1
+                size = 0
+            if (far and core[i] > height) or label == -1:
+                count = _append(runs, first, count, i, i + 1, -1)
+            else:
+                count = _append(runs, first, count, i, i + 1, label)
+                size += 1
+        count = _demote_single(runs, first, count, label, size)
+        done += 1
+        offsets[done] = count
+    return done
+
+
+@kernel
+def _append(runs, first, count, start, end, label):
+    """Add a run, or lengthen the last one if it has the same label."""
+    if count > first and runs[count - 1, 2] == label:
+        runs[count - 1, 1] = end
+        return count
+    runs[count, 0] = start
+    runs[count, 1] = end
+    runs[count, 2] = label
+    return count + 1
+
+
+@kernel
+def _demote_single(runs, first, count, label, size):
+    """Turn the last cluster into noise if it has one member, and join it to the noise beside it."""
+    if size != 1:
+        return count
+    last = count - 1
+    while runs[last, 2] != label:
+        last -= 1
+    end = runs[count - 1, 1]
+    start = runs[last, 0]
+    return _append(runs, first, last, start, end, -1)
+
+
+@kernel
+def _xi_cuts(
+    plot, ratio, predecessor, complements, min_samples, flanks, between, runs, offsets, done
+):
+    """Match steep descents with steep ascents; of nested clusters the innermost is kept.
+
+    ``flanks`` and ``between`` hold start, end and highest value since of the open descents.
+    """
+    n_points = ratio.shape[0]
+    while done < complements.shape[0] and offsets[done] + n_points + 1 <= runs.shape[0]:
+        complement = complements[done]
+        first = offsets[done]
+        count = first
+        n_open = 0
+        highest = 0.0
+        index = 0
+        while index < n_points:
+            highest = plot[index] if plot[index] > highest else highest
+            if ratio[index] >= 1 / complement:
+                n_open = _close_descents(plot, complement, highest, flanks, between, n_open)
+                flanks[0, n_open] = index
+                index = _extend_descent(ratio, complement, index, min_samples)
+                flanks[1, n_open] = index
+                between[n_open] = 0.0
+                n_open += 1
+                index += 1
+                highest = plot[index]
+            elif ratio[index] <= complement:
+                n_open = _close_descents(plot, complement, highest, flanks, between, n_open)
+                start = index
+                index = _extend_ascent(ratio, complement, index, min_samples)
+                for descent in range(n_open - 1, -1, -1):
+                    count = _match(
+                        plot, predecessor, complement, flanks[0, descent], flanks[1, descent],
+                        between[descent], start, index, runs, first, count,
+                    )  # fmt: skip
+                index += 1
+                highest = plot[index]
+            else:
+                index += 1
+        done += 1
+        offsets[done] = _fill_gaps(runs, first, count, n_points)
+    return done
+
+
+@kernel
+def _close_descents(plot, complement, highest, flanks, between, n_open):
+    """Forget the descents that the plot has since risen above; tell the others how high it was."""
+    kept = 0
+    if highest == np.inf:
+        return kept
+    for i in range(n_open):
+        if highest <= plot[flanks[0, i]] * complement:
+            flanks[0, kept] = flanks[0, i]
+            flanks[1, kept] = flanks[1, i]
+            between[kept] = between[i] if between[i] > highest else highest
+            kept += 1
+    return kept
+
+
+@kernel
+def _extend_descent(ratio, complement, start, min_samples):
+    """The last steep point of a descent with no rise and not too many flat points in a row."""
+    flat = 0
+    end = start
+    for i in range(start, ratio.shape[0]):
+        if ratio[i] >= 1 / complement:
+            flat = 0
+            end = i
+        elif ratio[i] < 1:
+            return end
+        else:
+            flat += 1
+            if flat > min_samples:
+                return end
+    return end
+
+
+@kernel
+def _extend_ascent(ratio, complement, start, min_samples):
+    """The same for an ascent."""
+    flat = 0
+    end = start
+    for i in range(start, ratio.shape[0]):
+        if ratio[i] <= complement:
+            flat = 0
+            end = i
+        elif ratio[i] > 1:
+            return end
+        else:
+            flat += 1
+            if flat > min_samples:
+                return end
+    return end
+
+
+@kernel
+def _match(
+    plot, predecessor, complement, down_start, down_end, between, up_start, up_end, runs, first, count
+):
+    """Add the cluster between a descent and an ascent, if it is one and does not overlap another."""
+    start, end = down_start, up_end
+    after = plot[up_end + 1]
+    if after * complement < between:
+        return count
+    if plot[down_start] * complement >= after:
+        while start < down_end and plot[start + 1] > after:
+            start += 1
+    elif after * complement >= plot[down_start]:
+        while end > up_start and plot[end - 1] > plot[down_start]:
+            end -= 1
+    while start < end and plot[start] <= plot[end]:
+        if start <= predecessor[end] and predecessor[end] < end:
+            break
+        end -= 1
+    if end - start < 1 or start > down_end or end < up_start:
+        return count
+    slot = count
+    while slot > first and runs[slot - 1, 0] > end:
+        slot -= 1
+    if slot > first and runs[slot - 1, 1] > start:
+        return count
+    for i in range(count, slot, -1):
+        for j in range(3):
+            runs[i, j] = runs[i - 1, j]
+    runs[slot, 0] = start
+    runs[slot, 1] = end + 1
+    runs[slot, 2] = count - first
+    return count + 1
+
+
+@kernel
+def _fill_gaps(runs, first, count, n_points):
+    """Put runs of noise between the clusters and return where the runs end."""
+    n_gaps = 0
+    end = 0
+    for i in range(first, count):
+        n_gaps += runs[i, 0] > end
+        end = runs[i, 1]
+    n_gaps += n_points > end
+    slot = count + n_gaps - 1
+    end = n_points
+    for i in range(count - 1, first - 1, -1):
+        start, stop, label = runs[i, 0], runs[i, 1], runs[i, 2]
+        if stop < end:
+            runs[slot, 0] = stop
+            runs[slot, 1] = end
+            runs[slot, 2] = -1
+            slot -= 1
+        runs[slot, 0] = start
+        runs[slot, 1] = stop
+        runs[slot, 2] = label
+        slot -= 1
+        end = start
+    if end > 0:
+        runs[slot, 0] = 0
+        runs[slot, 1] = end
+        runs[slot, 2] = -1
+    return count + n_gaps

@@ -1,0 +1,145 @@
+"""Logarithms of sums of Gaussian kernels at many points.
+
+The kernels stand in tiles of neighbours, so that a tile's box bounds the exponents in it. The tile
+of the highest bound is summed first; tiles that cannot matter beside it are left out. Exponents
+are taken relative to the highest bound; a point so far from all kernels that nothing is left is
+summed again, carefully, relative to the largest exponent.
+
+The exponential is written by hand, because the one of the C library does not vectorise.
+"""
+
+import numpy as np
+
+from .compile import fused_kernel, kernel, summing_kernel
+from .distances import squared_distances
+
+#: Exponents are cut off here, where the exponential is still a normal number.
+_LOWEST = -708.0
+#: A sum so small may have lost some of its terms to the cut.
+_TOO_SMALL = 1e-280
+#: A tile is left out if it cannot add more than exp(-_NEGLIGIBLE) of the sum.
+_NEGLIGIBLE = 44.0
+
+_LOG2_E = 1.4426950408889634
+_LN2_HIGH = 0.6931471803691238
+_LN2_LOW = 1.9082149292705877e-10
+#: Adding this leaves the rounded number in the last bits.
+_SHIFTER = 6755399441055744.0
+
+
+@kernel
+def log_kernel_sums(Y, groups, tiles, lower, upper, log_weights, tops, out):
+    """Write ``log sum_k exp(log_weights_k - |y_k - z_k|^2 / 2)`` for every point.
+
+    Parameters
+    ----------
+    Y : (G, Q, M)
+        The points, in the coordinates of every group.
+    groups : (n_tiles,)
+        The group to which a tile belongs.
+    tiles : (n_tiles, M, S)
+        The centres of the kernels, in the coordinates of their group.
+    lower, upper : (n_tiles, M)
+        The box around every tile.
+    log_weights : (n_tiles, S)
+        Minus infinity where a tile is not full.
+    tops : (n_tiles,)
+        The largest log weight of every tile.
+    out : (Q,)
+    """
+    n_tiles, _, size = tiles.shape
+    bounds = np.empty(n_tiles)
+    exponents = np.empty(size)
+    scaled = np.empty(size)
+    powers = np.empty(size)
+    scaled_bits = scaled.view(np.int64)
+    power_bits = powers.view(np.int64)
+    for i in range(Y.shape[1]):
+        first = _bound_tiles(Y, i, groups, lower, upper, tops, bounds)
+        reference = bounds[first]
+        total = 0.0
+        cutoff = -np.inf
+        for step in range(n_tiles + 1):
+            t = step - 1 if step > 0 else first
+            if bounds[t] < cutoff or (step > 0 and t == first):
+                continue
+            squared_distances(Y[groups[t]], i, tiles, t, exponents)
+            for s in range(size):
+                value = log_weights[t, s] - 0.5 * exponents[s] - reference
+                exponents[s] = value if value > _LOWEST else _LOWEST
+            _split_power(exponents, scaled, powers)
+            for s in range(size):
+                power_bits[s] += scaled_bits[s] << 52
+            total += _total(powers)
+            if step == 0:
+                cutoff = reference + np.log(total) - _NEGLIGIBLE
+        if total > _TOO_SMALL:
+            out[i] = reference + np.log(total)
+        else:
+            out[i] = _careful_log_sum(Y, i, groups, tiles, log_weights, exponents)
+
+
+@kernel
+def _bound_tiles(Y, i, groups, lower, upper, tops, bounds):
+    """Write an upper bound on the exponents of every tile; return the tile of the highest."""
+    first = 0
+    for t in range(tops.shape[0]):
+        total = 0.0
+        for m in range(lower.shape[1]):
+            y = Y[groups[t], i, m]
+            gap = lower[t, m] - y
+            gap = gap if gap > y - upper[t, m] else y - upper[t, m]
+            gap = gap if gap > 0.0 else 0.0
+            total += gap * gap
+        bounds[t] = tops[t] - 0.5 * total
+        if bounds[t] > bounds[first]:
+            first = t
+    return first
+
+
+@fused_kernel
+def _split_power(x, scaled, powers):
+    """Write ``exp(x)`` as ``powers`` times two to the integer in the last bits of ``scaled``."""
+    for s in range(x.shape[0]):
+        shifted = x[s] * _LOG2_E + _SHIFTER
+        n = shifted - _SHIFTER
+        r = (x[s] - n * _LN2_HIGH) - n * _LN2_LOW
+        p = 1.6059043836821613e-10 * r + 2.08767569878681e-09
+        p = p * r + 2.505210838544172e-08
+        p = p * r + 2.755731922398589e-07
+        p = p * r + 2.7557319223985893e-06
+        p = p * r + 2.48015873015873e-05
+        p = p * r + 0.0001984126984126984
+        p = p * r + 0.001388888888888889
+        p = p * r + 0.008333333333333333
+        p = p * r + 0.041666666666666664
+        p = p * r + 0.16666666666666666
+        p = p * r + 0.5
+        p = p * r + 1.0
+        scaled[s] = shifted
+        powers[s] = p * r + 1.0
+
+
+@summing_kernel
+def _total(values):
+    """The sum of all values, in whatever order is fastest."""
+    total = 0.0
+    for s in range(values.shape[0]):
+        total += values[s]
+    return total
+
+
+@kernel
+def _careful_log_sum(Y, i, groups, tiles, log_weights, squares):
+    """The same for one point, relative to the largest exponent met so far."""
+    largest, total = -np.inf, 0.0
+    for t in range(tiles.shape[0]):
+        squared_distances(Y[groups[t]], i, tiles, t, squares)
+        for s in range(squares.shape[0]):
+            exponent = log_weights[t, s] - 0.5 * squares[s]
+            if exponent > largest:
+                total = total * np.exp(largest - exponent) + 1.0
+                largest = exponent
+            elif exponent > -np.inf:
+                total += np.exp(exponent - largest)
+    return largest + np.log(total) if total > 0.0 else -np.inf

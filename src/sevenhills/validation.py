@@ -1,0 +1,96 @@
+"""What comes in is checked here, once; errors name the argument and what is wrong with it."""
+
+import numbers
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_array
+from sklearn.utils.validation import validate_data
+
+
+def check_samples(estimator: Any, X: Any, *, reset: bool) -> np.ndarray:
+    """Return ``X`` as a new C-contiguous float64 array; record its features if ``reset``."""
+    _refuse_masked(X)
+    out = validate_data(estimator, X, dtype=np.float64, order="C", copy=True, reset=reset)
+    return np.ascontiguousarray(out)
+
+
+def check_queries(X: Any, n_features: int) -> np.ndarray:
+    """Return points at which a density of ``n_features`` is asked for as a float64 array."""
+    _refuse_masked(X)
+    X = check_array(X, dtype=np.float64, order="C", input_name="X")
+    if X.shape[1] != n_features:
+        raise ValueError(f"X has {X.shape[1]} features, but the density has {n_features}")
+    return X
+
+
+def _refuse_masked(X: Any) -> None:
+    if isinstance(X, np.ma.MaskedArray):
+        raise TypeError("X is a masked array; fill or drop the masked values first")
+
+
+def check_count(value: Any, name: str, least: int = 0) -> int:
+    """Return a whole number that is not below ``least``."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+        raise TypeError(f"{name} must be a whole number, got {value!r}")
+    if value < least:
+        raise ValueError(f"{name} must be at least {least}, got {value}")
+    return int(value)
+
+
+def check_positive(value: Any, name: str) -> float:
+    """Return a finite number above zero."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise TypeError(f"{name} must be a number, got {value!r}")
+    if not np.isfinite(value) or value <= 0:
+        raise ValueError(f"{name} must be positive and finite, got {value}")
+    return float(value)
+
+
+def check_choice(value: Any, name: str, choices: tuple[Any, ...]) -> None:
+    """Refuse a value that is none of the choices."""
+    if not any(value is choice or (isinstance(value, str) and value == choice) for choice in choices):
+        raise ValueError(f"{name} must be one of {list(choices)}, got {value!r}")
+
+
+def check_labels(labels: Any, n_samples: int, name: str = "labels") -> np.ndarray:
+    """Return cluster labels as int64, -1 being noise."""
+    if isinstance(labels, np.ma.MaskedArray):
+        raise TypeError(f"{name} is a masked array; fill or drop the masked values first")
+    out = np.asarray(labels)
+    if out.shape != (n_samples,):
+        raise ValueError(f"{name} must have shape ({n_samples},), got {out.shape}")
+    if out.dtype.kind not in "iuf":
+        raise TypeError(f"{name} must be whole numbers, got dtype {out.dtype}")
+    if out.dtype.kind == "f" and not (np.isfinite(out) & (out == np.round(out))).all():
+        raise ValueError(f"{name} must be whole numbers, got others")
+    if (out < -1).any():
+        raise ValueError(f"{name} must not be below -1, which stands for noise")
+    return out.astype(np.int64)
+
+
+def random_generator(random_state: Any) -> np.random.RandomState:
+    """Return a generator for a seed, a generator or None, never numpy's global one."""
+    if random_state is None:
+        return np.random.RandomState()
+    if isinstance(random_state, np.random.RandomState):
+        return random_state
+    if isinstance(random_state, np.random.Generator):
+        return np.random.RandomState(random_state.integers(2**32, dtype=np.uint32))
+    if isinstance(random_state, numbers.Integral) and not isinstance(random_state, bool):
+        return np.random.RandomState(int(random_state))
+    raise TypeError(f"random_state must be an int, a generator or None, got {random_state!r}")
+
+
+@contextmanager
+def unchanged_on_failure(estimator: Any) -> Iterator[None]:
+    """Put an estimator back into its state if what follows fails."""
+    before = dict(vars(estimator))
+    try:
+        yield
+    except BaseException:
+        vars(estimator).clear()
+        vars(estimator).update(before)
+        raise

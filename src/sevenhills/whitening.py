@@ -1,0 +1,89 @@
+"""A cluster's mean, rotation and regularised scale."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True, eq=False)
+class Whitening:
+    r"""The map :math:`x \mapsto (x - m) T` under which a cluster has about unit covariance.
+
+    Attributes
+    ----------
+    mean : ndarray of shape (n_features,)
+    transform : ndarray of shape (n_features, n_features)
+        :math:`T = R^\top \mathrm{diag}(1 / \tilde s)`.
+    log_det : float
+        :math:`\log |\det T|`.
+    stds : ndarray of shape (n_features,)
+        The standard deviations along the axes before regularisation.
+    """
+
+    mean: np.ndarray
+    transform: np.ndarray
+    log_det: float
+    stds: np.ndarray
+
+
+def whiten(
+    members: np.ndarray,
+    min_std: float,
+    *,
+    decorrelate: bool = True,
+    normalize: bool = True,
+    tiled: bool = False,
+) -> Whitening:
+    r"""Rotate a cluster onto its principal axes and scale each to about unit variance.
+
+    The standard deviations :math:`s` (``ddof=1``; zero along axes that too few members leave
+    open) are regularised to :math:`\tilde s = \max(0, 1 - s_{\min} / s_{\max}) s + s_{\min}`.
+
+    Parameters
+    ----------
+    members : ndarray of shape (n_members, n_features)
+    min_std : float
+        The smallest standard deviation :math:`s_{\min}`.
+    decorrelate : bool, default=True
+        Whether to rotate; if not, :math:`s` is taken by feature with ``ddof=0``.
+    normalize : bool, default=True
+        Whether to scale.
+    tiled : bool, default=False
+        Whether members fewer than features count as if repeated until they are not fewer.
+
+    Returns
+    -------
+    Whitening
+    """
+    n_features = members.shape[1]
+    mean = members.mean(axis=0)
+    centred = members - mean
+    if decorrelate:
+        rotation, stds = _principal_axes(centred, tiled)
+    else:
+        rotation, stds = np.eye(n_features), np.sqrt(np.mean(centred**2, axis=0))
+    scale = regularise(stds, min_std) if normalize else np.ones(n_features)
+    return Whitening(mean, rotation.T / scale, float(-np.log(scale).sum()), stds)
+
+
+def regularise(stds: np.ndarray, min_std: float) -> np.ndarray:
+    """Raise standard deviations so that none is below ``min_std`` and the largest stays."""
+    largest = stds.max()
+    factor = max(0.0, 1.0 - min_std / largest) if largest > 0 else 0.0
+    scale = factor * stds + min_std
+    if not (scale > 0).all():
+        raise ValueError(
+            "a cluster has no spread in some direction; pass a min_std above 0 "
+            f"(got min_std = {min_std:g})"
+        )
+    return scale
+
+
+def _principal_axes(centred: np.ndarray, tiled: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Return the principal axes as rows, and the standard deviations along them."""
+    n_members, n_features = centred.shape
+    _, singular, axes = np.linalg.svd(centred, full_matrices=n_members < n_features)
+    n_rows = n_members * -(-n_features // n_members) if tiled else n_members
+    stds = np.zeros(n_features)
+    stds[: len(singular)] = singular * np.sqrt(n_rows / n_members / max(n_rows - 1, 1))
+    return axes, stds
