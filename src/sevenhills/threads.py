@@ -11,7 +11,7 @@ def map_blocks(work: Callable[[range], None], n_blocks: int, n_jobs: int | None)
 
     With one job, or too little work to share, it is one call in the caller's thread.
     """
-    n_jobs = min(effective_n_jobs(n_jobs), n_blocks)
+    n_jobs = min(effective_n_jobs(n_jobs), n_blocks) if n_blocks > 1 else 1
     if n_jobs <= 1:
         work(range(n_blocks))
         return

@@ -4,6 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+#: Deviations below this part of the largest are nothing but rounding.
+_ROUNDING = 1e-14
+
 
 @dataclass(frozen=True, eq=False)
 class Whitening:
@@ -27,7 +30,8 @@ class Whitening:
 
 
 def whiten(
-    members: np.ndarray,
+    mean: np.ndarray,
+    deviations: np.ndarray,
     min_std: float,
     *,
     decorrelate: bool = True,
@@ -41,7 +45,10 @@ def whiten(
 
     Parameters
     ----------
-    members : ndarray of shape (n_members, n_features)
+    mean : ndarray of shape (n_features,)
+        The mean of the cluster.
+    deviations : ndarray of shape (n_members, n_features)
+        The deviations of its members from the mean; see :func:`centre`.
     min_std : float
         The smallest standard deviation :math:`s_{\min}`.
     decorrelate : bool, default=True
@@ -55,15 +62,20 @@ def whiten(
     -------
     Whitening
     """
-    n_features = members.shape[1]
-    mean = members.mean(axis=0)
-    centred = members - mean
     if decorrelate:
-        rotation, stds = _principal_axes(centred, tiled)
+        rotation, stds = _principal_axes(deviations, tiled)
     else:
-        rotation, stds = np.eye(n_features), np.sqrt(np.mean(centred**2, axis=0))
-    scale = regularise(stds, min_std) if normalize else np.ones(n_features)
+        rotation, stds = np.eye(len(mean)), np.sqrt(np.mean(deviations**2, axis=0))
+    scale = regularise(stds, min_std) if normalize else np.ones(len(mean))
     return Whitening(mean, rotation.T / scale, float(-np.log(scale).sum()), stds)
+
+
+def centre(members: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the mean and the deviations from it, which are exactly zero for equal rows."""
+    deviations = members - members[0]
+    shift = deviations.mean(axis=0)
+    deviations -= shift
+    return members[0] + shift, deviations
 
 
 def regularise(stds: np.ndarray, min_std: float) -> np.ndarray:
@@ -79,11 +91,16 @@ def regularise(stds: np.ndarray, min_std: float) -> np.ndarray:
     return scale
 
 
-def _principal_axes(centred: np.ndarray, tiled: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Return the principal axes as rows, and the standard deviations along them."""
-    n_members, n_features = centred.shape
-    _, singular, axes = np.linalg.svd(centred, full_matrices=n_members < n_features)
+def _principal_axes(deviations: np.ndarray, tiled: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Return the principal axes as rows, and the standard deviations along them.
+
+    The axes are the eigenvectors of the covariance. The deviations are measured along them, since
+    square roots of small eigenvalues would be nothing but rounding.
+    """
+    n_members, n_features = deviations.shape
+    axes = np.linalg.eigh(deviations.T @ deviations)[1].T[::-1]
+    along = deviations @ axes.T
     n_rows = n_members * -(-n_features // n_members) if tiled else n_members
-    stds = np.zeros(n_features)
-    stds[: len(singular)] = singular * np.sqrt(n_rows / n_members / max(n_rows - 1, 1))
+    stds = np.sqrt(np.einsum("ij,ij->j", along, along) * (n_rows / n_members / max(n_rows - 1, 1)))
+    stds[stds <= _ROUNDING * stds.max()] = 0.0
     return axes, stds

@@ -1,6 +1,5 @@
 """The candidate clusterings that an ordering can be cut into."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,6 +15,52 @@ _EQUAL = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
+class Partitions:
+    """Partitions of an ordering into runs, one after another.
+
+    Attributes
+    ----------
+    runs : ndarray of shape (n_runs, 3)
+        ``(start, end, label)`` of every run, label -1 being noise.
+    offsets : ndarray of shape (n_partitions + 1,)
+        Where the runs of every partition begin.
+    """
+
+    runs: np.ndarray
+    offsets: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, index: int) -> np.ndarray:
+        return self.runs[self.offsets[index] : self.offsets[index + 1]]
+
+    def take(self, indices: np.ndarray) -> "Partitions":
+        """Return some of the partitions."""
+        lengths = np.diff(self.offsets)[indices]
+        offsets = np.concatenate([[0], np.cumsum(lengths)])
+        rows = np.arange(offsets[-1]) + np.repeat(self.offsets[indices] - offsets[:-1], lengths)
+        return Partitions(self.runs[rows], offsets)
+
+    def first_of_equals(self) -> np.ndarray:
+        """Return, for every partition, the index of the first that is equal to it."""
+        data, width = self.runs.tobytes(), self.runs[:1].nbytes
+        bounds = (self.offsets * width).tolist()
+        seen: dict[bytes, int] = {}
+        pairs = zip(bounds[:-1], bounds[1:], strict=True)
+        return np.array([seen.setdefault(data[a:b], i) for i, (a, b) in enumerate(pairs)])
+
+    def n_clusters(self) -> np.ndarray:
+        """Return the number of clusters of every partition."""
+        return np.maximum.reduceat(self.runs[:, 2], self.offsets[:-1]) + 1
+
+    def n_noise(self) -> np.ndarray:
+        """Return the number of noise points of every partition."""
+        lengths = (self.runs[:, 1] - self.runs[:, 0]) * (self.runs[:, 2] < 0)
+        return np.add.reduceat(lengths, self.offsets[:-1])
+
+
+@dataclass(frozen=True, eq=False)
 class Candidates:
     """The distinct candidate clusterings of an ordering, and which one was chosen.
 
@@ -23,8 +68,8 @@ class Candidates:
 
     Attributes
     ----------
-    rules : tuple of str
-        "dbscan" or "xi" for every candidate.
+    rules : ndarray of str, of shape (n_candidates,)
+        "dbscan" or "xi".
     parameters : ndarray of shape (n_candidates,)
         The height of the cut in data units, or the steepness.
     n_cuts : ndarray of shape (n_candidates,)
@@ -35,25 +80,26 @@ class Candidates:
         The silhouette score; -1.1 for a single label.
     chosen : int
         The candidate of the highest score, the first among equals.
-    runs : tuple of ndarray of shape (n_runs, 3)
-        For every candidate, its runs ``(start, end, label)`` in the ordering.
+    partitions : Partitions
+        The runs of every candidate in the ordering.
     order : ndarray of shape (n_samples,)
         The ordering that was cut.
     """
 
-    rules: tuple[str, ...]
+    rules: np.ndarray
     parameters: np.ndarray
     n_cuts: np.ndarray
     n_clusters: np.ndarray
     noise_share: np.ndarray
     scores: np.ndarray
     chosen: int
-    runs: tuple[np.ndarray, ...]
+    partitions: Partitions
     order: np.ndarray
 
     def __post_init__(self) -> None:
         arrays = (self.parameters, self.n_cuts, self.n_clusters, self.noise_share, self.scores)
-        for array in (*arrays, *self.runs, self.order):
+        runs = (self.partitions.runs, self.partitions.offsets)
+        for array in (self.rules, *arrays, *runs, self.order):
             array.flags.writeable = False
 
     def __len__(self) -> int:
@@ -61,13 +107,12 @@ class Candidates:
 
     def in_given_rows(self, frame: Frame) -> "Candidates":
         """Return the same candidates in terms of the rows and the unit before ``frame``."""
-        heights = np.array([rule == "dbscan" for rule in self.rules])
-        parameters = np.where(heights, self.parameters * frame.unit, self.parameters)
-        return replace(self, parameters=parameters, order=frame.rows[self.order])
+        units = np.where(self.rules == "dbscan", frame.unit, 1.0)
+        return replace(self, parameters=self.parameters * units, order=frame.rows[self.order])
 
     def labels(self, index: int | None = None) -> np.ndarray:
         """Return the labels of a candidate, of the chosen one by default, -1 being noise."""
-        runs = self.runs[self.chosen if index is None else index]
+        runs = self.partitions[self.chosen if index is None else index]
         out = np.empty(len(self.order), dtype=np.int64)
         out[self.order] = np.repeat(runs[:, 2], runs[:, 1] - runs[:, 0])
         return out
@@ -75,7 +120,7 @@ class Candidates:
     def to_dict(self) -> dict[str, np.ndarray]:
         """Return the table of candidates by columns, ready for a data frame."""
         return {
-            "rule": np.array(self.rules),
+            "rule": self.rules,
             "parameter": self.parameters,
             "n_cuts": self.n_cuts,
             "n_clusters": self.n_clusters,
@@ -90,12 +135,12 @@ class Candidates:
 
     def describe(self, most: int = 5) -> str:
         """Return the best candidates as lines of text, the chosen one marked."""
-        lines = [f"  {'rule':<8}{'parameter':>11}{'clusters':>10}{'noise':>8}{'score':>9}{'cuts':>6}"]
+        lines = [f"  {'rule':<8}{'parameter':>11}{'clusters':>10}{'noise':>8}{'score':>11}{'cuts':>6}"]
         for i in self.ranking()[:most]:
             score = "one label" if self.scores[i] == TRIVIAL_SCORE else f"{self.scores[i]:.4f}"
             lines.append(
                 f"{'*' if i == self.chosen else ' '} {self.rules[i]:<8}{self.parameters[i]:>11.4g}"
-                f"{self.n_clusters[i]:>10}{self.noise_share[i]:>8.1%}{score:>9}{self.n_cuts[i]:>6}"
+                f"{self.n_clusters[i]:>10}{self.noise_share[i]:>8.1%}{score:>11}{self.n_cuts[i]:>6}"
             )
         return "\n".join(lines)
 
@@ -106,7 +151,7 @@ class Candidates:
 
 def cut(
     ordering: Ordering, n_heights: int, n_steps: int
-) -> tuple[list[str], np.ndarray, list[np.ndarray]]:
+) -> tuple[np.ndarray, np.ndarray, Partitions]:
     r"""Cut an ordering at many heights and at many steepnesses.
 
     With the finite reachabilities between :math:`r_{\min}` and :math:`r_{\max}`, the heights are
@@ -121,9 +166,9 @@ def cut(
 
     Returns
     -------
-    rules : list of str
+    rules : ndarray of str
     parameters : ndarray
-    runs : list of ndarray of shape (n_runs, 3)
+    partitions : Partitions
         A cut with one label is one run with label 0.
     """
     order = ordering.order
@@ -135,22 +180,18 @@ def cut(
     position[order] = np.arange(len(order))
     position[-1] = -1
     predecessor = position[ordering.predecessor[order]]
-    runs = _separate(dbscan_cuts(reachability, core, heights))
-    runs += _separate(xi_cuts(reachability, predecessor, steepness, ordering.n_neighbors))
-    one = np.array([[0, len(order), 0]])
+    flat, cuts = dbscan_cuts(reachability, core, heights)
+    steep, steep_cuts = xi_cuts(reachability, predecessor, steepness, ordering.n_neighbors)
+    runs = np.concatenate([flat, steep])
+    offsets = np.concatenate([cuts, steep_cuts[1:] + cuts[-1]])
+    runs[offsets[:-1][np.diff(offsets) == 1], 2] = 0
     return (
-        ["dbscan"] * len(heights) + ["xi"] * len(steepness),
+        np.repeat(["dbscan", "xi"], [n_heights, n_steps]),
         np.concatenate([heights, steepness]),
-        [each if len(each) > 1 else one for each in runs],
+        Partitions(runs, offsets),
     )
 
 
-def _separate(cuts: tuple[np.ndarray, np.ndarray]) -> list[np.ndarray]:
-    runs, offsets = cuts
-    return [runs[a:b] for a, b in zip(offsets[:-1], offsets[1:], strict=True)]
-
-
-def best_of(scores: Sequence[float] | np.ndarray) -> int:
+def best_of(scores: np.ndarray) -> int:
     """Return the index of the highest score, the first among those equal but for rounding."""
-    scores = np.asarray(scores)
     return int(np.argmax(scores >= scores.max() - _EQUAL))

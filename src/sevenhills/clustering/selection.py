@@ -4,12 +4,12 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .candidates import TRIVIAL_SCORE, Candidates, best_of, cut
+from .candidates import TRIVIAL_SCORE, Candidates, Partitions, best_of, cut
 from .ordering import Ordering
 from .silhouettes import silhouette_scores
 
 #: From the points in order and partitions of them to scores, the higher the better.
-Scorer = Callable[[np.ndarray, list[np.ndarray], int | None], np.ndarray]
+Scorer = Callable[[np.ndarray, Partitions, int | None], np.ndarray]
 
 SCORERS: dict[str, Scorer] = {"silhouette": silhouette_scores}
 
@@ -43,27 +43,22 @@ def choose(
         If all have one label only, the chosen one is a single cluster without noise.
     """
     rules, parameters, cuts = cut(ordering, n_heights, n_steps)
-    keys = [runs.tobytes() for runs in cuts]
-    first: dict[bytes, int] = {}
-    for i, key in enumerate(keys):
-        first.setdefault(key, i)
-    distinct = list(first.values())
-    runs = [cuts[i].copy() for i in distinct]
-
-    scores = np.full(len(runs), TRIVIAL_SCORE)
-    scored = [i for i, each in enumerate(runs) if len(each) > 1]
-    if scored:
-        points = np.ascontiguousarray(X[ordering.order])
-        scores[scored] = SCORERS[selection](points, [runs[i] for i in scored], n_jobs)
-    noise = [(each[:, 1] - each[:, 0])[each[:, 2] < 0].sum() for each in runs]
+    first = cuts.first_of_equals()
+    distinct = np.flatnonzero(first == np.arange(len(first)))
+    partitions = cuts.take(distinct)
+    trivial = np.diff(partitions.offsets) == 1
+    scores = np.full(len(distinct), TRIVIAL_SCORE)
+    if not trivial.all():
+        scores = SCORERS[selection](X[ordering.order], partitions, n_jobs)
+        scores[trivial] = TRIVIAL_SCORE
     return Candidates(
-        rules=tuple(rules[i] for i in distinct),
+        rules=rules[distinct],
         parameters=parameters[distinct],
-        n_cuts=np.array([keys.count(key) for key in first]),
-        n_clusters=np.array([each[:, 2].max() + 1 for each in runs]),
-        noise_share=np.array(noise) / len(X),
+        n_cuts=np.bincount(first)[distinct],
+        n_clusters=partitions.n_clusters(),
+        noise_share=partitions.n_noise() / len(X),
         scores=scores,
         chosen=best_of(scores),
-        runs=tuple(runs),
+        partitions=partitions,
         order=ordering.order.copy(),
     )

@@ -99,7 +99,7 @@ class KernelMixture:
             raise ValueError(f"centres must not be empty, got shape {self.centres.shape}")
         if self.weights.shape != (n_kernels,):
             raise ValueError(f"weights must have shape ({n_kernels},), got {self.weights.shape}")
-        if (self.weights < 0).any() or not np.isclose(self.weights.sum(), 1.0, rtol=1e-9):
+        if (self.weights < 0).any() or abs(self.weights.sum() - 1.0) > 1e-9:
             raise ValueError("weights must not be negative and must add up to one")
         if (
             len(self.offsets) < 2

@@ -1,12 +1,13 @@
 """From labelled points to a kernel mixture: one group of kernels for each cluster."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from ..bandwidth import silverman
 from ..density import KernelMixture
-from ..whitening import Whitening, whiten
+from ..whitening import Whitening, centre, whiten
 
 NOISE = -1
 #: The automatic ``min_std`` is this part of the spread within clusters.
@@ -44,38 +45,57 @@ class Cluster:
         return "noise" if self.label == NOISE else str(self.label)
 
 
-def spread_within(X: np.ndarray, labels: np.ndarray) -> float:
+@dataclass(frozen=True, eq=False)
+class Members:
+    """The samples of one cluster: its label, its mean and the deviations from it."""
+
+    label: int
+    mean: np.ndarray
+    deviations: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.deviations)
+
+
+def split_by_label(X: np.ndarray, labels: np.ndarray) -> list[Members]:
+    """Return the members of every cluster by ascending label, noise last."""
+    order = np.argsort(labels, kind="stable")
+    found, starts = np.unique(labels[order], return_index=True)
+    parts = zip(found.tolist(), np.split(X[order], starts[1:]), strict=True)
+    clusters = [Members(label, *centre(part)) for label, part in parts]
+    return clusters[1:] + clusters[:1] if found[0] == NOISE else clusters
+
+
+def spread_within(clusters: Sequence[Members]) -> float:
     r"""Return the pooled standard deviation within clusters, noise left out.
 
     .. math:: \sqrt{\sum_C n_C \operatorname{tr}(S_C) / (N M)}
 
     If no cluster has any spread, it is that of all samples together.
     """
-    squares = 0.0
-    for label in np.unique(labels[labels != NOISE]):
-        members = X[labels == label]
-        squares += float(np.sum((members - members.mean(axis=0)) ** 2))
+    squares = sum(np.vdot(c.deviations, c.deviations) for c in clusters if c.label != NOISE)
     if squares == 0.0:
-        squares = float(np.sum((X - X.mean(axis=0)) ** 2))
-    return float(np.sqrt(squares / X.size))
+        deviations = centre(np.concatenate([c.mean + c.deviations for c in clusters]))[1]
+        squares = np.vdot(deviations, deviations)
+    return float(np.sqrt(squares / sum(c.deviations.size for c in clusters)))
 
 
-def resolve_min_std(min_std: float | str, X: np.ndarray, labels: np.ndarray) -> float:
+def resolve_min_std(min_std: float | str, clusters: Sequence[Members]) -> float:
     """Return the smallest standard deviation to allow, derived from the data if "auto"."""
-    if min_std != "auto":
+    if not isinstance(min_std, str):
         return float(min_std)
-    spread = _AUTO_SHARE * spread_within(X, labels)
+    spread = _AUTO_SHARE * spread_within(clusters)
     if spread == 0.0:
+        n_samples = sum(map(len, clusters))
         raise ValueError(
-            f"the samples have no spread (n_samples = {len(X)}), so min_std cannot be 'auto'; "
+            f"the samples have no spread (n_samples = {n_samples}), so min_std cannot be 'auto'; "
             "pass the smallest standard deviation to allow as a number"
         )
     return spread
 
 
 def cluster_mixture(
-    X: np.ndarray,
-    labels: np.ndarray,
+    clusters: Sequence[Members],
     min_std: float,
     *,
     decorrelate: bool,
@@ -87,60 +107,52 @@ def cluster_mixture(
 
     Parameters
     ----------
-    X : ndarray of shape (n_samples, n_features)
-        The samples in multiples of ``unit``.
-    labels : ndarray of shape (n_samples,)
-        Their clusters, -1 being noise.
+    clusters : sequence of Members
+        The samples of every cluster, in multiples of ``unit``, noise last.
     min_std : float
         The smallest standard deviation to allow, in multiples of ``unit``.
     decorrelate, normalize, tiled : bool
         See :func:`~sevenhills.whitening.whiten`.
     unit : float
-        The length of one unit of ``X`` in data units.
+        The length of one unit in data units.
 
     Returns
     -------
     density : KernelMixture
         In data units.
     clusters : tuple of Cluster
-        In the order of its groups, noise last.
+        In the order of its groups.
     """
-    n_samples, n_features = X.shape
-    proper = [label for label in np.unique(labels) if label != NOISE]
-    members = [X[labels == label] for label in proper]
+    proper = [c for c in clusters if c.label != NOISE]
     options = {"decorrelate": decorrelate, "normalize": normalize, "tiled": tiled}
-    maps = [whiten(each, min_std, **options) for each in members]
-    bandwidths = [silverman(len(each), n_features) for each in members]
-    if NOISE in labels:
-        maps.append(_whiten_noise(members, n_features, min_std))
-        members.append(X[labels == NOISE])
-        bandwidths.append(silverman(1, n_features))
-        proper.append(NOISE)
-
-    sizes = [len(each) for each in members]
+    maps = [whiten(c.mean, c.deviations, min_std, **options) for c in proper]
+    sizes = [len(c) for c in proper]
+    if len(proper) < len(clusters):
+        maps.append(_whiten_noise(proper, clusters[-1], min_std))
+        sizes.append(1)
+    n_features = len(clusters[0].mean)
+    n_samples = sum(map(len, clusters))
+    bandwidths = [silverman(size, n_features) for size in sizes]
     widths = np.array(bandwidths) * unit
     density = KernelMixture(
         weights=np.full(n_samples, 1 / n_samples),
-        centres=np.concatenate(members) * unit,
-        offsets=np.concatenate([[0], np.cumsum(sizes)]),
+        centres=np.concatenate([c.mean + c.deviations for c in clusters]) * unit,
+        offsets=np.cumsum([0, *map(len, clusters)]),
         transforms=np.stack([m.transform for m in maps]) / widths[:, None, None],
         log_dets=np.array([m.log_det for m in maps]) - n_features * np.log(widths),
     )
-    clusters = tuple(
-        Cluster(int(label), n, n / n_samples, each.mean(axis=0) * unit, m.stds * unit, b)
-        for label, n, each, m, b in zip(proper, sizes, members, maps, bandwidths, strict=True)
+    return density, tuple(
+        Cluster(c.label, len(c), len(c) / n_samples, c.mean * unit, m.stds * unit, bandwidth)
+        for c, m, bandwidth in zip(clusters, maps, bandwidths, strict=True)
     )
-    return density, clusters
 
 
-def _whiten_noise(members: list[np.ndarray], n_features: int, min_std: float) -> Whitening:
+def _whiten_noise(proper: Sequence[Members], noise: Members, min_std: float) -> Whitening:
     """Scale noise, without rotation, by the mean spread of the proper clusters."""
-    scale = np.ones(n_features)
-    if members:
-        spread = np.mean([each.std(axis=0) for each in members], axis=0)
+    scale = np.ones(len(noise.mean))
+    if proper:
+        spread = np.mean([np.sqrt(np.mean(c.deviations**2, axis=0)) for c in proper], axis=0)
         scale = np.maximum(spread, min_std)
     if not (scale > 0).all():
         raise ValueError(f"noise has no scale in some feature; pass a min_std above {min_std:g}")
-    return Whitening(
-        np.zeros(n_features), np.diag(1 / scale), float(-np.log(scale).sum()), scale
-    )
+    return Whitening(noise.mean, np.diag(1 / scale), float(-np.log(scale).sum()), scale)

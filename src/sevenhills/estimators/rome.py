@@ -26,7 +26,7 @@ from ..validation import (
     unchanged_on_failure,
 )
 from .base import MixtureEstimator
-from .clusters import Cluster, cluster_mixture, resolve_min_std
+from .clusters import Cluster, cluster_mixture, resolve_min_std, split_by_label
 from .summary import cluster_table_html, describe_clusters
 
 #: Fewer samples than this are one cluster.
@@ -165,11 +165,11 @@ class ROME(MixtureEstimator):
                 assigned = check_labels(labels, len(X))[frame.rows]
             else:
                 ordering, candidates, assigned = self._cluster(points)
-            min_std = self.min_std if self.min_std == "auto" else self.min_std / frame.unit
-            spread = resolve_min_std(min_std, points, assigned)
+            min_std = self.min_std if isinstance(self.min_std, str) else self.min_std / frame.unit
+            clusters = split_by_label(points, assigned)
+            spread = resolve_min_std(min_std, clusters)
             self.density_, self.clusters_ = cluster_mixture(
-                points,
-                assigned,
+                clusters,
                 spread,
                 decorrelate=self.decorrelate,
                 normalize=self.normalize,

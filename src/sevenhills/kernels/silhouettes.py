@@ -30,9 +30,9 @@ def silhouette_block(
         Where the segments begin and the last one ends.
     runs : (R, 3)
         First and last + 1 segment of every distinct run, and whether (1 or 0) it is noise.
-    parts : (P, 4)
-        The parts of all partitions, in order: run, label (-1 for noise), size of the cluster,
-        and whether this is the last part of the cluster.
+    parts : (P, 2)
+        The parts of all partitions, in order: run and label, -1 for noise. The parts of a
+        cluster have nothing but noise between them.
     offsets : (C + 1,)
         Where the parts of every partition begin.
     sums, lows : (2 E, S)
@@ -151,14 +151,17 @@ def _compare_clusters(start, n_rows, edges, runs, parts, first, last, run_sums, 
             for s in range(size):
                 noise[s] += run_sums[r, s]
                 nearest[s] = run_lows[r, s] if run_lows[r, s] < nearest[s] else nearest[s]
+    n_members = 0
     for p in range(first, last):
         label = parts[p, 1]
         if label >= 0:
             r = parts[p, 0]
+            n_members += edges[runs[r, 1]] - edges[runs[r, 0]]
             for s in range(size):
                 total[s] += run_sums[r, s]
-            if parts[p, 3]:
-                outside, inside = 1.0 / parts[p, 2], 1.0 / (parts[p, 2] - 1)
+            if p + 2 >= last or parts[p + 2, 1] != label:
+                outside, inside = 1.0 / n_members, 1.0 / (n_members - 1)
+                n_members = 0
                 for s in range(size):
                     mean = total[s] * outside
                     within[s] = total[s] * inside if own[s] == label else within[s]
