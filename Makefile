@@ -1,0 +1,46 @@
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+ROMEPY := .venv-romepy
+ONE_CORE := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
+
+.PHONY: demo test test-slow lint bench docs clean
+
+$(BIN)/.ready: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable ".[dev]"
+	touch $@
+
+$(ROMEPY)/.ready:
+	$(PYTHON) -m venv $(ROMEPY)
+	$(ROMEPY)/bin/python -m pip install --quiet romepy==0.1.4
+	touch $@
+
+# Fit two embedded data sets and write pictures of what was found into demo/.
+demo: $(BIN)/.ready
+	$(BIN)/python -m sevenhills.demo demo
+
+test: $(BIN)/.ready
+	$(BIN)/python -m pytest -m "not slow" -n 2
+
+# What takes minutes: all 199 labelings against romepy's rules on 200 sets, and the like.
+test-slow: $(BIN)/.ready
+	$(BIN)/python -m pytest -m slow -n 2
+
+lint: $(BIN)/.ready
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+# One core, ours beside romepy in the same run; see benchmarks/README.md.
+bench: $(BIN)/.ready $(ROMEPY)/.ready
+	$(ONE_CORE) $(BIN)/python benchmarks/run.py --peer $(ROMEPY)/bin/python
+
+# Redraw the pictures that README.md shows.
+docs: $(BIN)/.ready
+	$(BIN)/python -m sevenhills.demo docs/images --readme
+
+clean:
+	rm -rf $(VENV) $(ROMEPY) demo dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,5 @@
+"""Pictures of a fit; every function draws on an axes and returns it. Needs the extra ``plot``."""
+
+from .fits import plot_clusters, plot_density, plot_reachability, plot_trajectories
+
+__all__ = ["plot_clusters", "plot_density", "plot_reachability", "plot_trajectories"]

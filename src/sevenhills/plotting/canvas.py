@@ -1,0 +1,23 @@
+"""Axes and colours."""
+
+from typing import Any
+
+#: Okabe and Ito's colours, told apart by the colour-blind, without the yellow that fades on white.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
+NOISE_COLOUR = "#999999"
+
+
+def current_axes(ax: Any) -> Any:
+    """Return ``ax``, or the current axes of matplotlib if there is none."""
+    if ax is not None:
+        return ax
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError as error:
+        raise ImportError("plotting needs matplotlib: pip install 'sevenhills[plot]'") from error
+    return plt.gca()
+
+
+def colour_of(label: int) -> str:
+    """Return the colour of a cluster, grey for noise."""
+    return NOISE_COLOUR if label < 0 else COLOURS[label % len(COLOURS)]

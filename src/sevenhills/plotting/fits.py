@@ -1,0 +1,189 @@
+"""Pictures of a fitted ROME: why these clusters, where they are, what density they give."""
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from ..estimators import ROME
+from .canvas import COLOURS, colour_of, current_axes
+
+#: Shares of probability inside the contour lines.
+_MASSES = (0.95, 0.8, 0.5)
+_GRID = 300
+#: Samples that fix the contours' heights, and how many of them are drawn.
+_N_LEVEL = 4000
+_N_DRAWN = 400
+
+
+def plot_reachability(rome: ROME, ax: Any = None) -> Any:
+    """Draw the reachability plot, its valleys coloured by cluster, with the chosen cut.
+
+    Parameters
+    ----------
+    rome : ROME
+        Fitted, with a choice among candidates.
+    ax : matplotlib axes, optional
+
+    Returns
+    -------
+    matplotlib axes
+    """
+    check_is_fitted(rome)
+    if rome.ordering_ is None or rome.candidates_ is None:
+        raise ValueError("rome has no ordering: its clusters were given, or there was only one")
+    ax = current_axes(ax)
+    order = rome.ordering_.order
+    heights, labels = rome.ordering_.reachability[order], rome.labels_[order]
+    heights = np.where(np.isfinite(heights), heights, np.max(heights[1:], initial=0.0))
+    for label in np.unique(labels):
+        ax.fill_between(
+            np.arange(len(order)),
+            np.where(labels == label, heights, 0.0),
+            step="mid",
+            color=colour_of(label),
+            linewidth=0,
+            label="noise" if label < 0 else f"cluster {label}",
+        )
+    i = rome.candidates_.chosen
+    rule, parameter = rome.candidates_.rules[i], rome.candidates_.parameters[i]
+    if rule == "dbscan":
+        ax.axhline(parameter, color="black", linestyle="--", linewidth=1)
+    symbol = "ε" if rule == "dbscan" else "ξ"
+    ax.set(
+        xlabel="samples in the order of OPTICS",
+        ylabel="reachability",
+        title=f"cut at {symbol} = {parameter:.3g}, silhouette {rome.candidates_.scores[i]:.3f}",
+        xlim=(0, len(order)),
+        ylim=(0, None),
+    )
+    ax.legend(frameon=False, fontsize="small")
+    return ax
+
+
+def plot_clusters(rome: ROME, X: Any, ax: Any = None) -> Any:
+    """Draw the first two features of the training samples, coloured by cluster.
+
+    Parameters
+    ----------
+    rome : ROME
+        Fitted.
+    X : array-like of shape (n_samples, n_features)
+        The samples that it was fitted to.
+    ax : matplotlib axes, optional
+
+    Returns
+    -------
+    matplotlib axes
+    """
+    X = _training_samples(rome, X)
+    ax = current_axes(ax)
+    for label in np.unique(rome.labels_):
+        rows = rome.labels_ == label
+        name = "noise" if label < 0 else f"cluster {label}"
+        ax.plot(X[rows, 0], X[rows, 1], ".", ms=2, color=colour_of(label), label=name)
+    ax.legend(frameon=False, fontsize="small", markerscale=4)
+    ax.set(xlabel=_feature(rome, 0), ylabel=_feature(rome, 1), title=_title(rome))
+    return ax
+
+
+def plot_density(rome: ROME, X: Any, ax: Any = None, random_state: Any = 0) -> Any:
+    """Draw the density of two features as contours, with some samples of it over the data.
+
+    A contour encloses the given share of probability.
+
+    Parameters
+    ----------
+    rome : ROME
+        Fitted to two features.
+    X : array-like of shape (n_samples, 2)
+        Data to draw below the samples.
+    ax : matplotlib axes, optional
+    random_state : int, RandomState instance or None, default=0
+        For the samples.
+
+    Returns
+    -------
+    matplotlib axes
+    """
+    check_is_fitted(rome)
+    if rome.n_features_in_ != 2:
+        raise ValueError(f"rome must have 2 features, has {rome.n_features_in_}")
+    X = np.asarray(X, dtype=float)
+    ax = current_axes(ax)
+    samples = rome.sample(_N_LEVEL, random_state=random_state)
+    levels = np.quantile(rome.density_.logpdf(samples), [1 - mass for mass in _MASSES])
+    both = np.concatenate([X, samples])
+    low, high = both.min(axis=0), both.max(axis=0)
+    low, high = low - 0.05 * (high - low), high + 0.05 * (high - low)
+    axes = [np.linspace(a, b, _GRID) for a, b in zip(low, high, strict=True)]
+    grid = np.stack(np.meshgrid(*axes), axis=-1)
+    height = rome.density_.logpdf(grid.reshape(-1, 2)).reshape(_GRID, _GRID)
+    ax.plot(X[:, 0], X[:, 1], ".", ms=2, color=COLOURS[0], label="data")
+    drawn = samples[: min(len(X), _N_DRAWN)]
+    ax.plot(drawn[:, 0], drawn[:, 1], ".", ms=3, color=COLOURS[3], label="samples")
+    ax.contour(*axes, height, levels=levels, colors="black", linewidths=0.8, linestyles="solid")
+    ax.legend(frameon=False, fontsize="small", markerscale=4)
+    shares = ", ".join(f"{mass:.0%}" for mass in _MASSES)
+    ax.set(
+        xlabel=_feature(rome, 0),
+        ylabel=_feature(rome, 1),
+        title=f"density: contours around {shares}",
+    )
+    return ax
+
+
+def plot_trajectories(paths: Any, labels: Any = None, ax: Any = None, colour: Any = None) -> Any:
+    """Draw rows ``x1, y1, x2, y2, ...`` as paths in the plane, coloured by label.
+
+    Parameters
+    ----------
+    paths : array-like of shape (n_samples, 2 * n_steps)
+    labels : array-like of shape (n_samples,), optional
+    ax : matplotlib axes, optional
+    colour : colour, optional
+        One colour for all paths.
+
+    Returns
+    -------
+    matplotlib axes
+    """
+    from matplotlib.collections import LineCollection
+
+    paths = np.asarray(paths, dtype=float)
+    ax = current_axes(ax)
+    steps = paths.reshape(len(paths), -1, 2)
+    labels = np.zeros(len(paths), dtype=int) if labels is None else np.asarray(labels)
+    for label in np.unique(labels):
+        shade = colour or colour_of(label)
+        lines = LineCollection(list(steps[labels == label]), colors=shade, linewidths=0.5, alpha=0.25)
+        lines.set_rasterized(True)
+        ax.add_collection(lines)
+    ax.autoscale()
+    ax.set(xlabel="x", ylabel="y", aspect="equal")
+    return ax
+
+
+def _training_samples(rome: ROME, X: Any) -> np.ndarray:
+    check_is_fitted(rome)
+    X = np.asarray(X, dtype=float)
+    if X.ndim != 2 or X.shape[1] < 2 or len(X) != len(rome.labels_):
+        raise ValueError(
+            f"X must be the {len(rome.labels_)} training samples with two features at least, "
+            f"got shape {X.shape}"
+        )
+    return X
+
+
+def _feature(rome: ROME, index: int) -> str:
+    names = getattr(rome, "feature_names_in_", None)
+    return str(names[index]) if names is not None else f"feature {index}"
+
+
+def _title(rome: ROME) -> str:
+    n_clusters = sum(cluster.label >= 0 for cluster in rome.clusters_)
+    n_noise = int(np.sum(rome.labels_ < 0))
+    text = f"{n_clusters} cluster{'' if n_clusters == 1 else 's'}"
+    return f"{text} and {n_noise} noise samples" if n_noise else text
+
+

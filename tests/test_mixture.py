@@ -1,0 +1,200 @@
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.stats import chisquare, kstest
+
+from sevenhills import KernelMixture
+
+from .oracles import log_density
+
+
+def random_mixture(seed, n_features=2, n_groups=3, n_kernels=200, spread=5.0):
+    rng = np.random.RandomState(seed)
+    cuts = np.sort(rng.choice(np.arange(1, n_kernels), n_groups - 1, replace=False))
+    offsets = np.concatenate([[0], cuts, [n_kernels]])
+    home = spread * rng.standard_normal((n_groups, n_features))
+    centres = rng.standard_normal((n_kernels, n_features)) + np.repeat(home, np.diff(offsets), axis=0)
+    transforms = rng.standard_normal((n_groups, n_features, n_features)) + 2 * np.eye(n_features)
+    return KernelMixture(rng.dirichlet(np.ones(n_kernels)), centres, offsets, transforms)
+
+
+@given(
+    st.integers(0, 10**6),
+    st.integers(1, 12),
+    st.integers(1, 5),
+    st.integers(5, 300),
+    st.sampled_from([0.0, 1.0, 30.0, 1e4]),
+)
+def test_equals_direct_log_sum_exp_in_the_far_tails_too(seed, n_features, n_groups, n, spread):
+    density = random_mixture(seed, n_features, n_groups, n, spread)
+    rng = np.random.RandomState(seed)
+    near = density.centres[rng.randint(n, size=20)]
+    far = rng.standard_normal((20, n_features)) * rng.choice([1, 10, 1e3, 1e6], size=(20, 1))
+    for X in (near, near + far):
+        assert_allclose(density.logpdf(X), log_density(density, X), rtol=1e-9, atol=1e-9)
+
+
+def test_hundreds_of_nats_down_nothing_is_lost():
+    density = KernelMixture([1.0], [[0.0, 0.0]], [0, 1], [np.eye(2)])
+    x = np.array([[30.0, 0.0], [45.0, 0.0], [1e3, 0.0], [1e150, 0.0]])
+    assert_allclose(density.logpdf(x), -np.log(2 * np.pi) - x[:, 0] ** 2 / 2, rtol=1e-14)
+    assert density.logpdf([[1e300, -1e300]]) == -np.inf
+    assert_array_equal(density.pdf([[1e300, 0.0]]), 0.0)
+
+
+@pytest.mark.parametrize("n_features", [1, 2])
+def test_integrates_to_one(n_features):
+    density = random_mixture(1, n_features, spread=1.0)
+    axis = np.linspace(-14, 14, 1401 if n_features == 2 else 20001)
+    grid = np.stack(np.meshgrid(*[axis] * n_features), axis=-1).reshape(-1, n_features)
+    mass = density.pdf(grid).sum() * (axis[1] - axis[0]) ** n_features
+    assert_allclose(mass, 1.0, atol=2e-3)
+
+
+def test_a_call_may_be_split_and_threaded():
+    density = random_mixture(0)
+    X = density.sample(1500, random_state=0)
+    whole = density.logpdf(X)
+    assert_array_equal(whole, np.concatenate([density.logpdf(X[:700]), density.logpdf(X[700:])]))
+    assert_array_equal(whole, density.logpdf(X, n_jobs=3))
+    assert_array_equal(whole[:5], [density.logpdf(x[None])[0] for x in X[:5]])
+
+
+def test_an_offset_loses_no_more_than_the_data_do():
+    density = random_mixture(0)
+    X = density.sample(100, random_state=0)
+    moved = KernelMixture(
+        density.weights, density.centres + 2.0**30, density.offsets, density.transforms
+    )
+    queries = X + 2.0**30
+    expected = log_density(moved, queries)
+    assert_allclose(moved.logpdf(queries), expected, rtol=1e-9, atol=1e-7)
+
+
+def test_is_immutable_and_keeps_no_reference():
+    weights, centres = np.array([0.5, 0.5]), np.array([[0.0], [1.0]])
+    density = KernelMixture(weights, centres, [0, 2], [[[1.0]]])
+    before = density.logpdf([[0.3]])
+    centres += 100
+    assert_array_equal(density.logpdf([[0.3]]), before)
+    for name in ("weights", "centres", "offsets", "transforms", "log_dets"):
+        with pytest.raises(ValueError, match="read-only"):
+            getattr(density, name)[...] = 0
+    with pytest.raises(AttributeError):
+        density.weights = weights
+    assert (density.n_features, density.n_kernels, density.n_groups) == (1, 2, 1)
+    assert repr(density) == "KernelMixture(n_features=1, n_kernels=2, n_groups=1)"
+
+
+def test_survives_pickling():
+    density = random_mixture(0)
+    X = density.sample(10, random_state=0)
+    expected = density.logpdf(X)
+    assert_array_equal(pickle.loads(pickle.dumps(density)).logpdf(X), expected)
+
+
+@pytest.mark.parametrize("single", [False, True])
+def test_samples_follow_the_density(single):
+    """In one call and in many calls of one, the mass below a line is what integration says."""
+    density = random_mixture(3, n_features=1, n_groups=2, n_kernels=40)
+    rng = np.random.RandomState(0)
+    if single:
+        drawn = np.concatenate([density.sample(random_state=rng) for _ in range(2000)])
+    else:
+        drawn = density.sample(4000, random_state=0)
+    axis = np.linspace(-60, 60, 120001)
+    cdf = np.cumsum(density.pdf(axis[:, None])) * (axis[1] - axis[0])
+    assert kstest(drawn[:, 0], lambda x: np.interp(x, axis, cdf)).pvalue > 0.01
+
+
+def test_samples_of_groups_follow_the_weights_and_are_independent():
+    density = KernelMixture(
+        [0.3, 0.7], [[-50.0, 0.0], [50.0, 0.0]], [0, 1, 2], [np.eye(2), np.eye(2)]
+    )
+    drawn = density.sample(6000, random_state=1)
+    left = drawn[:, 0] < 0
+    assert chisquare([left.sum(), (~left).sum()], [1800, 4200]).pvalue > 0.01
+    n = min(left.sum(), (~left).sum())
+    assert abs(np.corrcoef(drawn[left][:n, 1], drawn[~left][:n, 1])[0, 1]) < 0.06
+    runs = np.sum(left[1:] != left[:-1]) / (len(left) - 1)
+    assert abs(runs - 2 * 0.3 * 0.7) < 0.03
+
+
+def test_covariance_of_samples():
+    transform = np.array([[2.0, 1.0], [0.0, 0.5]])
+    density = KernelMixture([1.0], [[3.0, -1.0]], [0, 1], [transform])
+    drawn = density.sample(200_000, random_state=0)
+    assert_allclose(np.cov(drawn.T), np.linalg.inv(transform @ transform.T), rtol=0.03)
+    assert_allclose(drawn.mean(axis=0), [3.0, -1.0], atol=0.03)
+
+
+def test_random_state():
+    density = random_mixture(0)
+    assert_array_equal(density.sample(5, random_state=7), density.sample(5, random_state=7))
+    assert (density.sample(5) != density.sample(5)).all()
+    assert density.sample(0).shape == (0, 2)
+    assert density.sample(3, np.random.default_rng(0)).shape == (3, 2)
+
+
+GOOD = {
+    "weights": [0.5, 0.5],
+    "centres": [[0.0], [1.0]],
+    "offsets": [0, 2],
+    "transforms": [[[1.0]]],
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"weights": [0.5]}, "weights must have shape"),
+        ({"weights": [0.5, 0.6]}, "weights must not be negative and must add up"),
+        ({"weights": [1.5, -0.5]}, "weights must not be negative"),
+        ({"weights": [np.nan, 1]}, "weights must be finite"),
+        ({"centres": [0.0, 1.0]}, "centres must have 2"),
+        ({"centres": np.empty((0, 1))}, "centres must not be empty"),
+        ({"offsets": [0, 1]}, "offsets must rise"),
+        ({"offsets": [0, 0, 2]}, "offsets must rise"),
+        ({"transforms": [[1.0]]}, "transforms must have 3"),
+        ({"transforms": [[[1.0, 0.0]]]}, "transforms must have shape"),
+        ({"transforms": [[[0.0]]]}, "transforms must be regular"),
+        ({"log_dets": [0.0, 0.0]}, "log_dets"),
+    ],
+)
+def test_refuses_what_is_no_mixture(change, message):
+    with pytest.raises(ValueError, match=message):
+        KernelMixture(**(GOOD | change))
+
+
+@pytest.mark.parametrize(
+    ("X", "error"),
+    [
+        ([0.0], ValueError),
+        ([[0.0, 1.0]], ValueError),
+        ([[np.nan]], ValueError),
+        (np.empty((0, 1)), ValueError),
+        ([["a"]], ValueError),
+        (np.ma.masked_array([[1.0]], mask=[[True]]), TypeError),
+    ],
+)
+def test_refuses_bad_queries(X, error):
+    with pytest.raises(error):
+        KernelMixture(**GOOD).logpdf(X)
+
+
+@pytest.mark.parametrize(
+    ("count", "error"), [(-1, ValueError), (1.5, TypeError), ("3", TypeError), (True, TypeError)]
+)
+def test_refuses_bad_counts(count, error):
+    with pytest.raises(error, match="n_samples"):
+        KernelMixture(**GOOD).sample(count)
+
+
+@pytest.mark.parametrize("seed", ["seed", 1.5, True])
+def test_refuses_bad_random_states(seed):
+    with pytest.raises(TypeError, match="random_state"):
+        KernelMixture(**GOOD).sample(1, random_state=seed)

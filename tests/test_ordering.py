@@ -1,0 +1,96 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from numpy.testing import assert_array_equal
+from sklearn.cluster import OPTICS
+
+from sevenhills.clustering import neighbours_for, order_by_reachability
+from sevenhills.kernels.blocks import build_blocks
+
+from .oracles import plain_optics
+from .strategies import samples
+
+
+def assert_same_ordering(ordering, order, reachability, core, predecessor):
+    assert_array_equal(ordering.core_distances, core)
+    assert_array_equal(ordering.order, order)
+    assert_array_equal(ordering.reachability, reachability)
+    assert_array_equal(ordering.predecessor, predecessor)
+
+
+@given(samples(max_samples=200, max_features=24, scales=(1e-6, 1.0, 100.0, 1e8)))
+def test_equals_a_plain_optics(X):
+    k = neighbours_for(*X.shape, 5, 20, 400)
+    assert_same_ordering(order_by_reachability(X, k), *plain_optics(X, k))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_equals_scikit_learn_to_the_bit(seed):
+    rng = np.random.RandomState(seed)
+    assert_equals_scikit_learn(rng)
+
+
+@pytest.mark.slow
+def test_equals_scikit_learn_to_the_bit_on_200_sets():
+    rng = np.random.RandomState(2024)
+    for _ in range(200):
+        assert_equals_scikit_learn(rng)
+
+
+def assert_equals_scikit_learn(rng):
+    X = rng.standard_normal((rng.randint(5, 600), rng.randint(1, 25)))
+    X = [X, np.round(X), np.round(X, 1) * 100, X + 9 * rng.randint(3, size=(len(X), 1))][
+        rng.randint(4)
+    ]
+    X = X[rng.randint(len(X), size=len(X))] if rng.randint(3) == 0 else X
+    k = neighbours_for(*X.shape, 5, 20, 400)
+    optics = OPTICS(min_samples=k, algorithm="kd_tree", cluster_method="dbscan").fit(X)
+    assert_same_ordering(
+        order_by_reachability(X, k),
+        optics.ordering_,
+        optics.reachability_,
+        optics.core_distances_,
+        optics.predecessor_,
+    )
+
+
+def test_many_messages_wait_at_once():
+    """Two far clusters fill the first room for messages, which has to grow."""
+    rng = np.random.RandomState(0)
+    X = np.concatenate([rng.standard_normal((1500, 2)), rng.standard_normal((1500, 2)) * 3 + 30])
+    assert_same_ordering(order_by_reachability(X, 15), *plain_optics(X, 15))
+
+
+def test_all_rows_equal():
+    ordering = order_by_reachability(np.ones((200, 3)), 5)
+    assert_array_equal(ordering.order, np.arange(200))
+    assert_array_equal(ordering.reachability[1:], 0.0)
+    assert_array_equal(ordering.predecessor, np.where(np.arange(200) == 0, -1, 0))
+
+
+@given(samples(max_samples=300, max_features=4))
+def test_blocks_hold_every_point_once_inside_its_boxes(X):
+    blocks = build_blocks(X)
+    n_leaves = len(blocks.sizes)
+    found = []
+    for leaf in range(n_leaves):
+        members = blocks.members[leaf, : blocks.sizes[leaf]]
+        found.extend(members)
+        assert (np.diff(members) > 0).all()
+        assert_array_equal(blocks.columns[leaf, :, : len(members)], X[members].T)
+        node = n_leaves - 1 + leaf
+        while True:
+            assert (X[members] >= blocks.lower[node]).all()
+            assert (X[members] <= blocks.upper[node]).all()
+            if node == 0:
+                break
+            node = (node - 1) // 2
+    assert sorted(found) == list(range(len(X)))
+
+
+@pytest.mark.parametrize(
+    ("n_samples", "n_features", "expected"),
+    [(3000, 2, 15), (3000, 24, 20), (100, 24, 6), (10, 1, 5), (4, 2, 4)],
+)
+def test_number_of_neighbours(n_samples, n_features, expected):
+    assert neighbours_for(n_samples, n_features, 5, 20, 400) == expected
