@@ -17,7 +17,9 @@ def samples(draw, min_samples=5, max_samples=120, max_features=6, scales=(1.0,))
     elif kind == "repeated":
         X = X[rng.randint(n_samples, size=n_samples)]
     elif kind == "clusters":
-        X = X * 0.1 ** rng.randint(3, size=(n_samples, 1)) + 10 * rng.randint(3, size=(n_samples, 1))
+        X = X * 0.1 ** rng.randint(3, size=(n_samples, 1)) + 10 * rng.randint(
+            3, size=(n_samples, 1)
+        )
     elif kind == "line":
         X = X[:, :1] * rng.standard_normal(n_features)
     elif kind == "outliers":

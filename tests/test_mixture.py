@@ -17,7 +17,9 @@ def random_mixture(seed, n_features=2, n_groups=3, n_kernels=200, spread=5.0):
     cuts = np.sort(rng.choice(np.arange(1, n_kernels), n_groups - 1, replace=False))
     offsets = np.concatenate([[0], cuts, [n_kernels]])
     home = spread * rng.standard_normal((n_groups, n_features))
-    centres = rng.standard_normal((n_kernels, n_features)) + np.repeat(home, np.diff(offsets), axis=0)
+    centres = rng.standard_normal((n_kernels, n_features)) + np.repeat(
+        home, np.diff(offsets), axis=0
+    )
     transforms = rng.standard_normal((n_groups, n_features, n_features)) + 2 * np.eye(n_features)
     return KernelMixture(rng.dirichlet(np.ones(n_kernels)), centres, offsets, transforms)
 

@@ -42,7 +42,9 @@ def _fit(name: str) -> tuple[ROME, np.ndarray, np.ndarray]:
     train, test = datasets.load(name).split(run=0)
     start = time.perf_counter()
     rome = ROME().fit(train)
-    print(f"fitted {name} ({len(train)} samples) in {time.perf_counter() - start:.2f} s", flush=True)
+    print(
+        f"fitted {name} ({len(train)} samples) in {time.perf_counter() - start:.2f} s", flush=True
+    )
     return rome, train, test
 
 

@@ -44,14 +44,23 @@ def check_positive(value: Any, name: str) -> float:
     """Return a finite number above zero."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise TypeError(f"{name} must be a number, got {value!r}")
-    if not np.isfinite(value) or value <= 0:
+    number = float(value)
+    if not 0 < number < np.inf:
         raise ValueError(f"{name} must be positive and finite, got {value}")
-    return float(value)
+    return number
+
+
+def check_flag(value: Any, name: str) -> None:
+    """Refuse a value that is neither True nor False."""
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name} must be True or False, got {value!r}")
 
 
 def check_choice(value: Any, name: str, choices: tuple[Any, ...]) -> None:
     """Refuse a value that is none of the choices."""
-    if not any(value is choice or (isinstance(value, str) and value == choice) for choice in choices):
+    if not any(
+        value is choice or (isinstance(value, str) and value == choice) for choice in choices
+    ):
         raise ValueError(f"{name} must be one of {list(choices)}, got {value!r}")
 
 

@@ -37,6 +37,7 @@ def whiten(
     decorrelate: bool = True,
     normalize: bool = True,
     tiled: bool = False,
+    unit: float = 1.0,
 ) -> Whitening:
     r"""Rotate a cluster onto its principal axes and scale each to about unit variance.
 
@@ -54,9 +55,11 @@ def whiten(
     decorrelate : bool, default=True
         Whether to rotate; if not, :math:`s` is taken by feature with ``ddof=0``.
     normalize : bool, default=True
-        Whether to scale.
+        Whether to scale; if not, the scale is one data unit.
     tiled : bool, default=False
         Whether members fewer than features count as if repeated until they are not fewer.
+    unit : float, default=1
+        The length of one unit of ``deviations`` in data units.
 
     Returns
     -------
@@ -66,7 +69,7 @@ def whiten(
         rotation, stds = _principal_axes(deviations, tiled)
     else:
         rotation, stds = np.eye(len(mean)), np.sqrt(np.mean(deviations**2, axis=0))
-    scale = regularise(stds, min_std) if normalize else np.ones(len(mean))
+    scale = regularise(stds, min_std) if normalize else np.full(len(mean), 1 / unit)
     return Whitening(mean, rotation.T / scale, float(-np.log(scale).sum()), stds)
 
 

@@ -1,6 +1,7 @@
 """The candidate clusterings that an ordering can be cut into."""
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -47,8 +48,8 @@ class Partitions:
         data, width = self.runs.tobytes(), self.runs[:1].nbytes
         bounds = (self.offsets * width).tolist()
         seen: dict[bytes, int] = {}
-        pairs = zip(bounds[:-1], bounds[1:], strict=True)
-        return np.array([seen.setdefault(data[a:b], i) for i, (a, b) in enumerate(pairs)])
+        pairs = enumerate(pairwise(bounds))
+        return np.array([seen.setdefault(data[a:b], i) for i, (a, b) in pairs])
 
     def n_clusters(self) -> np.ndarray:
         """Return the number of clusters of every partition."""
@@ -135,7 +136,9 @@ class Candidates:
 
     def describe(self, most: int = 5) -> str:
         """Return the best candidates as lines of text, the chosen one marked."""
-        lines = [f"  {'rule':<8}{'parameter':>11}{'clusters':>10}{'noise':>8}{'score':>11}{'cuts':>6}"]
+        lines = [
+            f"  {'rule':<8}{'parameter':>11}{'clusters':>10}{'noise':>8}{'score':>11}{'cuts':>6}"
+        ]
         for i in self.ranking()[:most]:
             score = "one label" if self.scores[i] == TRIVIAL_SCORE else f"{self.scores[i]:.4f}"
             lines.append(

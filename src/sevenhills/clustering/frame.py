@@ -31,7 +31,7 @@ class Frame:
 
     @classmethod
     def of(cls, X: np.ndarray, start: str) -> "Frame":
-        """Return the frame of a data set; ``start="first"`` keeps the rows and the unit as given."""
+        """Return the frame of a data set; ``start="first"`` keeps rows and unit as given."""
         unit = _unit_of(X)
         if start == "first":
             return cls(np.arange(len(X)), 1.0 if 1 / _LARGEST < unit < _LARGEST else unit)

@@ -1,6 +1,6 @@
 """A mixture of Gaussian kernels whose covariances are shared by groups."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -69,7 +69,7 @@ class KernelMixture:
     centres: np.ndarray
     offsets: np.ndarray
     transforms: np.ndarray
-    log_dets: np.ndarray | None = None
+    log_dets: np.ndarray = field(default_factory=lambda: np.empty(0))
 
     def __post_init__(self) -> None:
         for name, dimension in (("weights", 1), ("centres", 2), ("offsets", 1), ("transforms", 3)):
@@ -81,10 +81,9 @@ class KernelMixture:
                 raise ValueError(f"{name} must be finite")
             self._freeze(name, value)
         self._check_shapes()
-        log_dets = self.log_dets
-        if log_dets is None:
+        log_dets = np.array(self.log_dets, dtype=np.float64)
+        if log_dets.size == 0:
             log_dets = np.linalg.slogdet(self.transforms)[1]
-        log_dets = np.array(log_dets, dtype=np.float64)
         if log_dets.shape != (self.n_groups,) or not np.isfinite(log_dets).all():
             raise ValueError("transforms must be regular, and log_dets finite, one for each group")
         self._freeze("log_dets", log_dets)

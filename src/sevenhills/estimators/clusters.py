@@ -124,11 +124,21 @@ def cluster_mixture(
         In the order of its groups.
     """
     proper = [c for c in clusters if c.label != NOISE]
-    options = {"decorrelate": decorrelate, "normalize": normalize, "tiled": tiled}
-    maps = [whiten(c.mean, c.deviations, min_std, **options) for c in proper]
+    maps = [
+        whiten(
+            c.mean,
+            c.deviations,
+            min_std,
+            decorrelate=decorrelate,
+            normalize=normalize,
+            tiled=tiled,
+            unit=unit,
+        )
+        for c in proper
+    ]
     sizes = [len(c) for c in proper]
     if len(proper) < len(clusters):
-        maps.append(_whiten_noise(proper, clusters[-1], min_std))
+        maps.append(_whiten_noise(proper, clusters[-1], min_std, unit))
         sizes.append(1)
     n_features = len(clusters[0].mean)
     n_samples = sum(map(len, clusters))
@@ -147,9 +157,11 @@ def cluster_mixture(
     )
 
 
-def _whiten_noise(proper: Sequence[Members], noise: Members, min_std: float) -> Whitening:
-    """Scale noise, without rotation, by the mean spread of the proper clusters."""
-    scale = np.ones(len(noise.mean))
+def _whiten_noise(
+    proper: Sequence[Members], noise: Members, min_std: float, unit: float
+) -> Whitening:
+    """Scale noise, without rotation, by the mean spread of the proper clusters, or by 1."""
+    scale = np.full(len(noise.mean), 1 / unit)
     if proper:
         spread = np.mean([np.sqrt(np.mean(c.deviations**2, axis=0)) for c in proper], axis=0)
         scale = np.maximum(spread, min_std)

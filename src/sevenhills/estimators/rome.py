@@ -20,6 +20,7 @@ from ..density import KernelMixture
 from ..validation import (
     check_choice,
     check_count,
+    check_flag,
     check_labels,
     check_positive,
     check_samples,
@@ -182,13 +183,13 @@ class ROME(MixtureEstimator):
             self.min_std_ = spread * frame.unit
         return self
 
-    def _cluster(
-        self, points: np.ndarray
-    ) -> tuple[Ordering | None, Candidates | None, np.ndarray]:
+    def _cluster(self, points: np.ndarray) -> tuple[Ordering | None, Candidates | None, np.ndarray]:
         """Order the points, cut the ordering and choose among the cuts."""
         if self.selection is None or len(points) < _FEWEST_TO_CLUSTER:
             return None, None, np.zeros(len(points), dtype=np.int64)
-        n_neighbors = neighbours_for(*points.shape, self.k_min, self.k_max, self.alpha_k)
+        n_neighbors = neighbours_for(
+            len(points), points.shape[1], self.k_min, self.k_max, self.alpha_k
+        )
         ordering = order_by_reachability(points, n_neighbors)
         candidates = choose(
             points,
@@ -208,6 +209,8 @@ class ROME(MixtureEstimator):
                 raise ValueError(f"min_std must be finite and not negative, got {self.min_std}")
         check_choice(self.selection, "selection", (*SCORERS, None))
         check_choice(self.start, "start", ("canonical", "first"))
+        check_flag(self.decorrelate, "decorrelate")
+        check_flag(self.normalize, "normalize")
         check_count(self.k_min, "k_min", least=2)
         check_count(self.k_max, "k_max", least=2)
         if self.k_max < self.k_min:

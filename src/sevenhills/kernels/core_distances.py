@@ -60,7 +60,7 @@ def _core_distances(X, columns, members, sizes, lower, upper, nearest, stack, ro
 
 @kernel
 def _box_to_box(lower, upper, one, other):
-    """The squared distance between two boxes."""
+    """Return the squared distance between two boxes."""
     total = 0.0
     for m in range(lower.shape[1]):
         gap = lower[one, m] - upper[other, m]

@@ -39,7 +39,16 @@ def xi_cuts(
 
     def fill(runs: np.ndarray, offsets: np.ndarray, done: int) -> int:
         return _xi_cuts(
-            plot, ratio, predecessor, 1 - steepness, min_samples, flanks, between, runs, offsets, done
+            plot,
+            ratio,
+            predecessor,
+            1 - steepness,
+            min_samples,
+            flanks,
+            between,
+            runs,
+            offsets,
+            done,
         )
 
     return _fill_growing(fill, len(reachability), len(steepness))
@@ -60,7 +69,7 @@ def _fill_growing(
 
 @kernel
 def _dbscan_cuts(reachability, core, heights, runs, offsets, done):
-    """A point above the height starts a cluster if it is core, and is noise if not."""
+    """Cut at heights: a point above starts a cluster if it is core, and is noise if not."""
     n_points = reachability.shape[0]
     while done < heights.shape[0] and offsets[done] + n_points + 1 <= runs.shape[0]:
         height = heights[done]
@@ -171,7 +180,7 @@ def _close_descents(plot, complement, highest, flanks, between, n_open):
 
 @kernel
 def _extend_descent(ratio, complement, start, min_samples):
-    """The last steep point of a descent with no rise and not too many flat points in a row."""
+    """Return the last steep point of a descent without a rise or too long a flat part."""
     flat = 0
     end = start
     for i in range(start, ratio.shape[0]):
@@ -189,7 +198,7 @@ def _extend_descent(ratio, complement, start, min_samples):
 
 @kernel
 def _extend_ascent(ratio, complement, start, min_samples):
-    """The same for an ascent."""
+    """Return the last steep point of an ascent without a descent or too long a flat part."""
     flat = 0
     end = start
     for i in range(start, ratio.shape[0]):
@@ -207,9 +216,19 @@ def _extend_ascent(ratio, complement, start, min_samples):
 
 @kernel
 def _match(
-    plot, predecessor, complement, down_start, down_end, between, up_start, up_end, runs, first, count
+    plot,
+    predecessor,
+    complement,
+    down_start,
+    down_end,
+    between,
+    up_start,
+    up_end,
+    runs,
+    first,
+    count,
 ):
-    """Add the cluster between a descent and an ascent, if it is one and does not overlap another."""
+    """Add the cluster between a descent and an ascent, if it is one and overlaps no other."""
     start, end = down_start, up_end
     after = plot[up_end + 1]
     if after * complement < between:

@@ -122,7 +122,7 @@ def _split_power(x, scaled, powers):
 
 @summing_kernel
 def _total(values):
-    """The sum of all values, in whatever order is fastest."""
+    """Return the sum of all values, added in whatever order is fastest."""
     total = 0.0
     for s in range(values.shape[0]):
         total += values[s]
@@ -131,7 +131,7 @@ def _total(values):
 
 @kernel
 def _careful_log_sum(Y, i, groups, tiles, log_weights, squares):
-    """The same for one point, relative to the largest exponent met so far."""
+    """Return the same for one point, relative to the largest exponent met so far."""
     largest, total = -np.inf, 0.0
     for t in range(tiles.shape[0]):
         squared_distances(Y[groups[t]], i, tiles, t, squares)

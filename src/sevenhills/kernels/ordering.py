@@ -172,7 +172,9 @@ def _apply(sender, leaf, core, offer, position, squares, reach, source):
             distance = np.sqrt(squares[i])
             distance = distance if distance > core[sender] else core[sender]
             value = np.rint(distance * _DECIMALS) / _DECIMALS
-            if value < reach[leaf, i] or (value == reach[leaf, i] and position[sender] < position[source[leaf, i]]):
+            if value < reach[leaf, i] or (
+                value == reach[leaf, i] and position[sender] < position[source[leaf, i]]
+            ):
                 reach[leaf, i] = value
                 source[leaf, i] = sender
 

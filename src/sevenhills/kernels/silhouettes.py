@@ -132,7 +132,14 @@ def _add_node(node, r, noise, sums, lows, run_sums, run_lows):
 @kernel
 def _compare_clusters(start, n_rows, edges, runs, parts, first, last, run_sums, run_lows, work):
     """Write the two silhouettes of every row in one partition into ``work[0]`` and ``work[1]``."""
-    own, within, between, total, noise, nearest = work[0], work[1], work[2], work[3], work[4], work[5]
+    own, within, between, total, noise, nearest = (
+        work[0],
+        work[1],
+        work[2],
+        work[3],
+        work[4],
+        work[5],
+    )
     size = work.shape[1]
     for s in range(size):
         between[s] = np.inf

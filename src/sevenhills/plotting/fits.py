@@ -156,7 +156,9 @@ def plot_trajectories(paths: Any, labels: Any = None, ax: Any = None, colour: An
     labels = np.zeros(len(paths), dtype=int) if labels is None else np.asarray(labels)
     for label in np.unique(labels):
         shade = colour or colour_of(label)
-        lines = LineCollection(list(steps[labels == label]), colors=shade, linewidths=0.5, alpha=0.25)
+        lines = LineCollection(
+            list(steps[labels == label]), colors=shade, linewidths=0.5, alpha=0.25
+        )
         lines.set_rasterized(True)
         ax.add_collection(lines)
     ax.autoscale()
@@ -185,5 +187,3 @@ def _title(rome: ROME) -> str:
     n_noise = int(np.sum(rome.labels_ < 0))
     text = f"{n_clusters} cluster{'' if n_clusters == 1 else 's'}"
     return f"{text} and {n_noise} noise samples" if n_noise else text
-
-

@@ -1,0 +1,75 @@
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+import pytest
+
+from sevenhills import ROME, datasets, demo, plotting
+
+mpl.use("Agg")
+
+
+@pytest.fixture
+def ax():
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots()
+    yield axes
+    plt.close(figure)
+
+
+@pytest.fixture(scope="module")
+def aniso():
+    X = datasets.load("aniso").sample(300, random_state=0)
+    return ROME().fit(pd.DataFrame(X, columns=["east", "north"])), X
+
+
+def test_reachability_shows_cut_and_clusters(aniso, ax):
+    rome, _ = aniso
+    assert plotting.plot_reachability(rome, ax) is ax
+    assert len(ax.collections) == len(np.unique(rome.labels_))
+    assert f"{rome.candidates_.scores.max():.3f}" in ax.get_title()
+
+
+def test_clusters_are_named(aniso, ax):
+    rome, X = aniso
+    plotting.plot_clusters(rome, X, ax)
+    assert ax.get_xlabel() == "east"
+    assert sum(len(line.get_xdata()) for line in ax.lines) == len(X)
+
+
+def test_density_has_contours(aniso, ax):
+    rome, X = aniso
+    plotting.plot_density(rome, X, ax)
+    assert len(ax.collections[0].get_paths()) == 3
+    assert ax.get_ylabel() == "north"
+
+
+def test_trajectories(ax):
+    X = datasets.load("trajectories").sample(20, random_state=0)
+    plotting.plot_trajectories(X, np.arange(20) % 2, ax)
+    assert sum(len(lines.get_segments()) for lines in ax.collections) == 20
+
+
+def test_without_axes_the_current_ones_are_used(aniso, ax):
+    assert plotting.plot_reachability(aniso[0]) is ax
+
+
+def test_what_cannot_be_drawn_is_refused(aniso, ax):
+    rome, X = aniso
+    with pytest.raises(ValueError, match="ordering"):
+        plotting.plot_reachability(ROME(selection=None).fit(X), ax)
+    with pytest.raises(ValueError, match="training samples"):
+        plotting.plot_clusters(rome, X[:5], ax)
+    with pytest.raises(ValueError, match="2 features"):
+        plotting.plot_density(ROME().fit(np.eye(6) + X[:6, :1]), X, ax)
+
+
+def test_demo(tmp_path, capsys):
+    demo.main([str(tmp_path / "pictures")])
+    said = capsys.readouterr().out
+    assert "3 clusters" in said
+    assert "5 clusters" in said
+    for name in ("aniso", "trajectories"):
+        assert (tmp_path / "pictures" / f"{name}.png").stat().st_size > 20_000
+    demo.main([str(tmp_path / "readme"), "--readme"])
+    assert [path.name for path in (tmp_path / "readme").iterdir()] == ["aniso.png"]
