@@ -70,7 +70,7 @@ def test_all_rows_equal():
 
 @given(samples(max_samples=300, max_features=4))
 def test_blocks_hold_every_point_once_inside_its_boxes(X):
-    blocks = build_blocks(X)
+    blocks = build_blocks(X, leaf_size=16)
     n_leaves = len(blocks.sizes)
     found = []
     for leaf in range(n_leaves):

@@ -21,7 +21,7 @@ def test_import_compiles_nothing_and_loads_no_extra():
         "compiled = [f for m in (ordering, silhouettes, mixture, cuts) for f in vars(m).values()\n"
         "            if getattr(f, 'signatures', None)]\n"
         "assert not compiled, compiled\n"
-        "extra = {'matplotlib', 'pandas', 'polars', 'sklearn.datasets'} & set(sys.modules)\n"
+        "extra = {'matplotlib', 'polars', 'sklearn.datasets'} & set(sys.modules)\n"
         "assert not extra, extra\n"
     )
     run(code)

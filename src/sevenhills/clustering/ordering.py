@@ -9,6 +9,9 @@ from ..kernels.core_distances import core_distances
 from ..kernels.ordering import order_points
 from .frame import Frame
 
+#: Larger leaves mean fewer boxes to bound and more distances to compute; 64 to 256 are alike.
+_LEAF_SIZE = 128
+
 
 @dataclass(frozen=True, eq=False)
 class Ordering:
@@ -78,7 +81,7 @@ def order_by_reachability(X: np.ndarray, n_neighbors: int) -> Ordering:
     -------
     Ordering
     """
-    blocks = build_blocks(X)
+    blocks = build_blocks(X, _LEAF_SIZE)
     core = np.around(core_distances(X, blocks, n_neighbors), 15)
     order, reachability, predecessor = order_points(X, blocks, core)
     return Ordering(order, reachability, core, predecessor, n_neighbors)

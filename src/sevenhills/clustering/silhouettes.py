@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ..kernels.silhouettes import silhouette_block
+from ..kernels.silhouettes import sum_runs, sum_segments, sum_silhouettes
 from ..threads import map_blocks
 from .candidates import Partitions
 
@@ -51,11 +51,11 @@ def silhouette_scores(
     def score(blocks: range) -> None:
         trees = np.empty((2, 2 * (len(edges) - 1), _ROWS))
         by_run = np.empty((2, len(runs), _ROWS))
-        work = np.empty((6, _ROWS))
+        squares, own, work = np.empty(_ROWS), np.empty(_ROWS, dtype=np.int64), np.empty((5, _ROWS))
         for block in blocks:
-            silhouette_block(
-                X, rows, block, edges, runs, parts, offsets, *trees, *by_run, work, out
-            )
+            sum_segments(X, rows, block, edges, *trees, squares)
+            sum_runs(runs, *trees, *by_run)
+            sum_silhouettes(block, edges, runs, parts, offsets, *by_run, own, work, out)
 
     map_blocks(score, n_blocks, n_jobs)
     means = out.sum(axis=0) / n_samples

@@ -7,12 +7,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..kernels.blocks import build_blocks
-from ..kernels.mixture import log_kernel_sums
+from ..kernels.mixture import careful_log_kernel_sums, log_kernel_sums
 from ..threads import map_blocks
 from ..validation import check_count, check_queries, random_generator
 
 #: Queries that are transformed and summed together.
 _QUERIES = 256
+#: Kernels that are kept or left out of a sum together.
+_TILE_SIZE = 64
 _LOG_2PI = float(np.log(2 * np.pi))
 
 
@@ -152,19 +154,29 @@ class KernelMixture:
         """
         X = check_queries(X, self.n_features)
         out = np.empty(len(X))
-        constant = -0.5 * self.n_features * _LOG_2PI
 
         def evaluate(blocks: range) -> None:
             for block in blocks:
                 rows = slice(block * _QUERIES, (block + 1) * _QUERIES)
-                Y = np.matmul(X[rows] - self._locations[:, None], self.transforms)
-                log_kernel_sums(Y, *self._tiles, out[rows])
-                out[rows] += constant
+                self._write_log_sums(X[rows], out[rows])
 
         with np.errstate(over="ignore", invalid="ignore"):
             map_blocks(evaluate, -(-len(X) // _QUERIES), n_jobs)
-        out[np.isnan(out)] = -np.inf
-        return out
+        return out - 0.5 * self.n_features * _LOG_2PI
+
+    def _write_log_sums(self, X: np.ndarray, out: np.ndarray) -> None:
+        """Write the log density at every row of ``X``, but for the Gaussians' constant."""
+        tiles = self._tiles
+        Y = np.matmul(X - self._locations[:, None], self.transforms)
+        bounds, work = np.empty(len(tiles.tops)), np.empty((3, tiles.columns.shape[2]))
+        log_kernel_sums(Y, *tiles, bounds, work, work.view(np.int64), out)
+        lost = np.isnan(out)
+        if lost.any():
+            rest = np.empty(lost.sum())
+            careful_log_kernel_sums(
+                Y[:, lost], tiles.groups, tiles.columns, tiles.log_weights, work[0], rest
+            )
+            out[lost] = rest
 
     def pdf(self, X: Any, n_jobs: int | None = None) -> np.ndarray:
         """Return the density at every row of ``X``; see :meth:`logpdf`."""
@@ -223,7 +235,9 @@ class KernelMixture:
 
     def _group_tiles(self, g: int) -> _Tiles:
         rows = slice(self.offsets[g], self.offsets[g + 1])
-        blocks = build_blocks((self.centres[rows] - self._locations[g]) @ self.transforms[g])
+        blocks = build_blocks(
+            (self.centres[rows] - self._locations[g]) @ self.transforms[g], _TILE_SIZE
+        )
         n_leaves, leaf_size = blocks.members.shape
         with np.errstate(divide="ignore"):
             log_weights = np.log(self.weights[rows])[blocks.members] + self.log_dets[g]

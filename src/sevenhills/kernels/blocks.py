@@ -5,15 +5,12 @@ The tree is complete: node ``i`` has the children ``2 i + 1`` and ``2 i + 2``, a
 so that the first of equal values in a leaf belongs to the smallest index.
 
 Written by hand because the trees of scipy and scikit-learn cannot be walked from compiled code.
+Made with numpy, which needs no compilation.
 """
 
 from typing import NamedTuple
 
 import numpy as np
-
-from .compile import kernel
-
-LEAF_SIZE = 64
 
 
 class Blocks(NamedTuple):
@@ -26,71 +23,32 @@ class Blocks(NamedTuple):
     upper: np.ndarray  #: (n_nodes, M) upper corner
 
 
-def build_blocks(X: np.ndarray) -> Blocks:
-    """Sort the rows of ``X`` (N, M) into the leaves of a balanced k-d tree."""
-    n_points, n_features = X.shape
-    n_leaves = 1
-    while n_points > LEAF_SIZE * n_leaves:
-        n_leaves *= 2
-    n_nodes = 2 * n_leaves - 1
-    lower, upper = np.empty((2, n_nodes, n_features))
-    points = np.arange(n_points)
-    starts, ends = np.zeros(n_nodes, dtype=np.int64), np.full(n_nodes, n_points)
-    _split(X, points, starts, ends, lower, upper)
+def build_blocks(X: np.ndarray, leaf_size: int) -> Blocks:
+    """Sort the rows of ``X`` (N, M) into the leaves of a balanced k-d tree.
 
-    starts, ends = starts[-n_leaves:], ends[-n_leaves:]
-    slots = np.arange(-(-n_points // n_leaves))
-    members = np.append(points, n_points)[np.minimum(starts[:, None] + slots, n_points)]
-    members[slots >= (ends - starts)[:, None]] = n_points
+    Level by level, every node is halved at the median of its widest feature, until none of them
+    has more than ``leaf_size`` points.
+    """
+    n_points = len(X)
+    points, bounds = np.arange(n_points), np.array([0, n_points])
+    lower, upper = [X.min(axis=0, keepdims=True)], [X.max(axis=0, keepdims=True)]
+    while n_points > leaf_size * (len(bounds) - 1):
+        widest = np.argmax(upper[-1] - lower[-1], axis=1)
+        middles = (bounds[:-1] + bounds[1:]) // 2
+        for feature, start, middle, end in zip(widest, bounds, middles, bounds[1:], strict=False):
+            part = points[start:end]
+            points[start:end] = part[np.argpartition(X[part, feature], middle - start)]
+        bounds = np.append(np.stack([bounds[:-1], middles], axis=1), n_points)
+        ordered = X[points]
+        lower.append(np.minimum.reduceat(ordered, bounds[:-1]))
+        upper.append(np.maximum.reduceat(ordered, bounds[:-1]))
+
+    sizes = np.diff(bounds)
+    slots = np.arange(sizes.max())
+    vacant = slots >= sizes[:, None]
+    members = points[np.where(vacant, 0, bounds[:-1, None] + slots)]
+    members[vacant] = n_points
     members.sort(axis=1)
-    members[members == n_points] = 0
+    members[vacant] = 0
     columns = np.ascontiguousarray(X[members].transpose(0, 2, 1))
-    return Blocks(columns, members, ends - starts, lower, upper)
-
-
-@kernel
-def _split(X, points, starts, ends, lower, upper):
-    """Halve every inner node at the median of its widest feature, from the root down."""
-    n_nodes, n_features = lower.shape
-    for node in range(n_nodes):
-        start, end = starts[node], ends[node]
-        for m in range(n_features):
-            lower[node, m], upper[node, m] = np.inf, -np.inf
-        for i in range(start, end):
-            for m in range(n_features):
-                value = X[points[i], m]
-                lower[node, m] = value if value < lower[node, m] else lower[node, m]
-                upper[node, m] = value if value > upper[node, m] else upper[node, m]
-        if 2 * node + 2 > n_nodes:
-            continue
-        widest = 0
-        for m in range(n_features):
-            if upper[node, m] - lower[node, m] > upper[node, widest] - lower[node, widest]:
-                widest = m
-        middle = (start + end) // 2
-        _select(X, widest, points, start, end - 1, middle)
-        starts[2 * node + 1], ends[2 * node + 1] = start, middle
-        starts[2 * node + 2], ends[2 * node + 2] = middle, end
-
-
-@kernel
-def _select(X, feature, points, low, high, middle):
-    """Reorder ``points[low:high + 1]`` so that none before ``middle`` is larger in ``feature``."""
-    while low < high:
-        pivot = X[points[(low + high) // 2], feature]
-        i, j = low, high
-        while i <= j:
-            while X[points[i], feature] < pivot:
-                i += 1
-            while X[points[j], feature] > pivot:
-                j -= 1
-            if i <= j:
-                points[i], points[j] = points[j], points[i]
-                i += 1
-                j -= 1
-        if middle <= j:
-            high = j
-        elif middle >= i:
-            low = i
-        else:
-            return
+    return Blocks(columns, members, sizes, np.concatenate(lower), np.concatenate(upper))

@@ -3,7 +3,7 @@
 import numpy as np
 
 from .blocks import Blocks
-from .compile import kernel
+from .compile import inner, kernel
 from .distances import squared_distances
 
 #: Boxes are passed over only if they are farther by more than rounding can explain.
@@ -58,7 +58,7 @@ def _core_distances(X, columns, members, sizes, lower, upper, nearest, stack, ro
             out[members[leaf, i]] = np.sqrt(nearest[i, k - 1])
 
 
-@kernel
+@inner
 def _box_to_box(lower, upper, one, other):
     """Return the squared distance between two boxes."""
     total = 0.0
@@ -71,7 +71,7 @@ def _box_to_box(lower, upper, one, other):
     return total
 
 
-@kernel
+@inner
 def _merge(X, members, sizes, here, columns, there, bound, nearest, row):
     """Add the points of one leaf to the neighbours of another; return the farthest that counts."""
     last = nearest.shape[1] - 1

@@ -13,7 +13,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .compile import kernel
+from .compile import ZERO, inner, kernel
+
+_NOISE = np.int64(-1)
 
 
 def dbscan_cuts(
@@ -75,15 +77,15 @@ def _dbscan_cuts(reachability, core, heights, runs, offsets, done):
         height = heights[done]
         first = offsets[done]
         count = first
-        label, size = -1, 0
+        label, size = _NOISE, ZERO
         for i in range(n_points):
             far = reachability[i] > height
             if far and core[i] <= height:
                 count = _demote_single(runs, first, count, label, size)
                 label = label if size == 1 else label + 1
-                size = 0
+                size = ZERO
             if (far and core[i] > height) or label == -1:
-                count = _append(runs, first, count, i, i + 1, -1)
+                count = _append(runs, first, count, i, i + 1, _NOISE)
             else:
                 count = _append(runs, first, count, i, i + 1, label)
                 size += 1
@@ -93,7 +95,7 @@ def _dbscan_cuts(reachability, core, heights, runs, offsets, done):
     return done
 
 
-@kernel
+@inner
 def _append(runs, first, count, start, end, label):
     """Add a run, or lengthen the last one if it has the same label."""
     if count > first and runs[count - 1, 2] == label:
@@ -105,7 +107,7 @@ def _append(runs, first, count, start, end, label):
     return count + 1
 
 
-@kernel
+@inner
 def _demote_single(runs, first, count, label, size):
     """Turn the last cluster into noise if it has one member, and join it to the noise beside it."""
     if size != 1:
@@ -115,7 +117,7 @@ def _demote_single(runs, first, count, label, size):
         last -= 1
     end = runs[count - 1, 1]
     start = runs[last, 0]
-    return _append(runs, first, last, start, end, -1)
+    return _append(runs, first, last, start, end, _NOISE)
 
 
 @kernel
@@ -131,9 +133,9 @@ def _xi_cuts(
         complement = complements[done]
         first = offsets[done]
         count = first
-        n_open = 0
+        n_open = ZERO
         highest = 0.0
-        index = 0
+        index = ZERO
         while index < n_points:
             highest = plot[index] if plot[index] > highest else highest
             if ratio[index] >= 1 / complement:
@@ -163,10 +165,10 @@ def _xi_cuts(
     return done
 
 
-@kernel
+@inner
 def _close_descents(plot, complement, highest, flanks, between, n_open):
     """Forget the descents that the plot has since risen above; tell the others how high it was."""
-    kept = 0
+    kept = ZERO
     if highest == np.inf:
         return kept
     for i in range(n_open):
@@ -178,7 +180,7 @@ def _close_descents(plot, complement, highest, flanks, between, n_open):
     return kept
 
 
-@kernel
+@inner
 def _extend_descent(ratio, complement, start, min_samples):
     """Return the last steep point of a descent without a rise or too long a flat part."""
     flat = 0
@@ -196,7 +198,7 @@ def _extend_descent(ratio, complement, start, min_samples):
     return end
 
 
-@kernel
+@inner
 def _extend_ascent(ratio, complement, start, min_samples):
     """Return the last steep point of an ascent without a descent or too long a flat part."""
     flat = 0
@@ -214,7 +216,7 @@ def _extend_ascent(ratio, complement, start, min_samples):
     return end
 
 
-@kernel
+@inner
 def _match(
     plot,
     predecessor,
@@ -259,7 +261,7 @@ def _match(
     return count + 1
 
 
-@kernel
+@inner
 def _fill_gaps(runs, first, count, n_points):
     """Put runs of noise between the clusters and return where the runs end."""
     n_gaps = 0

@@ -1,9 +1,9 @@
 """Squared Euclidean distances from one point to a block of points."""
 
-from .compile import kernel
+from .compile import inner
 
 
-@kernel
+@inner
 def squared_distances(X, i, blocks, b, out):
     """Write the squared distances from ``X[i]`` (M,) to ``blocks[b]`` (M, S) into ``out`` (S,).
 

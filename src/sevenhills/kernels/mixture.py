@@ -3,14 +3,14 @@
 The kernels stand in tiles of neighbours, so that a tile's box bounds the exponents in it. The tile
 of the highest bound is summed first; tiles that cannot matter beside it are left out. Exponents
 are taken relative to the highest bound; a point so far from all kernels that nothing is left is
-summed again, carefully, relative to the largest exponent.
+for the careful sum, which is relative to the largest exponent.
 
 The exponential is written by hand, because the one of the C library does not vectorise.
 """
 
 import numpy as np
 
-from .compile import fused_kernel, kernel, summing_kernel
+from .compile import fused_inner, inner, kernel, summing_inner
 from .distances import squared_distances
 
 #: Exponents are cut off here, where the exponential is still a normal number.
@@ -28,7 +28,7 @@ _SHIFTER = 6755399441055744.0
 
 
 @kernel
-def log_kernel_sums(Y, groups, tiles, lower, upper, log_weights, tops, out):
+def log_kernel_sums(Y, groups, tiles, lower, upper, log_weights, tops, bounds, work, bits, out):
     """Write ``log sum_k exp(log_weights_k - |y_k - z_k|^2 / 2)`` for every point.
 
     Parameters
@@ -45,15 +45,16 @@ def log_kernel_sums(Y, groups, tiles, lower, upper, log_weights, tops, out):
         Minus infinity where a tile is not full.
     tops : (n_tiles,)
         The largest log weight of every tile.
+    bounds, work : (n_tiles,), (3, S)
+        Room to work in.
+    bits : (3, S)
+        The same memory as ``work``, seen as integers.
     out : (Q,)
+        Not a number where the sum is too small; those points are for the careful sum.
     """
-    n_tiles, _, size = tiles.shape
-    bounds = np.empty(n_tiles)
-    exponents = np.empty(size)
-    scaled = np.empty(size)
-    powers = np.empty(size)
-    scaled_bits = scaled.view(np.int64)
-    power_bits = powers.view(np.int64)
+    n_tiles = tiles.shape[0]
+    size = tiles.shape[2]
+    exponents = work[0]
     for i in range(Y.shape[1]):
         first = _bound_tiles(Y, i, groups, lower, upper, tops, bounds)
         reference = bounds[first]
@@ -67,19 +68,16 @@ def log_kernel_sums(Y, groups, tiles, lower, upper, log_weights, tops, out):
             for s in range(size):
                 value = log_weights[t, s] - 0.5 * exponents[s] - reference
                 exponents[s] = value if value > _LOWEST else _LOWEST
-            _split_power(exponents, scaled, powers)
+            _split_power(work)
             for s in range(size):
-                power_bits[s] += scaled_bits[s] << 52
-            total += _total(powers)
+                bits[2, s] += bits[1, s] << 52
+            total += _total(work)
             if step == 0:
                 cutoff = reference + np.log(total) - _NEGLIGIBLE
-        if total > _TOO_SMALL:
-            out[i] = reference + np.log(total)
-        else:
-            out[i] = _careful_log_sum(Y, i, groups, tiles, log_weights, exponents)
+        out[i] = reference + np.log(total) if total > _TOO_SMALL else np.nan
 
 
-@kernel
+@inner
 def _bound_tiles(Y, i, groups, lower, upper, tops, bounds):
     """Write an upper bound on the exponents of every tile; return the tile of the highest."""
     first = 0
@@ -97,13 +95,13 @@ def _bound_tiles(Y, i, groups, lower, upper, tops, bounds):
     return first
 
 
-@fused_kernel
-def _split_power(x, scaled, powers):
-    """Write ``exp(x)`` as ``powers`` times two to the integer in the last bits of ``scaled``."""
-    for s in range(x.shape[0]):
-        shifted = x[s] * _LOG2_E + _SHIFTER
+@fused_inner
+def _split_power(work):
+    """Write ``exp(work[0])`` as ``work[2]`` times two to the last bits of ``work[1]``."""
+    for s in range(work.shape[1]):
+        shifted = work[0, s] * _LOG2_E + _SHIFTER
         n = shifted - _SHIFTER
-        r = (x[s] - n * _LN2_HIGH) - n * _LN2_LOW
+        r = (work[0, s] - n * _LN2_HIGH) - n * _LN2_LOW
         p = 1.6059043836821613e-10 * r + 2.08767569878681e-09
         p = p * r + 2.505210838544172e-08
         p = p * r + 2.755731922398589e-07
@@ -116,30 +114,31 @@ def _split_power(x, scaled, powers):
         p = p * r + 0.16666666666666666
         p = p * r + 0.5
         p = p * r + 1.0
-        scaled[s] = shifted
-        powers[s] = p * r + 1.0
+        work[1, s] = shifted
+        work[2, s] = p * r + 1.0
 
 
-@summing_kernel
-def _total(values):
-    """Return the sum of all values, added in whatever order is fastest."""
+@summing_inner
+def _total(work):
+    """Return the sum of ``work[2]``, added in whatever order is fastest."""
     total = 0.0
-    for s in range(values.shape[0]):
-        total += values[s]
+    for s in range(work.shape[1]):
+        total += work[2, s]
     return total
 
 
 @kernel
-def _careful_log_sum(Y, i, groups, tiles, log_weights, squares):
-    """Return the same for one point, relative to the largest exponent met so far."""
-    largest, total = -np.inf, 0.0
-    for t in range(tiles.shape[0]):
-        squared_distances(Y[groups[t]], i, tiles, t, squares)
-        for s in range(squares.shape[0]):
-            exponent = log_weights[t, s] - 0.5 * squares[s]
-            if exponent > largest:
-                total = total * np.exp(largest - exponent) + 1.0
-                largest = exponent
-            elif exponent > -np.inf:
-                total += np.exp(exponent - largest)
-    return largest + np.log(total) if total > 0.0 else -np.inf
+def careful_log_kernel_sums(Y, groups, tiles, log_weights, squares, out):
+    """Write the same, however small the sum, relative to the largest exponent met so far."""
+    for i in range(Y.shape[1]):
+        largest, total = -np.inf, 0.0
+        for t in range(tiles.shape[0]):
+            squared_distances(Y[groups[t]], i, tiles, t, squares)
+            for s in range(squares.shape[0]):
+                exponent = log_weights[t, s] - 0.5 * squares[s]
+                if exponent > largest:
+                    total = total * np.exp(largest - exponent) + 1.0
+                    largest = exponent
+                elif exponent > -np.inf:
+                    total += np.exp(exponent - largest)
+        out[i] = largest + np.log(total) if total > 0.0 else -np.inf

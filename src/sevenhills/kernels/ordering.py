@@ -16,7 +16,7 @@ point is next. Messages may arrive in any order: of equal offers the earliest se
 import numpy as np
 
 from .blocks import Blocks
-from .compile import kernel
+from .compile import inner, kernel
 from .distances import squared_distances
 
 _NONE = -1
@@ -50,13 +50,14 @@ def order_points(
     order, position, predecessor = np.empty((3, n_points), dtype=np.int64)
     reachability = np.empty(n_points)
     offer = np.rint(core * _DECIMALS) / _DECIMALS
+    row = np.empty(reach.shape[1])
     mail, pool = np.empty(0, dtype=_MESSAGE), np.array([_NONE, 0])
     done = 0
     while done < n_points:
         mail, pool = _enlarge(mail, pool, room=4096)
         done = _order(
             X, core, offer, blocks.columns, blocks.members, blocks.lower, blocks.upper, nodes,
-            mail, pool, home, reach, source, order, position, reachability, predecessor,
+            mail, pool, home, reach, source, row, order, position, reachability, predecessor,
             done, 0,
         )  # fmt: skip
     return order, reachability, predecessor
@@ -75,7 +76,7 @@ def _enlarge(mail: np.ndarray, pool: np.ndarray, room: int) -> tuple[np.ndarray,
 @kernel
 def _order(
     X, core, offer, columns, members, lower, upper, nodes, mail, pool, home, reach,
-    source, order, position, reachability, predecessor, done, root,
+    source, row, order, position, reachability, predecessor, done, root,
 ):  # fmt: skip
     """Order points until all are ordered or the mail is full; return how many are.
 
@@ -83,7 +84,6 @@ def _order(
     """
     leaf_size = reach.shape[1]
     first_leaf = reach.shape[0] - 1
-    row = np.empty(leaf_size)
     node = root
     rival = np.inf
     while done < order.shape[0] and pool[1] + 2 <= mail.shape[0]:
@@ -130,7 +130,7 @@ def _order(
     return done
 
 
-@kernel
+@inner
 def _deliver(node, X, sender, position, offer, lower, upper, nodes, mail, pool):
     """Leave a message at a node, unless an earlier one is as good for all points below."""
     near, far = 0.0, 0.0
@@ -164,7 +164,7 @@ def _deliver(node, X, sender, position, offer, lower, upper, nodes, mail, pool):
     _admit_message(node, nodes, mail)
 
 
-@kernel
+@inner
 def _apply(sender, leaf, core, offer, position, squares, reach, source):
     """Let one sender lower the reachability of the points of a leaf."""
     for i in range(reach.shape[1]):
@@ -179,7 +179,7 @@ def _apply(sender, leaf, core, offer, position, squares, reach, source):
                 source[leaf, i] = sender
 
 
-@kernel
+@inner
 def _precedes(one, other, nodes):
     """Whether the key of one node is smaller than that of another."""
     return nodes[one].smallest < nodes[other].smallest or (
@@ -187,7 +187,7 @@ def _precedes(one, other, nodes):
     )
 
 
-@kernel
+@inner
 def _climb(node, nodes, mail):
     """Bring all ancestors of a node up to date."""
     while node > 0:
@@ -195,7 +195,7 @@ def _climb(node, nodes, mail):
         _summarise(node, nodes, mail)
 
 
-@kernel
+@inner
 def _summarise(node, nodes, mail):
     """Derive key and ceiling of an inner node from its children and its messages."""
     left = 2 * node + 1
@@ -214,7 +214,7 @@ def _summarise(node, nodes, mail):
     _admit_message(node, nodes, mail)
 
 
-@kernel
+@inner
 def _summarise_leaf(node, leaf, latest, members, reach, nodes, mail):
     """Derive key and ceiling of a leaf from its points and its messages."""
     smallest, largest, slot = np.inf, -np.inf, -1
@@ -232,7 +232,7 @@ def _summarise_leaf(node, leaf, latest, members, reach, nodes, mail):
     _admit_message(node, nodes, mail)
 
 
-@kernel
+@inner
 def _admit_message(node, nodes, mail):
     """Let the first message of a node lower its key."""
     top = nodes[node].heap
@@ -241,7 +241,7 @@ def _admit_message(node, nodes, mail):
         nodes[node].index = _NONE
 
 
-@kernel
+@inner
 def _pop(node, nodes, mail, pool):
     """Take the message of smallest bound away from a node and return its sender."""
     top = nodes[node].heap
@@ -275,7 +275,7 @@ def _pop(node, nodes, mail, pool):
     return mail[top].sender
 
 
-@kernel
+@inner
 def _meld(one, other, mail):
     """Join two pairing heaps."""
     if one == _NONE:

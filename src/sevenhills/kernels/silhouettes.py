@@ -8,15 +8,16 @@ a binary tree over the segments gives the sum of every distinct run without canc
 
 import numpy as np
 
-from .compile import kernel
+from .compile import inner, kernel
 from .distances import squared_distances
+
+#: Rows in a block; a number known to the compiler keeps its loops short.
+ROWS = 64
 
 
 @kernel
-def silhouette_block(
-    X, rows, block, edges, runs, parts, offsets, sums, lows, run_sums, run_lows, work, out
-):
-    """Add up, for every partition, the silhouettes of the points of one block of rows.
+def sum_segments(X, rows, block, edges, sums, lows, squares):
+    """Add up the distances from every row of a block to the points of every segment.
 
     Parameters
     ----------
@@ -25,90 +26,60 @@ def silhouette_block(
     rows : (n_blocks, M, S)
         The same points in blocks, feature-major.
     block : int
-        The block to score.
+        The block to take.
     edges : (E + 1,)
         Where the segments begin and the last one ends.
-    runs : (R, 3)
-        First and last + 1 segment of every distinct run, and whether (1 or 0) it is noise.
-    parts : (P, 2)
-        The parts of all partitions, in order: run and label, -1 for noise. The parts of a
-        cluster have nothing but noise between them.
-    offsets : (C + 1,)
-        Where the parts of every partition begin.
     sums, lows : (2 E, S)
-        Room for the sums and minima of distances from every row, a binary tree over segments.
-    run_sums, run_lows : (R, S)
-        Room for the same by run; minima of noise only.
-    work : (6, S)
-        Room for what is known of every row.
-    out : (n_blocks, C, 2)
-        The sums of silhouettes, with every noise point on its own, and with all noise as one.
+        The sums and minima of distances, a binary tree over the segments.
+    squares : (S,)
+        Room to work in.
     """
-    _sum_segments(X, rows, block, edges, sums, lows)
-    _sum_runs(runs, sums, lows, run_sums, run_lows)
-    size = rows.shape[2]
-    start = block * size
-    n_rows = X.shape[0] - start if X.shape[0] - start < size else size
-    for c in range(offsets.shape[0] - 1):
-        _compare_clusters(
-            start, n_rows, edges, runs, parts, offsets[c], offsets[c + 1], run_sums, run_lows, work
-        )
-        single, joint = 0.0, 0.0
-        for s in range(n_rows):
-            single += work[0, s]
-            joint += work[1, s]
-        out[block, c, 0] = single
-        out[block, c, 1] = joint
-
-
-@kernel
-def _sum_segments(X, rows, block, edges, sums, lows):
-    """Add up the distances from every row to the points of every segment."""
     n_segments = edges.shape[0] - 1
-    size = rows.shape[2]
-    squares = np.empty(size)
     for e in range(n_segments):
         leaf = n_segments + e
-        for s in range(size):
+        for s in range(ROWS):
             sums[leaf, s] = 0.0
             lows[leaf, s] = np.inf
         for j in range(edges[e], edges[e + 1]):
             squared_distances(X, j, rows, block, squares)
-            for s in range(size):
+            for s in range(ROWS):
                 distance = np.sqrt(squares[s])
                 sums[leaf, s] += distance
                 lows[leaf, s] = distance if distance < lows[leaf, s] else lows[leaf, s]
     for node in range(n_segments - 1, 0, -1):
         left = 2 * node
         right = left + 1
-        for s in range(size):
+        for s in range(ROWS):
             sums[node, s] = sums[left, s] + sums[right, s]
             lows[node, s] = lows[left, s] if lows[left, s] < lows[right, s] else lows[right, s]
 
 
 @kernel
-def _sum_runs(runs, sums, lows, run_sums, run_lows):
+def sum_runs(runs, sums, lows, run_sums, run_lows):
     """Derive the sum of every run from the tree over segments, and the minimum of noise.
 
-    A run that begins like the one before it only adds what is new.
+    Parameters
+    ----------
+    runs : (R, 3)
+        First and last + 1 segment of every distinct run, and whether (1 or 0) it is noise. A run
+        that begins like the one before it only adds what is new.
+    sums, lows : (2 E, S)
+        See :func:`sum_segments`.
+    run_sums, run_lows : (R, S)
+        The sums of distances from every row, and the minima of noise.
     """
     n_segments = sums.shape[0] // 2
-    size = sums.shape[1]
     for r in range(runs.shape[0]):
         noise = runs[r, 2]
         left = runs[r, 0] + n_segments
         right = runs[r, 1] + n_segments
-        if r > 0 and runs[r - 1, 0] == runs[r, 0] and runs[r - 1, 2] == noise:
+        chained = r > 0 and runs[r - 1, 0] == runs[r, 0] and runs[r - 1, 2] == noise
+        if chained:
             left = runs[r - 1, 1] + n_segments
-            for s in range(size):
-                run_sums[r, s] = run_sums[r - 1, s]
-            for s in range(size * noise):
-                run_lows[r, s] = run_lows[r - 1, s]
-        else:
-            for s in range(size):
-                run_sums[r, s] = 0.0
-            for s in range(size * noise):
-                run_lows[r, s] = np.inf
+        for s in range(ROWS):
+            run_sums[r, s] = run_sums[r - 1, s] if chained else 0.0
+        for s in range(ROWS * noise):
+            run_lows[r, s] = run_lows[r - 1, s] if chained else np.inf
         while left < right:
             if left % 2 == 1:
                 _add_node(left, r, noise, sums, lows, run_sums, run_lows)
@@ -120,33 +91,69 @@ def _sum_runs(runs, sums, lows, run_sums, run_lows):
             right //= 2
 
 
-@kernel
+@inner
 def _add_node(node, r, noise, sums, lows, run_sums, run_lows):
     """Add one node of the tree to a run."""
-    for s in range(sums.shape[1]):
+    for s in range(ROWS):
         run_sums[r, s] += sums[node, s]
-    for s in range(sums.shape[1] * noise):
+    for s in range(ROWS * noise):
         run_lows[r, s] = lows[node, s] if lows[node, s] < run_lows[r, s] else run_lows[r, s]
 
 
 @kernel
-def _compare_clusters(start, n_rows, edges, runs, parts, first, last, run_sums, run_lows, work):
-    """Write the two silhouettes of every row in one partition into ``work[0]`` and ``work[1]``."""
-    own, within, between, total, noise, nearest = (
-        work[0],
-        work[1],
-        work[2],
-        work[3],
-        work[4],
-        work[5],
-    )
-    size = work.shape[1]
-    for s in range(size):
-        between[s] = np.inf
-        total[s] = 0.0
-        noise[s] = 0.0
-        nearest[s] = np.inf
-    n_noise = 0
+def sum_silhouettes(block, edges, runs, parts, offsets, run_sums, run_lows, own, work, out):
+    """Add up, for every partition, the silhouettes of the points of one block of rows.
+
+    Parameters
+    ----------
+    block, edges, runs, run_sums, run_lows
+        See above.
+    parts : (P, 2)
+        The parts of all partitions, in order: run and label, -1 for noise. The parts of a
+        cluster have nothing but noise between them.
+    offsets : (C + 1,)
+        Where the parts of every partition begin.
+    own, work : (S,), (5, S)
+        Room to work in.
+    out : (n_blocks, C, 2)
+        The sums of silhouettes, with every noise point on its own, and with all noise as one.
+    """
+    size = own.shape[0]
+    start = block * size
+    n_rows = edges[edges.shape[0] - 1] - start
+    n_rows = n_rows if n_rows < size else size
+    for c in range(offsets.shape[0] - 1):
+        n_noise = _compare_clusters(
+            start, edges, runs, parts, offsets[c], offsets[c + 1], run_sums, run_lows, own, work
+        )
+        single, joint = 0.0, 0.0
+        for s in range(n_rows):
+            within, between, noise, nearest = work[0, s], work[1, s], work[3, s], work[4, s]
+            if own[s] >= 0:
+                single += _silhouette(within, nearest if nearest < between else between)
+                if n_noise > 0 and noise < between * n_noise:
+                    between = noise / n_noise
+                joint += _silhouette(within, between)
+            elif n_noise > 1:
+                joint += _silhouette(noise / (n_noise - 1), between)
+        out[block, c, 0] = single
+        out[block, c, 1] = joint
+
+
+@inner
+def _compare_clusters(start, edges, runs, parts, first, last, run_sums, run_lows, own, work):
+    """Compare every row with the clusters of one partition; return the number of noise points.
+
+    Afterwards ``work`` holds the mean distances within the own cluster and to the nearest other,
+    a sum that is zero, and the sum and minimum of distances to noise.
+    """
+    size = own.shape[0]
+    for s in range(ROWS):
+        work[1, s] = np.inf
+        work[2, s] = 0.0
+        work[3, s] = 0.0
+        work[4, s] = np.inf
+    n_noise, n_members = 0, 0
     for p in range(first, last):
         r = parts[p, 0]
         low = edges[runs[r, 0]] - start
@@ -155,39 +162,28 @@ def _compare_clusters(start, n_rows, edges, runs, parts, first, last, run_sums, 
             own[s] = parts[p, 1]
         if parts[p, 1] == -1:
             n_noise += high - low
-            for s in range(size):
-                noise[s] += run_sums[r, s]
-                nearest[s] = run_lows[r, s] if run_lows[r, s] < nearest[s] else nearest[s]
-    n_members = 0
+            for s in range(ROWS):
+                work[3, s] += run_sums[r, s]
+                work[4, s] = run_lows[r, s] if run_lows[r, s] < work[4, s] else work[4, s]
     for p in range(first, last):
         label = parts[p, 1]
         if label >= 0:
             r = parts[p, 0]
             n_members += edges[runs[r, 1]] - edges[runs[r, 0]]
-            for s in range(size):
-                total[s] += run_sums[r, s]
+            for s in range(ROWS):
+                work[2, s] += run_sums[r, s]
             if p + 2 >= last or parts[p + 2, 1] != label:
                 outside, inside = 1.0 / n_members, 1.0 / (n_members - 1)
                 n_members = 0
-                for s in range(size):
-                    mean = total[s] * outside
-                    within[s] = total[s] * inside if own[s] == label else within[s]
-                    mean = np.inf if own[s] == label else mean
-                    between[s] = mean if mean < between[s] else between[s]
-                    total[s] = 0.0
-    for s in range(n_rows):
-        if own[s] == -1:
-            work[0, s] = 0.0
-            work[1, s] = _silhouette(noise[s] / (n_noise - 1), between[s]) if n_noise > 1 else 0.0
-        else:
-            a, b = within[s], between[s]
-            work[0, s] = _silhouette(a, nearest[s] if nearest[s] < b else b)
-            if n_noise > 0 and noise[s] / n_noise < b:
-                b = noise[s] / n_noise
-            work[1, s] = _silhouette(a, b)
+                for s in range(ROWS):
+                    mean = np.inf if own[s] == label else work[2, s] * outside
+                    work[0, s] = work[2, s] * inside if own[s] == label else work[0, s]
+                    work[1, s] = mean if mean < work[1, s] else work[1, s]
+                    work[2, s] = 0.0
+    return n_noise
 
 
-@kernel
+@inner
 def _silhouette(within, between):
     """How much nearer a point is to its own cluster than to the next, from -1 to 1."""
     larger = within if within > between else between
