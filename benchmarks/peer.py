@@ -4,20 +4,18 @@ python peer.py fit INPUT.npz OUTPUT.npz      labels, log densities and ordering
 python peer.py time JOB INPUT.npz REPEATS    best CPU seconds and peak memory, as JSON
 """
 
-import json
-import resource
 import sys
-import time
 import warnings
 
 import numpy as np
+from rome.ROME import ROME
+
+from measuring import report
 
 warnings.simplefilter("ignore")
 
 
 def fit(source, target):
-    from rome.ROME import ROME
-
     data = np.load(source)
     model = ROME(min_std=float(data["min_std"])).fit(data["train"])
     ordering = {
@@ -29,32 +27,17 @@ def fit(source, target):
     np.savez_compressed(target, labels=model.labels_, log_density=log_density, **ordering)
 
 
-def best_of(work, repeats):
-    times = []
-    for _ in range(repeats):
-        start = time.process_time()
-        work()
-        times.append(time.process_time() - start)
-    return min(times)
-
-
 def measure(job, source, repeats):
-    from rome.ROME import ROME
-
     data = np.load(source)
     train, test, min_std = data["train"], data["test"], float(data["min_std"])
-    start = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     if job == "fit":
-        seconds = best_of(lambda: ROME(min_std=min_std).fit(train), repeats)
+        report(lambda: ROME(min_std=min_std).fit(train), repeats)
     elif job == "score":
-        labels = data["labels"]
-        model = ROME(min_std=min_std).fit(train, clusters=labels)
-        seconds = best_of(lambda: model.score_samples(test), repeats)
+        model = ROME(min_std=min_std).fit(train, clusters=data["labels"])
+        report(lambda: model.score_samples(test), repeats)
     else:
         sets = train.reshape(-1, 100, train.shape[1])
-        seconds = best_of(lambda: [ROME(min_std=min_std).fit(X) for X in sets], repeats) / len(sets)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    print(json.dumps({"seconds": seconds, "peak_mb": (peak - start) / 1024}))
+        report(lambda: [ROME(min_std=min_std).fit(X) for X in sets], repeats, len(sets))
 
 
 if __name__ == "__main__":

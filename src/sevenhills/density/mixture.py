@@ -14,7 +14,7 @@ from ..validation import check_count, check_queries, random_generator
 #: Queries that are transformed and summed together.
 _QUERIES = 256
 #: Kernels that are kept or left out of a sum together.
-_TILE_SIZE = 64
+_TILE_SIZE = 256
 _LOG_2PI = float(np.log(2 * np.pi))
 
 
