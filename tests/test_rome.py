@@ -81,7 +81,7 @@ def test_row_order_does_not_matter(hills):
         assert_array_equal(rome.labels_, ROME().fit(hills).labels_[rows])
 
 
-@pytest.mark.parametrize("factor", [1e-9, 0.01, 3.7, 1e6, 1e120])
+@pytest.mark.parametrize("factor", [1e-250, 1e-9, 0.01, 3.7, 1e6, 1e120, 1e250])
 def test_units_do_not_matter(hills, factor):
     one, other = ROME().fit(hills), ROME().fit(hills * factor)
     assert_array_equal(one.labels_, other.labels_)
@@ -381,6 +381,11 @@ class TestBadInput:
         with pytest.raises(ValueError, match="min_std"):
             ROME(min_std=0).fit(X)
         assert np.isfinite(ROME(min_std=0.1).fit(X).score(X))
+
+    @pytest.mark.parametrize("factor", [1e-300, 1e300])
+    def test_beyond_what_kernels_can_represent(self, hills, factor):
+        with pytest.raises(ValueError, match="X has a spread"):
+            ROME().fit(hills * factor)
 
     def test_collinear_without_min_std(self):
         X = np.arange(20.0)[:, None] * [1.0, 2.0, 3.0]

@@ -1,6 +1,11 @@
-"""A cluster's mean, rotation and regularised scale."""
+"""The rotation and the regularised scale of clusters.
+
+Clusters come as the deviations of their members from their means, one cluster after another;
+``offsets`` (n_clusters + 1) says where each begins.
+"""
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -10,28 +15,26 @@ _ROUNDING = 1e-14
 
 @dataclass(frozen=True, eq=False)
 class Whitening:
-    r"""The map :math:`x \mapsto (x - m) T` under which a cluster has about unit covariance.
+    r"""The maps :math:`x \mapsto (x - m) T` under which clusters have about unit covariance.
 
     Attributes
     ----------
-    mean : ndarray of shape (n_features,)
-    transform : ndarray of shape (n_features, n_features)
+    transforms : ndarray of shape (n_clusters, n_features, n_features)
         :math:`T = R^\top \mathrm{diag}(1 / \tilde s)`.
-    log_det : float
+    log_dets : ndarray of shape (n_clusters,)
         :math:`\log |\det T|`.
-    stds : ndarray of shape (n_features,)
+    stds : ndarray of shape (n_clusters, n_features)
         The standard deviations along the axes before regularisation.
     """
 
-    mean: np.ndarray
-    transform: np.ndarray
-    log_det: float
+    transforms: np.ndarray
+    log_dets: np.ndarray
     stds: np.ndarray
 
 
 def whiten(
-    mean: np.ndarray,
     deviations: np.ndarray,
+    offsets: np.ndarray,
     min_std: float,
     *,
     decorrelate: bool = True,
@@ -39,17 +42,15 @@ def whiten(
     tiled: bool = False,
     unit: float = 1.0,
 ) -> Whitening:
-    r"""Rotate a cluster onto its principal axes and scale each to about unit variance.
+    r"""Rotate clusters onto their principal axes and scale each axis to about unit variance.
 
     The standard deviations :math:`s` (``ddof=1``; zero along axes that too few members leave
     open) are regularised to :math:`\tilde s = \max(0, 1 - s_{\min} / s_{\max}) s + s_{\min}`.
 
     Parameters
     ----------
-    mean : ndarray of shape (n_features,)
-        The mean of the cluster.
     deviations : ndarray of shape (n_members, n_features)
-        The deviations of its members from the mean; see :func:`centre`.
+    offsets : ndarray of shape (n_clusters + 1,)
     min_std : float
         The smallest standard deviation :math:`s_{\min}`.
     decorrelate : bool, default=True
@@ -66,44 +67,55 @@ def whiten(
     Whitening
     """
     if decorrelate:
-        rotation, stds = _principal_axes(deviations, tiled)
+        axes, stds = _principal_axes(deviations, offsets, tiled)
     else:
-        rotation, stds = np.eye(len(mean)), np.sqrt(np.mean(deviations**2, axis=0))
-    scale = regularise(stds, min_std) if normalize else np.full(len(mean), 1 / unit)
-    return Whitening(mean, rotation.T / scale, float(-np.log(scale).sum()), stds)
+        stds = feature_stds(deviations, offsets)
+        axes = np.broadcast_to(np.eye(stds.shape[1]), (*stds.shape, stds.shape[1]))
+    scales = regularise(stds, min_std) if normalize else np.full(stds.shape, 1 / unit)
+    return scaled(axes, scales, stds)
 
 
-def centre(members: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the mean and the deviations from it, which are exactly zero for equal rows."""
-    deviations = members - members[0]
-    shift = deviations.mean(axis=0)
-    deviations -= shift
-    return members[0] + shift, deviations
+def scaled(axes: np.ndarray, scales: np.ndarray, stds: np.ndarray) -> Whitening:
+    """Return the whitening along given axes (rows) by given scales."""
+    transforms = axes.transpose(0, 2, 1) / scales[:, None, :]
+    return Whitening(transforms, -np.log(scales).sum(axis=1), stds)
+
+
+def feature_stds(deviations: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+    """Return the standard deviation of every feature in every cluster, with ``ddof=0``."""
+    squares = np.add.reduceat(deviations**2, offsets[:-1])
+    return np.sqrt(squares / np.diff(offsets)[:, None])
 
 
 def regularise(stds: np.ndarray, min_std: float) -> np.ndarray:
     """Raise standard deviations so that none is below ``min_std`` and the largest stays."""
-    largest = stds.max()
-    factor = max(0.0, 1.0 - min_std / largest) if largest > 0 else 0.0
-    scale = factor * stds + min_std
-    if not (scale > 0).all():
+    largest = stds.max(axis=1, keepdims=True)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        factor = np.where(largest > min_std, 1.0 - min_std / largest, 0.0)
+    scales = factor * stds + min_std
+    if not (scales > 0).all():
         raise ValueError(
             "a cluster has no spread in some direction; pass a min_std above 0 "
             f"(got min_std = {min_std:g})"
         )
-    return scale
+    return scales
 
 
-def _principal_axes(deviations: np.ndarray, tiled: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Return the principal axes as rows, and the standard deviations along them.
+def _principal_axes(
+    deviations: np.ndarray, offsets: np.ndarray, tiled: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the principal axes of every cluster as rows, and the standard deviations along them.
 
     The axes are the eigenvectors of the covariance. The deviations are measured along them, since
     square roots of small eigenvalues would be nothing but rounding.
     """
-    n_members, n_features = deviations.shape
-    axes = np.linalg.eigh(deviations.T @ deviations)[1].T[::-1]
-    along = deviations @ axes.T
+    parts = [deviations[start:end] for start, end in pairwise(offsets)]
+    axes = np.linalg.eigh(np.stack([part.T @ part for part in parts]))[1].transpose(0, 2, 1)
+    along = [part @ each.T for part, each in zip(parts, axes, strict=True)]
+    squares = np.stack([np.einsum("ij,ij->j", each, each) for each in along])
+
+    n_members, n_features = np.diff(offsets), deviations.shape[1]
     n_rows = n_members * -(-n_features // n_members) if tiled else n_members
-    stds = np.sqrt(np.einsum("ij,ij->j", along, along) * (n_rows / n_members / max(n_rows - 1, 1)))
-    stds[stds <= _ROUNDING * stds.max()] = 0.0
+    stds = np.sqrt(squares * (n_rows / n_members / np.maximum(n_rows - 1, 1))[:, None])
+    stds[stds <= _ROUNDING * stds.max(axis=1, keepdims=True)] = 0.0
     return axes, stds

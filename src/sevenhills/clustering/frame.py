@@ -4,8 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-#: Squares of numbers beyond these limits, or below their inverse, may leave the range of floats.
-_LARGEST = 2.0**300
+#: Squares of numbers beyond this, or below its inverse, may leave the range of floats.
+_SQUARABLE = 2.0**300
+#: Kernels on samples spread wider than this, or less than its inverse, cannot be represented.
+_LARGEST = 2.0**960
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,7 @@ class Frame:
         """Return the frame of a data set; ``start="first"`` keeps rows and unit as given."""
         unit = _unit_of(X)
         if start == "first":
-            return cls(np.arange(len(X)), 1.0 if 1 / _LARGEST < unit < _LARGEST else unit)
+            return cls(np.arange(len(X)), 1.0 if 1 / _SQUARABLE < unit < _SQUARABLE else unit)
         rows = _lexicographic(X)
         centred = X[rows] / unit
         centred -= centred.sum(axis=0) / len(X)
@@ -56,7 +58,14 @@ def _unit_of(X: np.ndarray) -> float:
     """Return the power of two next to the largest deviation from the middle of the range."""
     low, high = X.min(axis=0), X.max(axis=0)
     spread = float(np.max(0.5 * high - 0.5 * low))
-    return float(2.0 ** np.clip(np.frexp(spread)[1], -1021, 1022)) if spread > 0 else 1.0
+    if spread == 0:
+        return 1.0
+    if not 1 / _LARGEST < spread < _LARGEST:
+        raise ValueError(
+            f"X has a spread of {spread:.3g}, beyond what kernels can represent; measure it in a "
+            "unit nearer to its spread"
+        )
+    return float(2.0 ** np.frexp(spread)[1])
 
 
 def _lexicographic(X: np.ndarray) -> np.ndarray:

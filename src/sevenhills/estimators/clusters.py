@@ -1,13 +1,12 @@
 """From labelled points to a kernel mixture: one group of kernels for each cluster."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from ..bandwidth import silverman
 from ..density import KernelMixture
-from ..whitening import Whitening, centre, whiten
+from ..whitening import Whitening, feature_stds, scaled, whiten
 
 NOISE = -1
 #: The automatic ``min_std`` is this part of the spread within clusters.
@@ -46,56 +45,80 @@ class Cluster:
 
 
 @dataclass(frozen=True, eq=False)
-class Members:
-    """The samples of one cluster: its label, its mean and the deviations from it."""
+class Grouping:
+    """Samples by cluster: the proper clusters by ascending label, then the noise.
 
-    label: int
-    mean: np.ndarray
+    Attributes
+    ----------
+    labels : ndarray of shape (n_clusters,)
+    offsets : ndarray of shape (n_clusters + 1,)
+        Where the members of every cluster begin.
+    means : ndarray of shape (n_clusters, n_features)
+    points : ndarray of shape (n_samples, n_features)
+        The members of every cluster, one cluster after another.
+    deviations : ndarray of shape (n_samples, n_features)
+        The members' deviations from their mean, exactly zero if they are all equal.
+    """
+
+    labels: np.ndarray
+    offsets: np.ndarray
+    means: np.ndarray
+    points: np.ndarray
     deviations: np.ndarray
 
-    def __len__(self) -> int:
-        return len(self.deviations)
+    @classmethod
+    def of(cls, X: np.ndarray, labels: np.ndarray) -> "Grouping":
+        """Group samples by their labels, -1 being noise."""
+        order = np.argsort(np.where(labels == NOISE, np.iinfo(np.int64).max, labels), kind="stable")
+        points, keys = X[order], labels[order]
+        starts = np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))
+        sizes = np.diff(np.append(starts, len(X)))
+        first = points[starts]
+        deviations = points - np.repeat(first, sizes, axis=0)
+        shifts = np.add.reduceat(deviations, starts) / sizes[:, None]
+        deviations -= np.repeat(shifts, sizes, axis=0)
+        return cls(keys[starts], np.append(starts, len(X)), first + shifts, points, deviations)
+
+    @property
+    def n_proper(self) -> int:
+        """The number of clusters that are not noise."""
+        return int(np.sum(self.labels != NOISE))
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """The number of members of every cluster."""
+        return np.diff(self.offsets)
+
+    def spread(self) -> float:
+        r"""Return the pooled standard deviation within clusters, noise left out.
+
+        .. math:: \sqrt{\sum_C n_C \operatorname{tr}(S_C) / (N M)}
+
+        If no cluster has any spread, it is that of all samples together.
+        """
+        within = self.deviations[: self.offsets[self.n_proper]]
+        squares = np.vdot(within, within)
+        if squares == 0.0:
+            whole = Grouping.of(self.points, np.zeros(len(self.deviations), dtype=np.int64))
+            squares = np.vdot(whole.deviations, whole.deviations)
+        return float(np.sqrt(squares / self.deviations.size))
 
 
-def split_by_label(X: np.ndarray, labels: np.ndarray) -> list[Members]:
-    """Return the members of every cluster by ascending label, noise last."""
-    order = np.argsort(labels, kind="stable")
-    found, starts = np.unique(labels[order], return_index=True)
-    parts = zip(found.tolist(), np.split(X[order], starts[1:]), strict=True)
-    clusters = [Members(label, *centre(part)) for label, part in parts]
-    return clusters[1:] + clusters[:1] if found[0] == NOISE else clusters
-
-
-def spread_within(clusters: Sequence[Members]) -> float:
-    r"""Return the pooled standard deviation within clusters, noise left out.
-
-    .. math:: \sqrt{\sum_C n_C \operatorname{tr}(S_C) / (N M)}
-
-    If no cluster has any spread, it is that of all samples together.
-    """
-    squares = sum(np.vdot(c.deviations, c.deviations) for c in clusters if c.label != NOISE)
-    if squares == 0.0:
-        deviations = centre(np.concatenate([c.mean + c.deviations for c in clusters]))[1]
-        squares = np.vdot(deviations, deviations)
-    return float(np.sqrt(squares / sum(c.deviations.size for c in clusters)))
-
-
-def resolve_min_std(min_std: float | str, clusters: Sequence[Members]) -> float:
+def resolve_min_std(min_std: float | str, grouping: Grouping) -> float:
     """Return the smallest standard deviation to allow, derived from the data if "auto"."""
     if not isinstance(min_std, str):
         return float(min_std)
-    spread = _AUTO_SHARE * spread_within(clusters)
-    if spread == 0.0:
-        n_samples = sum(map(len, clusters))
+    smallest = _AUTO_SHARE * grouping.spread()
+    if smallest == 0.0:
         raise ValueError(
-            f"the samples have no spread (n_samples = {n_samples}), so min_std cannot be 'auto'; "
-            "pass the smallest standard deviation to allow as a number"
+            f"the samples have no spread (n_samples = {len(grouping.deviations)}), so min_std "
+            "cannot be 'auto'; pass the smallest standard deviation to allow as a number"
         )
-    return spread
+    return smallest
 
 
 def cluster_mixture(
-    clusters: Sequence[Members],
+    grouping: Grouping,
     min_std: float,
     *,
     decorrelate: bool,
@@ -107,8 +130,8 @@ def cluster_mixture(
 
     Parameters
     ----------
-    clusters : sequence of Members
-        The samples of every cluster, in multiples of ``unit``, noise last.
+    grouping : Grouping
+        The samples by cluster, in multiples of ``unit``.
     min_std : float
         The smallest standard deviation to allow, in multiples of ``unit``.
     decorrelate, normalize, tiled : bool
@@ -123,48 +146,51 @@ def cluster_mixture(
     clusters : tuple of Cluster
         In the order of its groups.
     """
-    proper = [c for c in clusters if c.label != NOISE]
-    maps = [
-        whiten(
-            c.mean,
-            c.deviations,
-            min_std,
-            decorrelate=decorrelate,
-            normalize=normalize,
-            tiled=tiled,
-            unit=unit,
-        )
-        for c in proper
-    ]
-    sizes = [len(c) for c in proper]
-    if len(proper) < len(clusters):
-        maps.append(_whiten_noise(proper, clusters[-1], min_std, unit))
-        sizes.append(1)
-    n_features = len(clusters[0].mean)
-    n_samples = sum(map(len, clusters))
-    bandwidths = [silverman(size, n_features) for size in sizes]
+    n_samples, n_features = grouping.deviations.shape
+    proper = grouping.offsets[: grouping.n_proper + 1]
+    maps = []
+    if len(proper) > 1:
+        members = grouping.deviations[: proper[-1]]
+        options = {"decorrelate": decorrelate, "normalize": normalize, "tiled": tiled}
+        maps.append(whiten(members, proper, min_std, unit=unit, **options))
+    if grouping.labels[-1] == NOISE:
+        maps.append(_whiten_noise(grouping, min_std, unit))
+    transforms, log_dets, stds = (
+        np.concatenate([getattr(each, name) for each in maps])
+        for name in ("transforms", "log_dets", "stds")
+    )
+    sizes = np.where(grouping.labels == NOISE, 1, grouping.sizes)
+    bandwidths = [silverman(size, n_features) for size in sizes.tolist()]
     widths = np.array(bandwidths) * unit
     density = KernelMixture(
         weights=np.full(n_samples, 1 / n_samples),
-        centres=np.concatenate([c.mean + c.deviations for c in clusters]) * unit,
-        offsets=np.cumsum([0, *map(len, clusters)]),
-        transforms=np.stack([m.transform for m in maps]) / widths[:, None, None],
-        log_dets=np.array([m.log_det for m in maps]) - n_features * np.log(widths),
+        centres=grouping.points * unit,
+        offsets=grouping.offsets,
+        transforms=transforms / widths[:, None, None],
+        log_dets=log_dets - n_features * np.log(widths),
     )
-    return density, tuple(
-        Cluster(c.label, len(c), len(c) / n_samples, c.mean * unit, m.stds * unit, bandwidth)
-        for c, m, bandwidth in zip(clusters, maps, bandwidths, strict=True)
+    clusters = (
+        Cluster(label, size, size / n_samples, mean, each, bandwidth)
+        for label, size, mean, each, bandwidth in zip(
+            grouping.labels.tolist(),
+            grouping.sizes.tolist(),
+            grouping.means * unit,
+            stds * unit,
+            bandwidths,
+            strict=True,
+        )
     )
+    return density, tuple(clusters)
 
 
-def _whiten_noise(
-    proper: Sequence[Members], noise: Members, min_std: float, unit: float
-) -> Whitening:
+def _whiten_noise(grouping: Grouping, min_std: float, unit: float) -> Whitening:
     """Scale noise, without rotation, by the mean spread of the proper clusters, or by 1."""
-    scale = np.full(len(noise.mean), 1 / unit)
-    if proper:
-        spread = np.mean([np.sqrt(np.mean(c.deviations**2, axis=0)) for c in proper], axis=0)
-        scale = np.maximum(spread, min_std)
+    n_features = grouping.deviations.shape[1]
+    scale = np.full(n_features, 1 / unit)
+    if grouping.n_proper:
+        proper = grouping.offsets[: grouping.n_proper + 1]
+        stds = feature_stds(grouping.deviations[: proper[-1]], proper)
+        scale = np.maximum(stds.mean(axis=0), min_std)
     if not (scale > 0).all():
         raise ValueError(f"noise has no scale in some feature; pass a min_std above {min_std:g}")
-    return Whitening(noise.mean, np.diag(1 / scale), float(-np.log(scale).sum()), scale)
+    return scaled(np.eye(n_features)[None], scale[None], scale[None])

@@ -27,7 +27,7 @@ from ..validation import (
     unchanged_on_failure,
 )
 from .base import MixtureEstimator
-from .clusters import Cluster, cluster_mixture, resolve_min_std, split_by_label
+from .clusters import Cluster, Grouping, cluster_mixture, resolve_min_std
 from .summary import cluster_table_html, describe_clusters
 
 #: Fewer samples than this are one cluster.
@@ -167,10 +167,10 @@ class ROME(MixtureEstimator):
             else:
                 ordering, candidates, assigned = self._cluster(points)
             min_std = self.min_std if isinstance(self.min_std, str) else self.min_std / frame.unit
-            clusters = split_by_label(points, assigned)
-            spread = resolve_min_std(min_std, clusters)
+            grouping = Grouping.of(points, assigned)
+            spread = resolve_min_std(min_std, grouping)
             self.density_, self.clusters_ = cluster_mixture(
-                clusters,
+                grouping,
                 spread,
                 decorrelate=self.decorrelate,
                 normalize=self.normalize,
