@@ -54,3 +54,15 @@ def test_the_readme_runs():
 def test_links_lead_somewhere(name):
     for target in re.findall(r"\]\(([^)#:]+)\)", (ROOT / name).read_text()):
         assert (ROOT / target).exists(), target
+
+
+def test_without_a_folder_for_its_cache_it_still_runs(monkeypatch):
+    from sevenhills.kernels import compile as compiling
+
+    def njit(**options):
+        if options.get("cache"):
+            raise RuntimeError("cannot cache function: no locator available")
+        return lambda function: function
+
+    monkeypatch.setattr(compiling, "njit", njit)
+    assert compiling.kernel(len) is len

@@ -1,13 +1,13 @@
 """The ways in which this project compiles a function, all of them at its first call."""
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 from numba import njit
 
 _COMMON = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
 _INNER = {**_COMMON, "no_cpython_wrapper": True}
-
-#: Called from Python: without the GIL, dividing like numpy, kept on disk.
-kernel = njit(cache=True, **_COMMON)
 
 #: Called from kernels only, and compiled into them.
 inner = njit(**_INNER)
@@ -20,3 +20,14 @@ summing_inner = njit(fastmath={"reassoc"}, **_INNER)
 
 #: Kernels that are called with the number 0 are compiled twice: for a literal and for an integer.
 ZERO = np.int64(0)
+
+
+def kernel(function: Callable[..., Any]) -> Any:
+    """Compile for calls from Python: without the GIL, dividing like numpy, kept on disk.
+
+    Where no folder can be written to, as in some containers, it is compiled in every process.
+    """
+    try:
+        return njit(cache=True, **_COMMON)(function)
+    except RuntimeError:
+        return njit(**_COMMON)(function)
