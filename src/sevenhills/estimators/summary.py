@@ -31,13 +31,15 @@ def describe_clusters(
 
 def cluster_table_html(clusters: Sequence[Cluster], candidates: Candidates | None) -> str:
     """Return a fit as an HTML table of its clusters."""
-    head = "".join(f"<th>{escape(heading)}</th>" for heading in _HEADINGS)
-    rows = "".join(
-        "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in _cells(cluster)) + "</tr>"
-        for cluster in clusters
-    )
-    caption = escape(_reason(candidates))
-    return f"<table><caption>{caption}</caption><tr>{head}</tr>{rows}</table>"
+    rows = [_row_html("th", _HEADINGS)]
+    rows += [_row_html("td", _cells(cluster)) for cluster in clusters]
+    caption = f'<p style="margin: 0.7em 0 0.3em">{escape(_reason(candidates))}</p>'
+    return f'{caption}<table style="border-collapse: collapse">{"".join(rows)}</table>'
+
+
+def _row_html(tag: str, cells: Sequence[str]) -> str:
+    style = "padding: 0.1em 0.9em; text-align: right"
+    return "<tr>" + "".join(f'<{tag} style="{style}">{escape(c)}</{tag}>' for c in cells) + "</tr>"
 
 
 def _cells(cluster: Cluster) -> tuple[str, ...]:

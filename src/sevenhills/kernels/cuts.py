@@ -61,7 +61,7 @@ def _fill_growing(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Call ``fill`` with more and more room until it has made all cuts."""
     offsets = np.zeros(n_cuts + 1, dtype=np.int64)
-    runs = np.empty((4 * n_points + 4096, 3), dtype=np.int64)
+    runs = np.empty((8 * n_points + 64, 3), dtype=np.int64)
     done = fill(runs, offsets, 0)
     while done < n_cuts:
         runs = np.concatenate([runs, np.empty_like(runs)])

@@ -54,7 +54,7 @@ def order_points(
     mail, pool = np.empty(0, dtype=_MESSAGE), np.array([_NONE, 0])
     done = 0
     while done < n_points:
-        mail, pool = _enlarge(mail, pool, room=4096)
+        mail, pool = _enlarge(mail, pool, room=n_points + 64)
         done = _order(
             X, core, offer, blocks.columns, blocks.members, blocks.lower, blocks.upper, nodes,
             mail, pool, home, reach, source, row, order, position, reachability, predecessor,
