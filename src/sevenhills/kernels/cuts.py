@@ -138,28 +138,26 @@ def _xi_cuts(
         index = ZERO
         while index < n_points:
             highest = plot[index] if plot[index] > highest else highest
-            if ratio[index] >= 1 / complement:
-                n_open = _close_descents(plot, complement, highest, flanks, between, n_open)
-                flanks[0, n_open] = index
-                index = _extend_descent(ratio, complement, index, min_samples)
-                flanks[1, n_open] = index
-                between[n_open] = 0.0
-                n_open += 1
+            rising = ratio[index] <= complement
+            if not (rising or ratio[index] >= 1 / complement):
                 index += 1
-                highest = plot[index]
-            elif ratio[index] <= complement:
-                n_open = _close_descents(plot, complement, highest, flanks, between, n_open)
-                start = index
-                index = _extend_ascent(ratio, complement, index, min_samples)
+                continue
+            n_open = _close_descents(plot, complement, highest, flanks, between, n_open)
+            start = index
+            index = _extend_flank(ratio, complement, start, min_samples, rising)
+            if rising:
                 for descent in range(n_open - 1, -1, -1):
                     count = _match(
                         plot, predecessor, complement, flanks[0, descent], flanks[1, descent],
                         between[descent], start, index, runs, first, count,
                     )  # fmt: skip
-                index += 1
-                highest = plot[index]
             else:
-                index += 1
+                flanks[0, n_open] = start
+                flanks[1, n_open] = index
+                between[n_open] = 0.0
+                n_open += 1
+            index += 1
+            highest = plot[index]
         done += 1
         offsets[done] = _fill_gaps(runs, first, count, n_points)
     return done
@@ -181,33 +179,15 @@ def _close_descents(plot, complement, highest, flanks, between, n_open):
 
 
 @inner
-def _extend_descent(ratio, complement, start, min_samples):
-    """Return the last steep point of a descent without a rise or too long a flat part."""
+def _extend_flank(ratio, complement, start, min_samples, rising):
+    """Return the last steep point of a flank that never turns and is not flat for too long."""
     flat = 0
     end = start
     for i in range(start, ratio.shape[0]):
-        if ratio[i] >= 1 / complement:
+        if (ratio[i] <= complement) if rising else (ratio[i] >= 1 / complement):
             flat = 0
             end = i
-        elif ratio[i] < 1:
-            return end
-        else:
-            flat += 1
-            if flat > min_samples:
-                return end
-    return end
-
-
-@inner
-def _extend_ascent(ratio, complement, start, min_samples):
-    """Return the last steep point of an ascent without a descent or too long a flat part."""
-    flat = 0
-    end = start
-    for i in range(start, ratio.shape[0]):
-        if ratio[i] <= complement:
-            flat = 0
-            end = i
-        elif ratio[i] > 1:
+        elif (ratio[i] > 1) if rising else (ratio[i] < 1):
             return end
         else:
             flat += 1
