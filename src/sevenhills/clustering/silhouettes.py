@@ -2,12 +2,9 @@
 
 import numpy as np
 
-from ..kernels.silhouettes import sum_runs, sum_segments, sum_silhouettes
+from ..kernels.silhouettes import ROWS, sum_runs, sum_segments, sum_silhouettes
 from ..threads import map_blocks
 from .candidates import Partitions
-
-#: Rows that are scored together; two of their vectors fill a cache line of the fastest memory.
-_ROWS = 64
 
 
 def silhouette_scores(
@@ -42,16 +39,16 @@ def silhouette_scores(
     runs, index = _distinct_runs(starts, ends, flat[:, 2] < 0)
     parts = np.stack([index, flat[:, 2]], axis=1)
 
-    n_blocks = -(-n_samples // _ROWS)
-    rows = np.zeros((n_blocks * _ROWS, X.shape[1]))
+    n_blocks = -(-n_samples // ROWS)
+    rows = np.zeros((n_blocks * ROWS, X.shape[1]))
     rows[:n_samples] = X
-    rows = np.ascontiguousarray(rows.reshape(n_blocks, _ROWS, -1).transpose(0, 2, 1))
+    rows = np.ascontiguousarray(rows.reshape(n_blocks, ROWS, -1).transpose(0, 2, 1))
     out = np.empty((n_blocks, len(partitions), 2))
 
     def score(blocks: range) -> None:
-        trees = np.empty((2, 2 * (len(edges) - 1), _ROWS))
-        by_run = np.empty((2, len(runs), _ROWS))
-        squares, own, work = np.empty(_ROWS), np.empty(_ROWS, dtype=np.int64), np.empty((5, _ROWS))
+        trees = np.empty((2, 2 * (len(edges) - 1), ROWS))
+        by_run = np.empty((2, len(runs), ROWS))
+        squares, own, work = np.empty(ROWS), np.empty(ROWS, dtype=np.int64), np.empty((5, ROWS))
         for block in blocks:
             sum_segments(X, rows, block, edges, *trees, squares)
             sum_runs(runs, *trees, *by_run)

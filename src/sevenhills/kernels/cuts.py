@@ -38,20 +38,13 @@ def xi_cuts(
         ratio = plot[:-1] / plot[1:]
     flanks = np.empty((2, len(reachability)), dtype=np.int64)
     between = np.empty(len(reachability))
+    found = np.empty((len(reachability), 3), dtype=np.int64)
 
     def fill(runs: np.ndarray, offsets: np.ndarray, done: int) -> int:
         return _xi_cuts(
-            plot,
-            ratio,
-            predecessor,
-            1 - steepness,
-            min_samples,
-            flanks,
-            between,
-            runs,
-            offsets,
-            done,
-        )
+            plot, ratio, predecessor, 1 - steepness, min_samples, flanks, between, found,
+            runs, offsets, done,
+        )  # fmt: skip
 
     return _fill_growing(fill, len(reachability), len(steepness))
 
@@ -122,17 +115,17 @@ def _demote_single(runs, first, count, label, size):
 
 @kernel
 def _xi_cuts(
-    plot, ratio, predecessor, complements, min_samples, flanks, between, runs, offsets, done
+    plot, ratio, predecessor, complements, min_samples, flanks, between, found, runs, offsets, done
 ):
     """Match steep descents with steep ascents; of nested clusters the innermost is kept.
 
-    ``flanks`` and ``between`` hold start, end and highest value since of the open descents.
+    ``flanks`` and ``between`` hold start, end and highest value since of the open descents,
+    ``found`` the clusters of a cut by their place, labelled in the order in which they appeared.
     """
     n_points = ratio.shape[0]
     while done < complements.shape[0] and offsets[done] + n_points + 1 <= runs.shape[0]:
         complement = complements[done]
-        first = offsets[done]
-        count = first
+        n_found = ZERO
         n_open = ZERO
         highest = 0.0
         index = ZERO
@@ -147,9 +140,9 @@ def _xi_cuts(
             index = _extend_flank(ratio, complement, start, min_samples, rising)
             if rising:
                 for descent in range(n_open - 1, -1, -1):
-                    count = _match(
+                    n_found = _match(
                         plot, predecessor, complement, flanks[0, descent], flanks[1, descent],
-                        between[descent], start, index, runs, first, count,
+                        between[descent], start, index, found, n_found,
                     )  # fmt: skip
             else:
                 flanks[0, n_open] = start
@@ -158,8 +151,17 @@ def _xi_cuts(
                 n_open += 1
             index += 1
             highest = plot[index]
+        first = offsets[done]
+        count, end = first, ZERO
+        for i in range(n_found):
+            if found[i, 0] > end:
+                count = _append(runs, first, count, end, found[i, 0], _NOISE)
+            end = found[i, 1]
+            count = _append(runs, first, count, found[i, 0], end, found[i, 2])
+        if n_points > end:
+            count = _append(runs, first, count, end, n_points, _NOISE)
         done += 1
-        offsets[done] = _fill_gaps(runs, first, count, n_points)
+        offsets[done] = count
     return done
 
 
@@ -198,23 +200,13 @@ def _extend_flank(ratio, complement, start, min_samples, rising):
 
 @inner
 def _match(
-    plot,
-    predecessor,
-    complement,
-    down_start,
-    down_end,
-    between,
-    up_start,
-    up_end,
-    runs,
-    first,
-    count,
+    plot, predecessor, complement, down_start, down_end, between, up_start, up_end, found, n_found
 ):
     """Add the cluster between a descent and an ascent, if it is one and overlaps no other."""
     start, end = down_start, up_end
     after = plot[up_end + 1]
     if after * complement < between:
-        return count
+        return n_found
     if plot[down_start] * complement >= after:
         while start < down_end and plot[start + 1] > after:
             start += 1
@@ -226,46 +218,16 @@ def _match(
             break
         end -= 1
     if end - start < 1 or start > down_end or end < up_start:
-        return count
-    slot = count
-    while slot > first and runs[slot - 1, 0] > end:
+        return n_found
+    slot = n_found
+    while slot > 0 and found[slot - 1, 0] > end:
         slot -= 1
-    if slot > first and runs[slot - 1, 1] > start:
-        return count
-    for i in range(count, slot, -1):
+    if slot > 0 and found[slot - 1, 1] > start:
+        return n_found
+    for i in range(n_found, slot, -1):
         for j in range(3):
-            runs[i, j] = runs[i - 1, j]
-    runs[slot, 0] = start
-    runs[slot, 1] = end + 1
-    runs[slot, 2] = count - first
-    return count + 1
-
-
-@inner
-def _fill_gaps(runs, first, count, n_points):
-    """Put runs of noise between the clusters and return where the runs end."""
-    n_gaps = 0
-    end = 0
-    for i in range(first, count):
-        n_gaps += runs[i, 0] > end
-        end = runs[i, 1]
-    n_gaps += n_points > end
-    slot = count + n_gaps - 1
-    end = n_points
-    for i in range(count - 1, first - 1, -1):
-        start, stop, label = runs[i, 0], runs[i, 1], runs[i, 2]
-        if stop < end:
-            runs[slot, 0] = stop
-            runs[slot, 1] = end
-            runs[slot, 2] = -1
-            slot -= 1
-        runs[slot, 0] = start
-        runs[slot, 1] = stop
-        runs[slot, 2] = label
-        slot -= 1
-        end = start
-    if end > 0:
-        runs[slot, 0] = 0
-        runs[slot, 1] = end
-        runs[slot, 2] = -1
-    return count + n_gaps
+            found[i, j] = found[i - 1, j]
+    found[slot, 0] = start
+    found[slot, 1] = end + 1
+    found[slot, 2] = n_found
+    return n_found + 1

@@ -23,15 +23,15 @@ def sum_segments(X, rows, block, edges, sums, lows, squares):
     ----------
     X : (N, M)
         The points in order.
-    rows : (n_blocks, M, S)
+    rows : (n_blocks, M, ROWS)
         The same points in blocks, feature-major.
     block : int
         The block to take.
     edges : (E + 1,)
         Where the segments begin and the last one ends.
-    sums, lows : (2 E, S)
+    sums, lows : (2 E, ROWS)
         The sums and minima of distances, a binary tree over the segments.
-    squares : (S,)
+    squares : (ROWS,)
         Room to work in.
     """
     n_segments = edges.shape[0] - 1
@@ -63,9 +63,9 @@ def sum_runs(runs, sums, lows, run_sums, run_lows):
     runs : (R, 3)
         First and last + 1 segment of every distinct run, and whether (1 or 0) it is noise. A run
         that begins like the one before it only adds what is new.
-    sums, lows : (2 E, S)
+    sums, lows : (2 E, ROWS)
         See :func:`sum_segments`.
-    run_sums, run_lows : (R, S)
+    run_sums, run_lows : (R, ROWS)
         The sums of distances from every row, and the minima of noise.
     """
     n_segments = sums.shape[0] // 2
@@ -113,19 +113,51 @@ def sum_silhouettes(block, edges, runs, parts, offsets, run_sums, run_lows, own,
         cluster have nothing but noise between them.
     offsets : (C + 1,)
         Where the parts of every partition begin.
-    own, work : (S,), (5, S)
-        Room to work in.
+    own : (ROWS,)
+        Room for the label of every row.
+    work : (5, ROWS)
+        Room for the mean distances from every row to its own and to the nearest other cluster,
+        for a sum, and for the sum and the minimum of the distances to noise.
     out : (n_blocks, C, 2)
         The sums of silhouettes, with every noise point on its own, and with all noise as one.
     """
-    size = own.shape[0]
-    start = block * size
+    start = block * ROWS
     n_rows = edges[edges.shape[0] - 1] - start
-    n_rows = n_rows if n_rows < size else size
+    n_rows = n_rows if n_rows < ROWS else ROWS
     for c in range(offsets.shape[0] - 1):
-        n_noise = _compare_clusters(
-            start, edges, runs, parts, offsets[c], offsets[c + 1], run_sums, run_lows, own, work
-        )
+        for s in range(ROWS):
+            work[1, s] = np.inf
+            work[2, s] = 0.0
+            work[3, s] = 0.0
+            work[4, s] = np.inf
+        n_noise, n_members = 0, 0
+        for p in range(offsets[c], offsets[c + 1]):
+            r = parts[p, 0]
+            low = edges[runs[r, 0]] - start
+            high = edges[runs[r, 1]] - start
+            for s in range(low if low > 0 else 0, high if high < ROWS else ROWS):
+                own[s] = parts[p, 1]
+            if parts[p, 1] == -1:
+                n_noise += high - low
+                for s in range(ROWS):
+                    work[3, s] += run_sums[r, s]
+                    work[4, s] = run_lows[r, s] if run_lows[r, s] < work[4, s] else work[4, s]
+        for p in range(offsets[c], offsets[c + 1]):
+            label = parts[p, 1]
+            if label == -1:
+                continue
+            r = parts[p, 0]
+            n_members += edges[runs[r, 1]] - edges[runs[r, 0]]
+            for s in range(ROWS):
+                work[2, s] += run_sums[r, s]
+            if p + 2 >= offsets[c + 1] or parts[p + 2, 1] != label:
+                outside, inside = 1.0 / n_members, 1.0 / (n_members - 1)
+                n_members = 0
+                for s in range(ROWS):
+                    mean = np.inf if own[s] == label else work[2, s] * outside
+                    work[0, s] = work[2, s] * inside if own[s] == label else work[0, s]
+                    work[1, s] = mean if mean < work[1, s] else work[1, s]
+                    work[2, s] = 0.0
         single, joint = 0.0, 0.0
         for s in range(n_rows):
             within, between, noise, nearest = work[0, s], work[1, s], work[3, s], work[4, s]
@@ -138,49 +170,6 @@ def sum_silhouettes(block, edges, runs, parts, offsets, run_sums, run_lows, own,
                 joint += _silhouette(noise / (n_noise - 1), between)
         out[block, c, 0] = single
         out[block, c, 1] = joint
-
-
-@inner
-def _compare_clusters(start, edges, runs, parts, first, last, run_sums, run_lows, own, work):
-    """Compare every row with the clusters of one partition; return the number of noise points.
-
-    Afterwards ``work`` holds the mean distances within the own cluster and to the nearest other,
-    a sum that is zero, and the sum and minimum of distances to noise.
-    """
-    size = own.shape[0]
-    for s in range(ROWS):
-        work[1, s] = np.inf
-        work[2, s] = 0.0
-        work[3, s] = 0.0
-        work[4, s] = np.inf
-    n_noise, n_members = 0, 0
-    for p in range(first, last):
-        r = parts[p, 0]
-        low = edges[runs[r, 0]] - start
-        high = edges[runs[r, 1]] - start
-        for s in range(low if low > 0 else 0, high if high < size else size):
-            own[s] = parts[p, 1]
-        if parts[p, 1] == -1:
-            n_noise += high - low
-            for s in range(ROWS):
-                work[3, s] += run_sums[r, s]
-                work[4, s] = run_lows[r, s] if run_lows[r, s] < work[4, s] else work[4, s]
-    for p in range(first, last):
-        label = parts[p, 1]
-        if label >= 0:
-            r = parts[p, 0]
-            n_members += edges[runs[r, 1]] - edges[runs[r, 0]]
-            for s in range(ROWS):
-                work[2, s] += run_sums[r, s]
-            if p + 2 >= last or parts[p + 2, 1] != label:
-                outside, inside = 1.0 / n_members, 1.0 / (n_members - 1)
-                n_members = 0
-                for s in range(ROWS):
-                    mean = np.inf if own[s] == label else work[2, s] * outside
-                    work[0, s] = work[2, s] * inside if own[s] == label else work[0, s]
-                    work[1, s] = mean if mean < work[1, s] else work[1, s]
-                    work[2, s] = 0.0
-    return n_noise
 
 
 @inner
