@@ -62,7 +62,7 @@ def _draw_trajectories(rome: ROME, X: np.ndarray) -> Any:
     plotting.plot_trajectories(X, rome.labels_, axes[1]).set_title("walks, coloured by cluster")
     samples = rome.sample(150, random_state=0)
     plotting.plot_trajectories(X, ax=axes[2])
-    plotting.plot_trajectories(samples, ax=axes[2], colour=COLOURS[3])
+    plotting.plot_trajectories(samples, ax=axes[2], colour=COLOURS[3], alpha=0.9)
     axes[2].set_title("samples of the density over the walks")
     return figure
 

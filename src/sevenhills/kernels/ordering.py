@@ -89,10 +89,12 @@ def _order(
     while done < order.shape[0] and pool[1] + 2 <= mail.shape[0]:
         top = nodes[node].heap
         if node > 0 and (nodes[node].smallest > rival or nodes[node].index != _NONE):
+            # Nothing here comes next for sure: look again from the root.
             _climb(node, nodes, mail)
             node = root
             rival = np.inf
         elif nodes[node].index != _NONE:
+            # The next point is known.
             point = nodes[root].index
             leaf = home[point] // leaf_size
             slot = home[point] % leaf_size
@@ -106,6 +108,7 @@ def _order(
             _deliver(root, X, point, position, offer, lower, upper, nodes, mail, pool)
             done += 1
         elif top == _NONE or mail[top].bound > nodes[node].smallest:
+            # What comes next is below; the rival is the best that is not.
             if top != _NONE and mail[top].bound < rival:
                 rival = mail[top].bound
             node = 2 * node + 1
@@ -116,6 +119,7 @@ def _order(
             if nodes[other].smallest < rival:
                 rival = nodes[other].smallest
         else:
+            # A message comes next: pass it on, or let it reach the points of its leaf.
             sender = _pop(node, nodes, mail, pool)
             if node < first_leaf:
                 for child in range(2 * node + 1, 2 * node + 3):

@@ -133,7 +133,9 @@ def plot_density(rome: ROME, X: Any, ax: Any = None, random_state: Any = 0) -> A
     return ax
 
 
-def plot_trajectories(paths: Any, labels: Any = None, ax: Any = None, colour: Any = None) -> Any:
+def plot_trajectories(
+    paths: Any, labels: Any = None, ax: Any = None, colour: Any = None, alpha: float = 0.25
+) -> Any:
     """Draw rows ``x1, y1, x2, y2, ...`` as paths in the plane, coloured by label.
 
     Parameters
@@ -143,6 +145,8 @@ def plot_trajectories(paths: Any, labels: Any = None, ax: Any = None, colour: An
     ax : matplotlib axes, optional
     colour : colour, optional
         One colour for all paths.
+    alpha : float, default=0.25
+        How opaque a path is.
 
     Returns
     -------
@@ -157,7 +161,7 @@ def plot_trajectories(paths: Any, labels: Any = None, ax: Any = None, colour: An
     for label in np.unique(labels):
         shade = colour or colour_of(label)
         lines = LineCollection(
-            list(steps[labels == label]), colors=shade, linewidths=0.5, alpha=0.25
+            list(steps[labels == label]), colors=shade, linewidths=0.5, alpha=alpha
         )
         lines.set_rasterized(True)
         ax.add_collection(lines)
