@@ -13,6 +13,9 @@ from sklearn.utils.validation import validate_data
 def check_samples(estimator: Any, X: Any, *, reset: bool) -> np.ndarray:
     """Return ``X`` as a new C-contiguous float64 array; record its features if ``reset``."""
     _refuse_masked(X)
+    if _is_plain(X):
+        validate_data(estimator, X, reset=reset, skip_check_array=True)
+        return np.array(X, order="C")
     out = validate_data(estimator, X, dtype=np.float64, order="C", copy=True, reset=reset)
     return np.ascontiguousarray(out)
 
@@ -20,10 +23,22 @@ def check_samples(estimator: Any, X: Any, *, reset: bool) -> np.ndarray:
 def check_queries(X: Any, n_features: int) -> np.ndarray:
     """Return points at which a density of ``n_features`` is asked for as a float64 array."""
     _refuse_masked(X)
-    X = check_array(X, dtype=np.float64, order="C", input_name="X")
+    if not _is_plain(X):
+        X = check_array(X, dtype=np.float64, order="C", input_name="X")
     if X.shape[1] != n_features:
         raise ValueError(f"X has {X.shape[1]} features, but the density has {n_features}")
-    return X
+    return np.ascontiguousarray(X)
+
+
+def _is_plain(X: Any) -> bool:
+    """Whether there is nothing to convert or to refuse, which is most of the cost of checking."""
+    return (
+        type(X) is np.ndarray
+        and X.dtype == np.float64
+        and X.ndim == 2
+        and X.size > 0
+        and bool(np.isfinite(X).all())
+    )
 
 
 def _refuse_masked(X: Any) -> None:

@@ -1,6 +1,7 @@
 """The candidate clusterings that an ordering can be cut into."""
 
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import pairwise
 
 import numpy as np
@@ -177,8 +178,8 @@ def cut(
     order = ordering.order
     reachability, core = ordering.reachability[order], ordering.core_distances[order]
     finite = reachability[np.isfinite(reachability)]
-    heights = np.linspace(0, 1, n_heights) ** 2 * (finite.max() - finite.min()) + finite.min()
-    steepness = np.linspace(1 / (n_steps + 1), n_steps / (n_steps + 1), n_steps)
+    shares, steepness = _fractions(n_heights, n_steps)
+    heights = shares * (finite.max() - finite.min()) + finite.min()
     position = np.empty(len(order) + 1, dtype=np.int64)
     position[order] = np.arange(len(order))
     position[-1] = -1
@@ -193,6 +194,13 @@ def cut(
         np.concatenate([heights, steepness]),
         Partitions(runs, offsets),
     )
+
+
+@cache
+def _fractions(n_heights: int, n_steps: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return where to cut, as shares of the range of heights and of full steepness."""
+    steepness = np.linspace(1 / (n_steps + 1), n_steps / (n_steps + 1), n_steps)
+    return np.linspace(0, 1, n_heights) ** 2, steepness
 
 
 def best_of(scores: np.ndarray) -> int:
