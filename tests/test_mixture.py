@@ -66,6 +66,14 @@ def test_a_call_may_be_split_and_threaded():
     assert_array_equal(whole[:5], [density.logpdf(x[None])[0] for x in X[:5]])
 
 
+def test_far_queries_in_threads_give_no_warning():
+    density = random_mixture(0)
+    X = np.tile([[1e308, -1e308], [0.0, 0.0]], (400, 1))
+    found = density.logpdf(X, n_jobs=2)
+    assert_array_equal(found[::2], -np.inf)
+    assert np.isfinite(found[1::2]).all()
+
+
 def test_an_offset_loses_no_more_than_the_data_do():
     density = random_mixture(0)
     X = density.sample(100, random_state=0)

@@ -160,14 +160,14 @@ class KernelMixture:
                 rows = slice(block * _QUERIES, (block + 1) * _QUERIES)
                 self._write_log_sums(X[rows], out[rows])
 
-        with np.errstate(over="ignore", invalid="ignore"):
-            map_blocks(evaluate, -(-len(X) // _QUERIES), n_jobs)
+        map_blocks(evaluate, -(-len(X) // _QUERIES), n_jobs)
         return out - 0.5 * self.n_features * _LOG_2PI
 
     def _write_log_sums(self, X: np.ndarray, out: np.ndarray) -> None:
         """Write the log density at every row of ``X``, but for the Gaussians' constant."""
         tiles = self._tiles
-        Y = np.matmul(X - self._locations[:, None], self.transforms)
+        with np.errstate(over="ignore", invalid="ignore"):  # holds for this thread only
+            Y = np.matmul(X - self._locations[:, None], self.transforms)
         bounds, work = np.empty(len(tiles.tops)), np.empty((3, tiles.columns.shape[2]))
         log_kernel_sums(Y, *tiles, bounds, work, work.view(np.int64), out)
         lost = np.isnan(out)
@@ -199,7 +199,7 @@ class KernelMixture:
         n_samples = check_count(n_samples, "n_samples")
         rng = random_generator(random_state)
         bounds = np.cumsum(self.weights)
-        kernel = np.searchsorted(bounds, rng.uniform(0.0, bounds[-1], n_samples), side="right")
+        kernel = np.searchsorted(bounds[:-1], rng.uniform(0.0, bounds[-1], n_samples), side="right")
         steps = rng.standard_normal((n_samples, self.n_features))
         group = np.searchsorted(self.offsets, kernel, side="right") - 1
         for g in np.unique(group):

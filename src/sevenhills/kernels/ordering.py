@@ -249,7 +249,6 @@ def _admit_message(node, nodes, mail):
 def _pop(node, nodes, mail, pool):
     """Take the message of smallest bound away from a node and return its sender."""
     top = nodes[node].heap
-    heap = nodes[node].heap
     pairs = mail[top].sibling
     rest = mail[top].child
     while rest != _NONE:
