@@ -17,8 +17,10 @@ class ROME:
     ``from rome.ROME import ROME`` becomes ``from sevenhills.compat import ROME``. Labels and
     densities are the same, but for clusters narrower than ``min_std``, whose axes ``romepy`` mixes
     up. What differs is speed, clear errors in place of assertions, a finite answer for repeated
-    rows, and draws that follow the density: those of ``romepy`` reseed in every cluster. New code is better served by :class:`sevenhills.ROME`, whose density depends neither
-    on the order of the rows nor on their unit.
+    rows, and draws that follow the density: those of ``romepy`` reseed in every cluster.
+
+    New code is better served by :class:`sevenhills.ROME`, whose density depends neither on the
+    order of the rows nor on their unit.
 
     Parameters
     ----------
