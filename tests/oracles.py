@@ -2,7 +2,8 @@
 
 import numpy as np
 from scipy.spatial.distance import cdist
-from scipy.special import logsumexp
+from scipy.special import gamma, logsumexp
+from scipy.stats import multivariate_normal
 from sklearn.cluster import cluster_optics_dbscan, cluster_optics_xi
 from sklearn.metrics import silhouette_score
 
@@ -90,21 +91,27 @@ def log_density(density, X):
     return logsumexp(np.concatenate(exponents, axis=1), axis=1) - constant
 
 
-def rome_log_density(X, labels, min_std, queries):
-    """ROME by its formulas, cluster by cluster, from given labels."""
+def rome_log_density(
+    X, labels, min_std, queries, estimator="kde", decorrelate=True, normalize=True
+):
+    """ROME and its ablations by their formulas, cluster by cluster, from given labels."""
     n_samples, n_features = X.shape
     terms, stds = [], []
     for label in sorted(set(labels) - {-1}):
         members = X[labels == label]
         mean = members.mean(axis=0)
-        _, singular, axes = np.linalg.svd(members - mean)
-        s = np.zeros(n_features)
-        s[: len(singular)] = singular / np.sqrt(max(len(members) - 1, 1))
-        factor = max(0.0, 1 - min_std / s.max()) if s.max() > 0 else 0.0
-        T = axes.T / (factor * s + min_std)
+        T = _whitening(members, min_std, decorrelate, normalize)
         b = ((n_features + 2) / 4 * len(members)) ** (-1 / (n_features + 4))
         stds.append(members.std(axis=0))
-        terms.append(_cluster_term(members, queries, mean, T, b) + np.log(len(members) / n_samples))
+        if estimator == "kde":
+            term = _cluster_term(members, queries, mean, T, b)
+        elif estimator == "gaussian":
+            term = _gaussian_term(members, queries, min_std)
+        elif estimator == "knn":
+            term = _neighbour_term(members, queries, T)
+        else:
+            term = manifold_parzen_log_density(members, min_std, n_features, queries, T)
+        terms.append(term + np.log(len(members) / n_samples))
     noise = X[labels == -1]
     if len(noise):
         scale = np.maximum(np.mean(stds, axis=0), min_std) if stds else np.ones(n_features)
@@ -112,6 +119,82 @@ def rome_log_density(X, labels, min_std, queries):
         term = _cluster_term(noise, queries, np.zeros(n_features), np.diag(1 / scale), b)
         terms.append(term + np.log(len(noise) / n_samples))
     return logsumexp(terms, axis=0)
+
+
+def _whitening(members, min_std, decorrelate, normalize):
+    n_features = members.shape[1]
+    if decorrelate:
+        _, singular, axes = np.linalg.svd(members - members.mean(axis=0))
+        s = np.zeros(n_features)
+        s[: len(singular)] = singular / np.sqrt(max(len(members) - 1, 1))
+    else:
+        s, axes = members.std(axis=0), np.eye(n_features)
+    factor = max(0.0, 1 - min_std / s.max()) if s.max() > 0 else 0.0
+    return axes.T / (factor * s + min_std) if normalize else axes.T
+
+
+def _gaussian_term(members, queries, min_std):
+    centred = members - members.mean(axis=0)
+    cov = centred.T @ centred / len(members) + max(1e-6, min_std**2) * np.eye(members.shape[1])
+    return multivariate_normal(members.mean(axis=0), cov).logpdf(queries).reshape(len(queries))
+
+
+def _neighbour_term(members, queries, T):
+    n, n_features = members.shape
+    k = max(min(n, 3), int(np.sqrt(n)))
+    radii = np.sort(cdist(queries @ T, members @ T), axis=1)[:, k - 1]
+    ball = np.pi ** (n_features / 2) / gamma(n_features / 2 + 1)
+    return np.log(k / n / ball) - n_features * np.log(radii) + np.linalg.slogdet(T)[1]
+
+
+def manifold_parzen_log_density(X, min_std, n_directions, queries, T=None):
+    """Manifold Parzen windows, window by window; neighbours are found after the map T."""
+    n_samples, n_features = X.shape
+    k = min(n_samples, max(n_features, int(np.sqrt(n_samples) / 1.5)))
+    Y = X if T is None else X @ T
+    terms = []
+    for i in range(n_samples):
+        near = np.argsort(cdist(Y[i : i + 1], Y)[0], kind="stable")[:k]
+        moment = (X[near] - X[i]).T @ (X[near] - X[i]) / k
+        values, vectors = np.linalg.eigh(moment)
+        V = vectors[:, n_features - n_directions :]
+        cov = (V * values[n_features - n_directions :]) @ V.T + min_std**2 * np.eye(n_features)
+        terms.append(multivariate_normal(X[i], cov).logpdf(queries).reshape(len(queries)))
+    return logsumexp(terms, axis=0) - np.log(n_samples)
+
+
+def dbcv(X, labels, n_neighbors):
+    """Density-based validation by its definition."""
+    n_samples, n_features = X.shape
+    distances = cdist(X, X)
+    k = min(2 * n_neighbors - 1, n_samples - 1)
+    nearest = np.sort(np.where(np.eye(n_samples) > 0, np.inf, distances), axis=1)[:, :k]
+    with np.errstate(divide="ignore"):
+        reach = np.mean(nearest ** float(-n_features), axis=1) ** (-1 / n_features)
+    mutual = np.maximum(distances, np.maximum(reach[:, None], reach))
+    total = 0.0
+    for label in set(labels) - {-1}:
+        inside = np.flatnonzero(labels == label)
+        others = np.flatnonzero((labels != label) & (labels != -1))
+        sparseness = min(
+            _longest_edge(mutual[np.ix_(inside, inside)]), distances[inside][:, inside].max()
+        )
+        separation = mutual[np.ix_(inside, others)].min() if len(others) else sparseness
+        larger = max(sparseness, separation, 1e-6)
+        total += len(inside) / n_samples * (separation - sparseness) / larger
+    return total
+
+
+def _longest_edge(mutual):
+    """The longest edge of a minimum spanning tree, by Prim's algorithm."""
+    left, longest = set(range(1, len(mutual))), 0.0
+    reached = [0]
+    while left:
+        length, j = min((mutual[i, j], j) for i in reached for j in left)
+        longest = max(longest, length)
+        left.remove(j)
+        reached.append(j)
+    return longest
 
 
 def _cluster_term(members, queries, mean, T, b):

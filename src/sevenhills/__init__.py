@@ -6,21 +6,40 @@ import only from those above them in this list:
 =================  =============================================================
 ``kernels``        hot loops: arrays in, arrays out
 ``threads``        threads over blocks of work
+``extras``         libraries that only some functions need
 ``validation``     what comes in is checked here
 ``clustering``     from points to an ordering, its cuts, their scores, labels
 ``whitening``      a cluster's mean, rotation and regularised scale
 ``bandwidth``      rules for the width of kernels
-``density``        the value: a Gaussian kernel mixture
+``density``        the values: above all, a Gaussian kernel mixture
 ``estimators``     the recipes, thin scikit-learn faces
 ``compat``         a drop-in for users of romepy
-``datasets``       the distributions of the ROME study
+``metrics``        what compares densities and samples
+``datasets``       the distributions of the ROME study, with their truths
 ``plotting``       pictures
+``experiments``    the study's published figures
 ``demo``           a short tour
 =================  =============================================================
 """
 
 from .density import KernelMixture
-from .estimators import ROME
+from .estimators import (
+    ROME,
+    GaussianKDE,
+    GaussianMixtureBIC,
+    KernelDensityCV,
+    ManifoldParzen,
+    VineDensity,
+)
 
 __version__ = "0.1.0"
-__all__ = ["ROME", "KernelMixture", "__version__"]
+__all__ = [
+    "ROME",
+    "GaussianKDE",
+    "GaussianMixtureBIC",
+    "KernelDensityCV",
+    "KernelMixture",
+    "ManifoldParzen",
+    "VineDensity",
+    "__version__",
+]

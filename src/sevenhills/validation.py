@@ -65,6 +65,16 @@ def check_positive(value: Any, name: str) -> float:
     return number
 
 
+def check_min_std(value: Any) -> None:
+    """Refuse a smallest standard deviation that is neither "auto" nor a number from zero on."""
+    if isinstance(value, str) and value == "auto":
+        return
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise TypeError(f"min_std must be a number or 'auto', got {value!r}")
+    if not 0 <= float(value) < np.inf:
+        raise ValueError(f"min_std must be finite and not negative, got {value}")
+
+
 def check_flag(value: Any, name: str) -> None:
     """Refuse a value that is neither True nor False."""
     if not isinstance(value, bool | np.bool_):

@@ -67,7 +67,7 @@ def whiten(
     Whitening
     """
     if decorrelate:
-        axes, stds = _principal_axes(deviations, offsets, tiled)
+        axes, stds = principal_axes(deviations, offsets, tiled)
     else:
         stds = feature_stds(deviations, offsets)
         axes = np.broadcast_to(np.eye(stds.shape[1]), (*stds.shape, stds.shape[1]))
@@ -101,8 +101,8 @@ def regularise(stds: np.ndarray, min_std: float) -> np.ndarray:
     return scales
 
 
-def _principal_axes(
-    deviations: np.ndarray, offsets: np.ndarray, tiled: bool
+def principal_axes(
+    deviations: np.ndarray, offsets: np.ndarray, tiled: bool = False
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the principal axes of every cluster as rows, and the standard deviations along them.
 

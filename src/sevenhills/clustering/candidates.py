@@ -70,6 +70,8 @@ class Candidates:
 
     Attributes
     ----------
+    criterion : str
+        What the scores measure: "silhouette" or "dbcv".
     rules : ndarray of str, of shape (n_candidates,)
         "dbscan" or "xi".
     parameters : ndarray of shape (n_candidates,)
@@ -79,7 +81,7 @@ class Candidates:
     n_clusters : ndarray of shape (n_candidates,)
     noise_share : ndarray of shape (n_candidates,)
     scores : ndarray of shape (n_candidates,)
-        The silhouette score; -1.1 for a single label.
+        The higher the better; -1.1 for a single label.
     chosen : int
         The candidate of the highest score, the first among equals.
     partitions : Partitions
@@ -88,6 +90,7 @@ class Candidates:
         The ordering that was cut.
     """
 
+    criterion: str
     rules: np.ndarray
     parameters: np.ndarray
     n_cuts: np.ndarray

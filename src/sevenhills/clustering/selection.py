@@ -5,13 +5,15 @@ from collections.abc import Callable
 import numpy as np
 
 from .candidates import TRIVIAL_SCORE, Candidates, Partitions, best_of, cut
+from .dbcv import dbcv_scores
 from .ordering import Ordering
 from .silhouettes import silhouette_scores
 
-#: From the points in order and partitions of them to scores, the higher the better.
-Scorer = Callable[[np.ndarray, Partitions, int | None], np.ndarray]
+#: From the points in order, partitions of them, the number of neighbours that make a core and the
+#: number of threads to scores, the higher the better.
+Scorer = Callable[[np.ndarray, Partitions, int, int | None], np.ndarray]
 
-SCORERS: dict[str, Scorer] = {"silhouette": silhouette_scores}
+SCORERS: dict[str, Scorer] = {"silhouette": silhouette_scores, "dbcv": dbcv_scores}
 
 
 def choose(
@@ -49,9 +51,10 @@ def choose(
     trivial = np.diff(partitions.offsets) == 1
     scores = np.full(len(distinct), TRIVIAL_SCORE)
     if not trivial.all():
-        scores = SCORERS[selection](X[ordering.order], partitions, n_jobs)
+        scores = SCORERS[selection](X[ordering.order], partitions, ordering.n_neighbors, n_jobs)
         scores[trivial] = TRIVIAL_SCORE
     return Candidates(
+        criterion=selection,
         rules=rules[distinct],
         parameters=parameters[distinct],
         n_cuts=np.bincount(first)[distinct],

@@ -8,7 +8,7 @@ from .candidates import Partitions
 
 
 def silhouette_scores(
-    X: np.ndarray, partitions: Partitions, n_jobs: int | None = None
+    X: np.ndarray, partitions: Partitions, n_neighbors: int = 0, n_jobs: int | None = None
 ) -> np.ndarray:
     r"""Score partitions of an ordering by their silhouettes, the noise being counted twice.
 
@@ -21,6 +21,8 @@ def silhouette_scores(
         The points in order.
     partitions : Partitions
         One with a single label has no score.
+    n_neighbors : int, optional
+        Not used.
     n_jobs : int, optional
         Number of threads.
 

@@ -1,5 +1,17 @@
-"""The distributions of the ROME study."""
+"""The distributions of the ROME study, each with its true density."""
 
-from .registry import Distribution, load, names
+from .forking_paths import ForkingScene, load_forking_paths
+from .registry import Distribution, disturbed_walks, load, names
+from .trajectories import WalkModel
+from .truths import Truth
 
-__all__ = ["Distribution", "load", "names"]
+__all__ = [
+    "Distribution",
+    "ForkingScene",
+    "Truth",
+    "WalkModel",
+    "disturbed_walks",
+    "load",
+    "load_forking_paths",
+    "names",
+]

@@ -1,23 +1,29 @@
 """The distributions by name, and how the study drew its samples from them."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 from sklearn.datasets import make_blobs, make_moons
 
-from .trajectories import draw_walks
+from . import truths
+from .trajectories import ORIGIN, WalkModel, walks
+from .truths import Truth
 
 #: The study draws every data set from a pool of this size.
 POOL_SIZE = 20_000
 _POOL_SEED = 100
 _ANISO = np.array([[0.6, -0.6], [-0.4, 0.8]])
+_VARIED_STDS = np.array([1.0, 2.5, 0.5])
+#: The smallest standard deviation of the study on walks, in metres.
+_WALKS_MIN_STD = 0.1
 
 
 @dataclass(frozen=True)
 class Distribution:
-    """A distribution of the ROME study.
+    """A distribution of the ROME study, or one like them.
 
     Parameters
     ----------
@@ -28,24 +34,59 @@ class Distribution:
     min_std : float
         The smallest standard deviation that the study allowed on it, in data units.
     draw : callable
-        ``draw(n_samples, rng)`` returns an array of shape (n_samples, n_features).
+        ``draw(n_samples, rng)`` returns the pool, an array of shape (n_samples, n_features).
+    build_truth : callable
+        ``build_truth()`` returns the :class:`Truth`; called when it is first asked for.
+    build_published_truth : callable, optional
+        The same for what the study took for the truth, where that differs.
 
     Examples
     --------
     >>> from sevenhills import datasets
-    >>> train, test = datasets.load("aniso").split(run=0)
+    >>> aniso = datasets.load("aniso")
+    >>> train, test = aniso.split(run=0)
     >>> train.shape, test.shape
     ((3000, 2), (3000, 2))
+    >>> round(float(aniso.truth.logpdf(test).mean()), 2)
+    -2.5
     """
 
     name: str
     description: str
     min_std: float
-    draw: Callable[[int, np.random.RandomState], np.ndarray]
+    draw: Callable[[int, np.random.RandomState], np.ndarray] = field(repr=False)
+    build_truth: Callable[[], Truth] = field(repr=False)
+    build_published_truth: Callable[[], Truth] | None = field(default=None, repr=False)
+
+    @cached_property
+    def truth(self) -> Truth:
+        """The density from which the samples really come."""
+        return self.build_truth()
+
+    @cached_property
+    def published_truth(self) -> Truth:
+        """The density with which the study compared its fits.
+
+        It is :attr:`truth` itself for all distributions but "varied", whose Gaussians the study
+        drew with standard deviations of 1, 2.5 and .5, but compared with Gaussians that have
+        these as variances.
+        """
+        if self.build_published_truth is None:
+            return self.truth
+        return self.build_published_truth()
 
     def pool(self) -> np.ndarray:
         """Return the pool of 20,000 draws from which the study takes its samples."""
-        return _pool(self.name).copy()
+        return self._pool.copy()
+
+    @cached_property
+    def _pool(self) -> np.ndarray:
+        rng = np.random.RandomState(_POOL_SEED)
+        if self.draw in (_aniso, _varied):
+            _blob_centres(rng)  # the study left the centres to make_blobs, which draws them first
+        pool = self.draw(POOL_SIZE, rng)
+        pool.flags.writeable = False
+        return pool
 
     def split(self, run: int = 0, n_samples: int = 3000) -> tuple[np.ndarray, np.ndarray]:
         """Return the two data sets of one run of the study.
@@ -64,12 +105,15 @@ class Distribution:
         if not 1 <= n_samples <= POOL_SIZE // 2:
             raise ValueError(f"n_samples must lie between 1 and {POOL_SIZE // 2}, got {n_samples}")
         rows = np.random.RandomState(run).choice(POOL_SIZE, 2 * n_samples, replace=False)
-        pool = _pool(self.name)
-        return pool[rows[:n_samples]], pool[rows[n_samples:]]
+        return self._pool[rows[:n_samples]], self._pool[rows[n_samples:]]
 
-    def sample(self, n_samples: int, random_state: int | None = None) -> np.ndarray:
-        """Return ``n_samples`` fresh, independent draws."""
-        return self.draw(n_samples, np.random.RandomState(random_state))
+    def sample(self, n_samples: int, random_state: Any = None) -> np.ndarray:
+        """Return ``n_samples`` fresh, independent draws.
+
+        They are those of ``truth.sample``. In the pool, scikit-learn gives every blob and every
+        moon an equal share.
+        """
+        return self.truth.sample(n_samples, random_state)
 
 
 def names() -> list[str]:
@@ -96,14 +140,35 @@ def load(name: str) -> Distribution:
     return _REGISTRY[name]
 
 
-@cache
-def _pool(name: str) -> np.ndarray:
-    rng = np.random.RandomState(_POOL_SEED)
-    if name in ("aniso", "varied"):
-        _blob_centres(rng)  # the study left the centres to make_blobs, which draws them first
-    pool = _REGISTRY[name].draw(POOL_SIZE, rng)
-    pool.flags.writeable = False
-    return pool
+def disturbed_walks(
+    walks: Any, origin: Any, name: str = "walks", description: str = "disturbed walks"
+) -> Distribution:
+    """Return a distribution of your own walks, disturbed as those of the study are.
+
+    Parameters
+    ----------
+    walks : array-like of shape (n_walks, n_steps, 2)
+        The undisturbed walks, in metres; all are equally likely.
+    origin : array-like of shape (2,)
+        The point about which they are turned and stretched.
+    name, description : str, optional
+
+    Returns
+    -------
+    Distribution
+        Of dimension ``2 * n_steps``; see :class:`WalkModel`.
+
+    Examples
+    --------
+    >>> from sevenhills import datasets
+    >>> fork = datasets.disturbed_walks([[(1, 0), (2, 1)], [(1, 0), (2, -1)]], origin=(0, 0))
+    >>> X = fork.sample(100, random_state=0)
+    >>> X.shape, fork.truth.logpdf(X).shape
+    ((100, 4), (100,))
+    """
+    model = WalkModel(walks, origin)
+    truth = partial(truths.disturbed, model)
+    return Distribution(name, description, _WALKS_MIN_STD, model.draw, truth)
 
 
 def _aniso(n_samples: int, rng: np.random.RandomState) -> np.ndarray:
@@ -111,7 +176,7 @@ def _aniso(n_samples: int, rng: np.random.RandomState) -> np.ndarray:
 
 
 def _varied(n_samples: int, rng: np.random.RandomState) -> np.ndarray:
-    return _blobs(n_samples, rng, [1.0, 2.5, 0.5])
+    return _blobs(n_samples, rng, _VARIED_STDS)
 
 
 def _blob_centres(rng: np.random.RandomState) -> np.ndarray:
@@ -119,41 +184,50 @@ def _blob_centres(rng: np.random.RandomState) -> np.ndarray:
 
 
 def _blobs(
-    n_samples: int, rng: np.random.RandomState, cluster_std: float | list[float]
+    n_samples: int, rng: np.random.RandomState, cluster_std: float | np.ndarray
 ) -> np.ndarray:
-    centres = _blob_centres(np.random.RandomState(_POOL_SEED))
-    return make_blobs(n_samples, centers=centres, cluster_std=cluster_std, random_state=rng)[0]
+    return make_blobs(n_samples, centers=_CENTRES, cluster_std=cluster_std, random_state=rng)[0]
 
 
 def _two_moons(n_samples: int, rng: np.random.RandomState) -> np.ndarray:
-    return make_moons(n_samples, noise=0.05, random_state=rng)[0]
+    return make_moons(n_samples, noise=truths.MOONS_STD, random_state=rng)[0]
 
 
-def _trajectories(n_samples: int, rng: np.random.RandomState) -> np.ndarray:
-    return draw_walks(n_samples, rng, which=(0, 1, 2, 3, 4, 5))
+def _sheared(matrix: np.ndarray, n_samples: int, rng: np.random.RandomState) -> np.ndarray:
+    return rng.standard_normal((n_samples, 2)) @ matrix
 
 
-def _unimodal_trajectories(n_samples: int, rng: np.random.RandomState) -> np.ndarray:
-    return draw_walks(n_samples, rng, which=(4,))
+def _normal(name: str, description: str, matrix: np.ndarray) -> Distribution:
+    truth = partial(truths.sheared_gaussians, np.zeros((1, 2)), matrix)
+    return Distribution(name, description, 0.01, partial(_sheared, matrix), truth)
 
 
-def _linear_normal(matrix: np.ndarray) -> Callable[[int, np.random.RandomState], np.ndarray]:
-    def draw(n_samples: int, rng: np.random.RandomState) -> np.ndarray:
-        return rng.standard_normal((n_samples, 2)) @ matrix
-
-    return draw
-
-
+_CENTRES = _blob_centres(np.random.RandomState(_POOL_SEED))
 _REGISTRY = {
     entry.name: entry
     for entry in (
-        Distribution("aniso", "three sheared Gaussians", 0.01, _aniso),
-        Distribution("varied", "three round Gaussians of different width", 0.01, _varied),
-        Distribution("two_moons", "two interleaved half circles", 0.01, _two_moons),
-        Distribution("gaussian", "a standard normal", 0.01, _linear_normal(np.eye(2))),
-        Distribution("elliptical", "a narrow normal", 0.01, _linear_normal(np.diag([1, 0.3]))),
-        Distribution("rotated_elliptical", "a sheared normal", 0.01, _linear_normal(_ANISO)),
-        Distribution("trajectories", "six walks in 24 dimensions", 0.1, _trajectories),
-        Distribution("unimodal_trajectories", "one of the walks", 0.1, _unimodal_trajectories),
+        Distribution(
+            "aniso",
+            "three sheared Gaussians",
+            0.01,
+            _aniso,
+            partial(truths.sheared_gaussians, _CENTRES, _ANISO),
+        ),
+        Distribution(
+            "varied",
+            "three round Gaussians of different width",
+            0.01,
+            _varied,
+            partial(truths.round_gaussians, _CENTRES, _VARIED_STDS),
+            partial(truths.round_gaussians, _CENTRES, np.sqrt(_VARIED_STDS)),
+        ),
+        Distribution(
+            "two_moons", "two interleaved half circles", 0.01, _two_moons, truths.two_moons
+        ),
+        _normal("gaussian", "a standard normal", np.eye(2)),
+        _normal("elliptical", "a narrow normal", np.diag([1, 0.3])),
+        _normal("rotated_elliptical", "a sheared normal", _ANISO),
+        disturbed_walks(walks(), ORIGIN, "trajectories", "six walks in 24 dimensions"),
+        disturbed_walks(walks()[4:5], ORIGIN, "unimodal_trajectories", "one of the walks"),
     )
 }

@@ -1,5 +1,6 @@
-"""The value that every fit builds, and what can be asked of it."""
+"""The values that fits build, and what can be asked of them."""
 
 from .mixture import KernelMixture
+from .neighbours import NeighbourCluster, NeighbourDensity
 
-__all__ = ["KernelMixture"]
+__all__ = ["KernelMixture", "NeighbourCluster", "NeighbourDensity"]

@@ -2,31 +2,18 @@
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from itertools import pairwise
+from typing import Any, ClassVar
 
 import numpy as np
 
-from ..kernels.blocks import build_blocks
-from ..kernels.mixture import careful_log_kernel_sums, log_kernel_sums
 from ..threads import map_blocks
 from ..validation import check_count, check_queries, random_generator
+from .sums import Kernels, LogSums, log_sums_of
 
 #: Queries that are transformed and summed together.
 _QUERIES = 256
-#: Kernels that are kept or left out of a sum together.
-_TILE_SIZE = 256
 _LOG_2PI = float(np.log(2 * np.pi))
-
-
-class _Tiles(NamedTuple):
-    """The kernels as the compiled sum wants them."""
-
-    groups: np.ndarray
-    columns: np.ndarray
-    lower: np.ndarray
-    upper: np.ndarray
-    log_weights: np.ndarray
-    tops: np.ndarray
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -72,6 +59,9 @@ class KernelMixture:
     offsets: np.ndarray
     transforms: np.ndarray
     log_dets: np.ndarray = field(default_factory=lambda: np.empty(0))
+
+    #: It integrates to one.
+    is_normalized: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         for name, dimension in (("weights", 1), ("centres", 2), ("offsets", 1), ("transforms", 3)):
@@ -153,30 +143,15 @@ class KernelMixture:
             Exact in the far tails, too; minus infinity where even the logarithm overflows.
         """
         X = check_queries(X, self.n_features)
-        out = np.empty(len(X))
+        log_sums, out = self._log_sums, np.empty(len(X))
 
         def evaluate(blocks: range) -> None:
             for block in blocks:
                 rows = slice(block * _QUERIES, (block + 1) * _QUERIES)
-                self._write_log_sums(X[rows], out[rows])
+                out[rows] = log_sums(X[rows])
 
         map_blocks(evaluate, -(-len(X) // _QUERIES), n_jobs)
         return out - 0.5 * self.n_features * _LOG_2PI
-
-    def _write_log_sums(self, X: np.ndarray, out: np.ndarray) -> None:
-        """Write the log density at every row of ``X``, but for the Gaussians' constant."""
-        tiles = self._tiles
-        with np.errstate(over="ignore", invalid="ignore"):  # holds for this thread only
-            Y = np.matmul(X - self._locations[:, None], self.transforms)
-        bounds, work = np.empty(len(tiles.tops)), np.empty((3, tiles.columns.shape[2]))
-        log_kernel_sums(Y, *tiles, bounds, work, work.view(np.int64), out)
-        lost = np.isnan(out)
-        if lost.any():
-            rest = np.empty(lost.sum())
-            careful_log_kernel_sums(
-                Y[:, lost], tiles.groups, tiles.columns, tiles.log_weights, work[0], rest
-            )
-            out[lost] = rest
 
     def pdf(self, X: Any, n_jobs: int | None = None) -> np.ndarray:
         """Return the density at every row of ``X``; see :meth:`logpdf`."""
@@ -202,51 +177,17 @@ class KernelMixture:
         kernel = np.searchsorted(bounds[:-1], rng.uniform(0.0, bounds[-1], n_samples), side="right")
         steps = rng.standard_normal((n_samples, self.n_features))
         group = np.searchsorted(self.offsets, kernel, side="right") - 1
-        for g in np.unique(group):
-            rows = group == g
-            steps[rows] = np.linalg.solve(self.transforms[g].T, steps[rows].T).T
+        order = np.argsort(group, kind="stable")
+        starts = np.flatnonzero(np.diff(group[order], prepend=-1, append=-1))
+        for start, end in pairwise(starts):
+            rows = order[start:end]
+            transform = self.transforms[group[order[start]]]
+            steps[rows] = np.linalg.solve(transform.T, steps[rows].T).T
         return self.centres[kernel] + steps
 
     @cached_property
-    def _locations(self) -> np.ndarray:
-        """A point near every group, from which its coordinates are measured without cancelling."""
-        sums = np.add.reduceat(self.centres, self.offsets[:-1])
-        return sums / np.diff(self.offsets)[:, None]
-
-    @cached_property
-    def _tiles(self) -> _Tiles:
-        """The kernels in tiles of neighbours, in the coordinates of their groups."""
-        tiles = [self._group_tiles(g) for g in range(self.n_groups)]
-        size = max(tile.columns.shape[2] for tile in tiles)
-        room = [(0, size - tile.columns.shape[2]) for tile in tiles]
-        columns = [np.pad(t.columns, [(0, 0), (0, 0), r]) for t, r in zip(tiles, room, strict=True)]
-        log_weights = [
-            np.pad(t.log_weights, [(0, 0), r], constant_values=-np.inf)
-            for t, r in zip(tiles, room, strict=True)
-        ]
-        return _Tiles(
-            groups=np.concatenate([tile.groups for tile in tiles]),
-            columns=np.concatenate(columns),
-            lower=np.concatenate([tile.lower for tile in tiles]),
-            upper=np.concatenate([tile.upper for tile in tiles]),
-            log_weights=np.concatenate(log_weights),
-            tops=np.concatenate([tile.tops for tile in tiles]),
-        )
-
-    def _group_tiles(self, g: int) -> _Tiles:
-        rows = slice(self.offsets[g], self.offsets[g + 1])
-        blocks = build_blocks(
-            (self.centres[rows] - self._locations[g]) @ self.transforms[g], _TILE_SIZE
-        )
-        n_leaves, leaf_size = blocks.members.shape
-        with np.errstate(divide="ignore"):
-            log_weights = np.log(self.weights[rows])[blocks.members] + self.log_dets[g]
-        log_weights[np.arange(leaf_size) >= blocks.sizes[:, None]] = -np.inf
-        return _Tiles(
-            groups=np.full(n_leaves, g),
-            columns=blocks.columns,
-            lower=blocks.lower[-n_leaves:],
-            upper=blocks.upper[-n_leaves:],
-            log_weights=log_weights,
-            tops=log_weights.max(axis=1),
+    def _log_sums(self) -> LogSums:
+        """What sums the kernels."""
+        return log_sums_of(
+            Kernels(self.weights, self.centres, self.offsets, self.transforms, self.log_dets)
         )

@@ -1,5 +1,16 @@
 """The recipes: thin scikit-learn faces that fit a density."""
 
+from .gaussians import GaussianMixtureBIC
+from .kde import GaussianKDE, KernelDensityCV
+from .parzen import ManifoldParzen
 from .rome import ROME
+from .vine import VineDensity
 
-__all__ = ["ROME"]
+__all__ = [
+    "ROME",
+    "GaussianKDE",
+    "GaussianMixtureBIC",
+    "KernelDensityCV",
+    "ManifoldParzen",
+    "VineDensity",
+]

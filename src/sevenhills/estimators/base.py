@@ -1,20 +1,39 @@
-"""What all estimators that fit a :class:`~sevenhills.KernelMixture` share."""
+"""What all estimators share."""
 
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils.validation import check_is_fitted
 
-from ..density import KernelMixture
 from ..validation import check_samples
 
 
-class MixtureEstimator(DensityMixin, BaseEstimator):
+class Density(Protocol):
+    """A fitted value."""
+
+    @property
+    def is_normalized(self) -> bool:
+        """Whether it integrates to one."""
+
+    def logpdf(self, X: Any, n_jobs: int | None = None) -> np.ndarray:
+        """Return the log density at every row of ``X``."""
+
+    def sample(self, n_samples: int = 1, random_state: Any = None) -> np.ndarray:
+        """Draw independent samples."""
+
+
+class DensityEstimator(DensityMixin, BaseEstimator):
     """An estimator whose fitted value is ``density_``."""
 
-    density_: KernelMixture
+    density_: Density
     n_jobs: int | None
+
+    @property
+    def is_normalized(self) -> bool:
+        """Whether the fitted density integrates to one."""
+        check_is_fitted(self)
+        return self.density_.is_normalized
 
     def score_samples(self, X: Any) -> np.ndarray:
         """Return the log density at every row of ``X``.

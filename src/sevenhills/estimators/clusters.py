@@ -1,12 +1,8 @@
-"""From labelled points to a kernel mixture: one group of kernels for each cluster."""
+"""Samples by cluster."""
 
 from dataclasses import dataclass
 
 import numpy as np
-
-from ..bandwidth import silverman
-from ..density import KernelMixture
-from ..whitening import Whitening, feature_stds, scaled, whiten
 
 NOISE = -1
 #: The automatic ``min_std`` is this part of the spread within clusters.
@@ -27,8 +23,8 @@ class Cluster:
     mean : ndarray of shape (n_features,)
     stds : ndarray of shape (n_features,)
         Standard deviations along its axes, in data units.
-    bandwidth : float
-        Standard deviation of its kernels after whitening.
+    bandwidth : float or None
+        Standard deviation of its kernels after whitening; None if it has no kernels of one width.
     """
 
     label: int
@@ -36,7 +32,7 @@ class Cluster:
     share: float
     mean: np.ndarray
     stds: np.ndarray
-    bandwidth: float
+    bandwidth: float | None
 
     @property
     def name(self) -> str:
@@ -104,10 +100,13 @@ class Grouping:
         return float(np.sqrt(squares / self.deviations.size))
 
 
-def resolve_min_std(min_std: float | str, grouping: Grouping) -> float:
-    """Return the smallest standard deviation to allow, derived from the data if "auto"."""
+def resolve_min_std(min_std: float | str, grouping: Grouping, unit: float) -> float:
+    """Return the smallest standard deviation to allow, in multiples of the unit.
+
+    It is derived from the data if "auto", and given in data units otherwise.
+    """
     if not isinstance(min_std, str):
-        return float(min_std)
+        return float(min_std) / unit
     smallest = _AUTO_SHARE * grouping.spread()
     if smallest == 0.0:
         raise ValueError(
@@ -115,82 +114,3 @@ def resolve_min_std(min_std: float | str, grouping: Grouping) -> float:
             "cannot be 'auto'; pass the smallest standard deviation to allow as a number"
         )
     return smallest
-
-
-def cluster_mixture(
-    grouping: Grouping,
-    min_std: float,
-    *,
-    decorrelate: bool,
-    normalize: bool,
-    tiled: bool,
-    unit: float,
-) -> tuple[KernelMixture, tuple[Cluster, ...]]:
-    """Put Gaussian kernels on every cluster, in its own whitened space, and add them up.
-
-    Parameters
-    ----------
-    grouping : Grouping
-        The samples by cluster, in multiples of ``unit``.
-    min_std : float
-        The smallest standard deviation to allow, in multiples of ``unit``.
-    decorrelate, normalize, tiled : bool
-        See :func:`~sevenhills.whitening.whiten`.
-    unit : float
-        The length of one unit in data units.
-
-    Returns
-    -------
-    density : KernelMixture
-        In data units.
-    clusters : tuple of Cluster
-        In the order of its groups.
-    """
-    n_samples, n_features = grouping.deviations.shape
-    proper = grouping.offsets[: grouping.n_proper + 1]
-    maps = []
-    if len(proper) > 1:
-        members = grouping.deviations[: proper[-1]]
-        options = {"decorrelate": decorrelate, "normalize": normalize, "tiled": tiled}
-        maps.append(whiten(members, proper, min_std, unit=unit, **options))
-    if grouping.labels[-1] == NOISE:
-        maps.append(_whiten_noise(grouping, min_std, unit))
-    transforms, log_dets, stds = (
-        np.concatenate([getattr(each, name) for each in maps])
-        for name in ("transforms", "log_dets", "stds")
-    )
-    sizes = np.where(grouping.labels == NOISE, 1, grouping.sizes)
-    bandwidths = [silverman(size, n_features) for size in sizes.tolist()]
-    widths = np.array(bandwidths) * unit
-    density = KernelMixture(
-        weights=np.full(n_samples, 1 / n_samples),
-        centres=grouping.points * unit,
-        offsets=grouping.offsets,
-        transforms=transforms / widths[:, None, None],
-        log_dets=log_dets - n_features * np.log(widths),
-    )
-    clusters = (
-        Cluster(label, size, size / n_samples, mean, each, bandwidth)
-        for label, size, mean, each, bandwidth in zip(
-            grouping.labels.tolist(),
-            grouping.sizes.tolist(),
-            grouping.means * unit,
-            stds * unit,
-            bandwidths,
-            strict=True,
-        )
-    )
-    return density, tuple(clusters)
-
-
-def _whiten_noise(grouping: Grouping, min_std: float, unit: float) -> Whitening:
-    """Scale noise, without rotation, by the mean spread of the proper clusters, or by 1."""
-    n_features = grouping.deviations.shape[1]
-    scale = np.full(n_features, 1 / unit)
-    if grouping.n_proper:
-        proper = grouping.offsets[: grouping.n_proper + 1]
-        stds = feature_stds(grouping.deviations[: proper[-1]], proper)
-        scale = np.maximum(stds.mean(axis=0), min_std)
-    if not (scale > 0).all():
-        raise ValueError(f"noise has no scale in some feature; pass a min_std above {min_std:g}")
-    return scaled(np.eye(n_features)[None], scale[None], scale[None])

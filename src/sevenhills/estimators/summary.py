@@ -4,9 +4,11 @@ from collections.abc import Sequence
 from html import escape
 
 from ..clustering import Candidates
-from ..density import KernelMixture
+from ..density import KernelMixture, NeighbourDensity
 from .clusters import Cluster
 
+#: What densities of clusters are sums of.
+_TERMS = {"kde": "kernels", "gaussian": "kernels", "knn": "neighbours", "mpw": "windows"}
 _HEADINGS = ("cluster", "samples", "share", "widest std", "narrowest std", "bandwidth")
 
 
@@ -14,11 +16,12 @@ def describe_clusters(
     clusters: Sequence[Cluster],
     min_std: float,
     candidates: Candidates | None,
-    density: KernelMixture,
+    density: KernelMixture | NeighbourDensity,
+    estimator: str,
 ) -> str:
     """Return a fit as text: its clusters, and the candidates among which they were chosen."""
     lines = [
-        f"{density.n_kernels} kernels in {density.n_features} dimensions, "
+        f"{density.n_kernels} {_TERMS[estimator]} in {density.n_features} dimensions, "
         f"{_count(clusters)}, min_std = {min_std:.4g}",
         "".join(f"{heading:>15}" for heading in _HEADINGS),
     ]
@@ -49,7 +52,7 @@ def _cells(cluster: Cluster) -> tuple[str, ...]:
         f"{cluster.share:.1%}",
         f"{cluster.stds.max():.4g}",
         f"{cluster.stds.min():.4g}",
-        f"{cluster.bandwidth:.4g}",
+        "-" if cluster.bandwidth is None else f"{cluster.bandwidth:.4g}",
     )
 
 
@@ -69,6 +72,6 @@ def _reason(candidates: Candidates | None) -> str:
         return f"One cluster: none of the {distinct} separates the samples."
     rule = {"dbscan": "a cut at height", "xi": "a cut at steepness"}[candidates.rules[i]]
     return (
-        f"Chosen by {rule} {candidates.parameters[i]:.4g}: the best silhouette score "
+        f"Chosen by {rule} {candidates.parameters[i]:.4g}: the best {candidates.criterion} score "
         f"({candidates.scores[i]:.4f}) of {distinct}."
     )

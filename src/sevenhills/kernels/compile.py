@@ -18,6 +18,9 @@ fused_inner = njit(fastmath={"contract"}, **_INNER)
 #: The same, where a sum may be reordered so that it vectorises.
 summing_inner = njit(fastmath={"reassoc"}, **_INNER)
 
+#: The same, where nothing is not a number, so that a comparison vectorises.
+comparing_inner = njit(fastmath={"nnan", "nsz", "reassoc"}, **_INNER)
+
 #: Kernels that are called with the number 0 are compiled twice: for a literal and for an integer.
 ZERO = np.int64(0)
 

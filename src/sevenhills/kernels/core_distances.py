@@ -1,4 +1,4 @@
-"""Core distances: how far the k-th nearest point lies."""
+"""How far the nearest points lie."""
 
 import numpy as np
 
@@ -12,19 +12,32 @@ _SLACK = 1.0 - 1e-12
 
 def core_distances(X: np.ndarray, blocks: Blocks, n_neighbors: int) -> np.ndarray:
     """Return the distance of every point to its k-th nearest, the point itself being the first."""
+    return _farthest_of_nearest(X, blocks, n_neighbors, 1)[:, 0]
+
+
+def nearest_distances(X: np.ndarray, blocks: Blocks, n_neighbors: int) -> np.ndarray:
+    """Return the distances of every point to its k nearest others, (N, k), ascending."""
+    return _farthest_of_nearest(X, blocks, n_neighbors + 1, n_neighbors)
+
+
+def _farthest_of_nearest(
+    X: np.ndarray, blocks: Blocks, n_neighbors: int, n_kept: int
+) -> np.ndarray:
+    """Return the largest of the distances to the nearest, the point itself being the first."""
     leaf_size = blocks.members.shape[1]
     nearest = np.empty((leaf_size, n_neighbors))
     stack = np.empty(blocks.lower.shape[0], dtype=np.int64)
-    out = np.empty(X.shape[0])
-    _core_distances(X, *blocks, nearest, stack, np.empty(leaf_size), out)
+    out = np.empty((X.shape[0], n_kept))
+    _nearest_distances(X, *blocks, nearest, stack, np.empty(leaf_size), out)
     return out
 
 
 @kernel
-def _core_distances(X, columns, members, sizes, lower, upper, nearest, stack, row, out):
+def _nearest_distances(X, columns, members, sizes, lower, upper, nearest, stack, row, out):
     """Visit, for every leaf, the nodes near it, nearest first, own leaf before all others.
 
-    ``nearest`` holds the smallest squared distances of each point of the leaf, sorted.
+    ``nearest`` holds the smallest squared distances of each point of the leaf, sorted, of which
+    ``out`` takes as many of the last as it has columns.
     """
     first_leaf = sizes.shape[0] - 1
     k = nearest.shape[1]
@@ -55,7 +68,8 @@ def _core_distances(X, columns, members, sizes, lower, upper, nearest, stack, ro
             stack[n_open + 1] = nearer
             n_open += 2
         for i in range(sizes[leaf]):
-            out[members[leaf, i]] = np.sqrt(nearest[i, k - 1])
+            for j in range(out.shape[1]):
+                out[members[leaf, i], j] = np.sqrt(nearest[i, k - out.shape[1] + j])
 
 
 @inner

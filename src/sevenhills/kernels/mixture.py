@@ -10,7 +10,7 @@ The exponential is written by hand, because the one of the C library does not ve
 
 import numpy as np
 
-from .compile import fused_inner, inner, kernel, summing_inner
+from .compile import comparing_inner, fused_inner, inner, kernel, summing_inner
 from .distances import squared_distances
 
 #: Exponents are cut off here, where the exponential is still a normal number.
@@ -142,3 +142,88 @@ def careful_log_kernel_sums(Y, groups, tiles, log_weights, squares, out):
                 elif exponent > -np.inf:
                     total += np.exp(exponent - largest)
         out[i] = largest + np.log(total) if total > 0.0 else -np.inf
+
+
+@kernel
+def log_own_kernel_sums(X, centres, factors, log_weights, differences, work, bits, sums):
+    """Add the kernels, each with a covariance of its own, to the sums at every point.
+
+    Parameters
+    ----------
+    X : (Q, M)
+        The points.
+    centres : (n_tiles, M, S)
+        The centres of the kernels.
+    factors : (n_tiles, M (M + 1) / 2, S)
+        The upper triangles, row by row, of what turns a kernel into a unit Gaussian.
+    log_weights : (n_tiles, S)
+        Minus infinity where a tile is not full.
+    differences, work : (M, S), (4, S)
+        Room to work in.
+    bits : (4, S)
+        The same memory as ``work``, seen as integers.
+    sums : (2, Q)
+        The largest exponent met so far, and the sum relative to it; changed.
+    """
+    size = centres.shape[2]
+    for t in range(centres.shape[0]):
+        for i in range(X.shape[0]):
+            _own_squares(X, i, centres, factors, t, differences, work)
+            for s in range(size):
+                value = log_weights[t, s] - 0.5 * work[0, s]
+                work[0, s] = value if value > -np.inf else -np.inf
+            top = _largest(work)
+            if not top > sums[0, i] - _NEGLIGIBLE:
+                continue
+            if top > sums[0, i]:
+                sums[1, i] *= np.exp(sums[0, i] - top)
+                sums[0, i] = top
+            for s in range(size):
+                value = work[0, s] - sums[0, i]
+                work[0, s] = value if value > _LOWEST else _LOWEST
+            _split_power(work)
+            for s in range(size):
+                bits[2, s] += bits[1, s] << 52
+            sums[1, i] += _total(work)
+
+
+@fused_inner
+def _own_squares(X, i, centres, factors, t, differences, work):
+    """Write the squared length of every difference, turned by its kernel, into ``work[0]``."""
+    n_features = X.shape[1]
+    size = work.shape[1]
+    for m in range(n_features):
+        for s in range(size):
+            differences[m, s] = X[i, m] - centres[t, m, s]
+    for s in range(size):
+        work[0, s] = 0.0
+    k = 0
+    for j in range(n_features):
+        for s in range(size):
+            work[3, s] = factors[t, k, s] * differences[j, s]
+        k += 1
+        m = j + 1
+        while m + 4 <= n_features:
+            for s in range(size):
+                total = work[3, s] + factors[t, k, s] * differences[m, s]
+                total += factors[t, k + 1, s] * differences[m + 1, s]
+                total += factors[t, k + 2, s] * differences[m + 2, s]
+                work[3, s] = total + factors[t, k + 3, s] * differences[m + 3, s]
+            k += 4
+            m += 4
+        while m < n_features:
+            for s in range(size):
+                work[3, s] += factors[t, k, s] * differences[m, s]
+            k += 1
+            m += 1
+        for s in range(size):
+            work[0, s] += work[3, s] * work[3, s]
+
+
+@comparing_inner
+def _largest(work):
+    """Return the largest of ``work[0]``."""
+    largest = work[0, 0]
+    for s in range(work.shape[1]):
+        largest = work[0, s] if work[0, s] > largest else largest
+    return largest

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from ..extras import import_extra
+
 #: Okabe and Ito's colours, told apart by the colour-blind, without the yellow that fades on white.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 NOISE_COLOUR = "#999999"
@@ -11,11 +13,7 @@ def current_axes(ax: Any) -> Any:
     """Return ``ax``, or the current axes of matplotlib if there is none."""
     if ax is not None:
         return ax
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError as error:
-        raise ImportError("plotting needs matplotlib: pip install 'sevenhills[plot]'") from error
-    return plt.gca()
+    return import_extra("matplotlib.pyplot", "plot", "plotting needs matplotlib").gca()
 
 
 def colour_of(label: int) -> str:

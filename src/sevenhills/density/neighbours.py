@@ -1,0 +1,122 @@
+"""Densities of clusters by their k nearest neighbours."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from joblib import effective_n_jobs
+from scipy.spatial import KDTree
+from scipy.special import gammaln, logsumexp
+
+from ..validation import check_queries
+from .mixture import KernelMixture
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class NeighbourCluster:
+    r"""The k-nearest-neighbour density of one cluster.
+
+    .. math:: p(x) = \frac{k}{n \, V_M \, r_k^M} \, |\det T|
+
+    where :math:`r_k` is the distance from :math:`x T` to the k-th nearest member and :math:`V_M`
+    the volume of the unit ball.
+
+    Parameters
+    ----------
+    members : ndarray of shape (n_members, n_features)
+    location : ndarray of shape (n_features,)
+        A point near the members, from which coordinates are measured without cancelling.
+    transform : ndarray of shape (n_features, n_features)
+        What turns differences, from the right, into the coordinates of the cluster.
+    log_det : float
+        The logarithm of its absolute determinant.
+    n_neighbors : int
+    min_radius : float
+        Neighbourhoods are taken to be no smaller than a ball of this radius, in data units, so
+        that the density stays finite at repeated samples.
+    """
+
+    members: np.ndarray
+    location: np.ndarray
+    transform: np.ndarray
+    log_det: float
+    n_neighbors: int
+    min_radius: float
+
+    def __post_init__(self) -> None:
+        tree = KDTree((self.members - self.location) @ self.transform)
+        object.__setattr__(self, "_tree", tree)
+
+    def logpdf(self, X: np.ndarray, n_jobs: int | None) -> np.ndarray:
+        """Return the log density at points (Q, M)."""
+        n_members, n_features = self.members.shape
+        with np.errstate(over="ignore", invalid="ignore"):
+            Y = (X - self.location) @ self.transform
+        near = np.isfinite(Y).all(axis=1)
+        radii = np.full(len(X), np.inf)
+        tree: KDTree = self._tree  # type: ignore[attr-defined]
+        radii[near] = tree.query(Y[near], k=[self.n_neighbors], workers=effective_n_jobs(n_jobs))[
+            0
+        ][:, 0]
+        with np.errstate(divide="ignore"):
+            # Volumes in data units: of the neighbourhood, and of the smallest ball.
+            log_radii = np.maximum(
+                np.log(radii) - self.log_det / n_features, np.log(self.min_radius)
+            )
+        log_ball = 0.5 * n_features * np.log(np.pi) - gammaln(0.5 * n_features + 1)
+        return np.log(self.n_neighbors / n_members) - log_ball - n_features * log_radii
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class NeighbourDensity:
+    """A weighted sum of k-nearest-neighbour densities, and of kernels for what is noise.
+
+    It does not integrate to one, and cannot be sampled.
+
+    Parameters
+    ----------
+    weights : ndarray of shape (n_clusters,)
+        The weights of the clusters, one minus that of the noise in all.
+    clusters : tuple of NeighbourCluster
+    noise : KernelMixture or None
+        The density of noise.
+    """
+
+    weights: np.ndarray
+    clusters: tuple[NeighbourCluster, ...]
+    noise: KernelMixture | None
+    n_features: int
+
+    #: It does not integrate to one.
+    is_normalized: ClassVar[bool] = False
+
+    def __repr__(self) -> str:
+        return f"NeighbourDensity(n_features={self.n_features}, n_clusters={len(self.clusters)})"
+
+    @property
+    def n_kernels(self) -> int:
+        """The number of samples and kernels it is made of."""
+        members = sum(len(cluster.members) for cluster in self.clusters)
+        return members + (self.noise.n_kernels if self.noise else 0)
+
+    def logpdf(self, X: Any, n_jobs: int | None = None) -> np.ndarray:
+        """Return the logarithm of the density, which is not normalised, at every row of ``X``."""
+        X = check_queries(X, self.n_features)
+        terms = [
+            np.log(weight) + cluster.logpdf(X, n_jobs)
+            for weight, cluster in zip(self.weights, self.clusters, strict=True)
+        ]
+        if self.noise is not None:
+            terms.append(np.log1p(-self.weights.sum()) + self.noise.logpdf(X, n_jobs))
+        return logsumexp(terms, axis=0)
+
+    def pdf(self, X: Any, n_jobs: int | None = None) -> np.ndarray:
+        """Return the density at every row of ``X``; see :meth:`logpdf`."""
+        return np.exp(self.logpdf(X, n_jobs))
+
+    def sample(self, n_samples: int = 1, random_state: Any = None) -> np.ndarray:
+        """Refuse to draw samples, for a density that does not integrate to one has none."""
+        raise ValueError(
+            "a k-nearest-neighbour density is not normalised and cannot be sampled; choose "
+            "estimator='kde', 'gaussian' or 'mpw'"
+        )

@@ -1,0 +1,263 @@
+"""From clusters to a density: what is put on every cluster, and how it adds up."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from ..bandwidth import silverman
+from ..density import KernelMixture, NeighbourCluster, NeighbourDensity
+from ..whitening import Whitening, feature_stds, principal_axes, scaled, whiten
+from .clusters import NOISE, Cluster, Grouping
+from .parzen import nearest, neighbours_of_window, window_transforms
+
+#: What can be put on a cluster.
+DOWNSTREAM = ("kde", "gaussian", "knn", "mpw")
+
+#: Neighbourhoods are no smaller than this part of the smallest standard deviation.
+_SMALLEST_RADIUS = 1e-6
+
+
+@dataclass(frozen=True)
+class Options:
+    """How clusters are turned into a density.
+
+    Attributes
+    ----------
+    estimator : str
+        One of ``DOWNSTREAM``.
+    decorrelate, normalize, tiled : bool
+        See :func:`~sevenhills.whitening.whiten`.
+    min_std : float
+        The smallest standard deviation to allow, in multiples of ``unit``.
+    ridge : float
+        The variance added to every feature of a Gaussian, in multiples of the squared ``unit``.
+    unit : float
+        The length of one unit in data units.
+    n_jobs : int or None
+        Number of threads.
+    """
+
+    estimator: str
+    decorrelate: bool
+    normalize: bool
+    tiled: bool
+    min_std: float
+    ridge: float
+    unit: float
+    n_jobs: int | None
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """Some kernels in groups, in multiples of the unit, and the widths within each cluster."""
+
+    weights: np.ndarray
+    centres: np.ndarray
+    sizes: np.ndarray
+    transforms: np.ndarray
+    log_dets: np.ndarray
+    bandwidths: Sequence[float | None]
+
+
+def cluster_density(
+    grouping: Grouping, options: Options
+) -> tuple[KernelMixture | NeighbourDensity, tuple[Cluster, ...]]:
+    """Put a density on every cluster, kernels on noise, and add them up by their shares.
+
+    Parameters
+    ----------
+    grouping : Grouping
+        The samples by cluster, in multiples of the unit.
+    options : Options
+
+    Returns
+    -------
+    density : KernelMixture or NeighbourDensity
+        In data units.
+    clusters : tuple of Cluster
+        In the order of the labels, noise last.
+    """
+    bounds = grouping.offsets[: grouping.n_proper + 1]
+    maps, parts = [], []
+    if grouping.n_proper:
+        maps.append(_whiten_proper(grouping, bounds, options))
+    if grouping.labels[-1] == NOISE:
+        maps.append(_whiten_noise(grouping, options))
+    if grouping.n_proper and options.estimator != "knn":
+        parts.append(_PARTS[options.estimator](grouping, bounds, maps[0], options))
+    if grouping.labels[-1] == NOISE:
+        parts.append(_noise_kernels(grouping, maps[-1]))
+    density: KernelMixture | NeighbourDensity
+    if options.estimator == "knn":
+        density = _neighbours(grouping, bounds, maps, parts, options)
+        bandwidths = [None] * grouping.n_proper + [w for part in parts for w in part.bandwidths]
+    else:
+        density = _mixture(parts, options.unit)
+        bandwidths = [width for part in parts for width in part.bandwidths]
+    stds = np.concatenate([each.stds for each in maps])
+    return density, _describe(grouping, stds, bandwidths, options.unit)
+
+
+def _describe(
+    grouping: Grouping, stds: np.ndarray, bandwidths: Sequence[float | None], unit: float
+) -> tuple[Cluster, ...]:
+    rows = zip(
+        grouping.labels.tolist(),
+        grouping.sizes.tolist(),
+        grouping.means * unit,
+        stds * unit,
+        bandwidths,
+        strict=True,
+    )
+    n_samples = len(grouping.points)
+    return tuple(
+        Cluster(label, size, size / n_samples, mean, each, bandwidth)
+        for label, size, mean, each, bandwidth in rows
+    )
+
+
+def _whiten_proper(grouping: Grouping, bounds: np.ndarray, options: Options) -> Whitening:
+    return whiten(
+        grouping.deviations[: bounds[-1]],
+        bounds,
+        options.min_std,
+        decorrelate=options.decorrelate,
+        normalize=options.normalize,
+        tiled=options.tiled,
+        unit=options.unit,
+    )
+
+
+def _whiten_noise(grouping: Grouping, options: Options) -> Whitening:
+    """Scale noise, without rotation, by the mean spread of the proper clusters, or by 1."""
+    n_features = grouping.deviations.shape[1]
+    scale = np.full(n_features, 1 / options.unit)
+    if grouping.n_proper:
+        bounds = grouping.offsets[: grouping.n_proper + 1]
+        stds = feature_stds(grouping.deviations[: bounds[-1]], bounds)
+        scale = np.maximum(stds.mean(axis=0), options.min_std)
+    if not (scale > 0).all():
+        raise ValueError(
+            f"noise has no scale in some feature; pass a min_std above {options.min_std:g}"
+        )
+    return scaled(np.eye(n_features)[None], scale[None], scale[None])
+
+
+def _mixture(parts: Sequence[_Part], unit: float, total: float = 1.0) -> KernelMixture:
+    """Return kernels, whose weights add up to ``total``, as a density in data units."""
+    weights, centres, sizes, transforms, log_dets = (
+        np.concatenate([getattr(part, name) for part in parts])
+        for name in ("weights", "centres", "sizes", "transforms", "log_dets")
+    )
+    return KernelMixture(
+        weights=weights / total,
+        centres=centres * unit,
+        offsets=np.append(0, np.cumsum(sizes)),
+        transforms=transforms / unit,
+        log_dets=log_dets - centres.shape[1] * np.log(unit),
+    )
+
+
+def _kernels(
+    points: np.ndarray, n_samples: int, sizes: np.ndarray, whitening: Whitening, counts: list[int]
+) -> _Part:
+    """Return kernels of Silverman's width for samples of these counts, in whitened space."""
+    n_features = points.shape[1]
+    bandwidths = [silverman(count, n_features) for count in counts]
+    widths = np.array(bandwidths)
+    return _Part(
+        weights=np.full(len(points), 1 / n_samples),
+        centres=points,
+        sizes=sizes,
+        transforms=whitening.transforms / widths[:, None, None],
+        log_dets=whitening.log_dets - n_features * np.log(widths),
+        bandwidths=bandwidths,
+    )
+
+
+def _noise_kernels(grouping: Grouping, whitening: Whitening) -> _Part:
+    points = grouping.points[grouping.offsets[-2] :]
+    return _kernels(points, len(grouping.points), np.array([len(points)]), whitening, [1])
+
+
+def _kde(grouping: Grouping, bounds: np.ndarray, whitening: Whitening, options: Options) -> _Part:
+    points, sizes = grouping.points[: bounds[-1]], np.diff(bounds)
+    return _kernels(points, len(grouping.points), sizes, whitening, sizes.tolist())
+
+
+def _gaussian(
+    grouping: Grouping, bounds: np.ndarray, whitening: Whitening, options: Options
+) -> _Part:
+    """Return one Gaussian for each cluster, whatever its whitening."""
+    sizes = np.diff(bounds)
+    axes, stds = principal_axes(grouping.deviations[: bounds[-1]], bounds)
+    variances = stds**2 * ((sizes - 1) / sizes)[:, None] + options.ridge
+    if not (variances > 0).all():
+        raise ValueError("a cluster has no spread in some direction; pass a min_std above 0")
+    gaussians = scaled(axes, np.sqrt(variances), stds)
+    return _Part(
+        weights=sizes / len(grouping.points),
+        centres=grouping.means[: len(sizes)],
+        sizes=np.ones_like(sizes),
+        transforms=gaussians.transforms,
+        log_dets=gaussians.log_dets,
+        bandwidths=[None] * len(sizes),
+    )
+
+
+def _parzen(
+    grouping: Grouping, bounds: np.ndarray, whitening: Whitening, options: Options
+) -> _Part:
+    """Return windows whose neighbours are the nearest in the whitened space of their cluster."""
+    n_members, n_features = int(bounds[-1]), grouping.points.shape[1]
+    windows = []
+    for (start, end), transform in zip(pairwise(bounds), whitening.transforms, strict=True):
+        members = grouping.deviations[start:end]
+        k = neighbours_of_window(len(members), n_features)
+        neighbours = nearest(members @ transform, k, options.n_jobs)
+        windows.append(window_transforms(members, neighbours, options.min_std))
+    return _Part(
+        weights=np.full(n_members, 1 / len(grouping.points)),
+        centres=grouping.points[:n_members],
+        sizes=np.ones(n_members, dtype=np.int64),
+        transforms=np.concatenate([transforms for transforms, _ in windows]),
+        log_dets=np.concatenate([log_dets for _, log_dets in windows]),
+        bandwidths=[None] * (len(bounds) - 1),
+    )
+
+
+_PARTS = {"kde": _kde, "gaussian": _gaussian, "mpw": _parzen}
+
+
+def _neighbours(
+    grouping: Grouping,
+    bounds: np.ndarray,
+    maps: Sequence[Whitening],
+    noise: Sequence[_Part],
+    options: Options,
+) -> NeighbourDensity:
+    """Return a nearest-neighbour density for each cluster; noise keeps its kernels."""
+    unit, n_features = options.unit, grouping.points.shape[1]
+    clusters = []
+    for g, (start, end) in enumerate(pairwise(bounds)):
+        n_members = int(end - start)
+        clusters.append(
+            NeighbourCluster(
+                members=grouping.points[start:end] * unit,
+                location=grouping.means[g] * unit,
+                transform=maps[0].transforms[g] / unit,
+                log_det=float(maps[0].log_dets[g] - n_features * np.log(unit)),
+                n_neighbors=max(min(n_members, 3), int(np.sqrt(n_members))),
+                min_radius=_SMALLEST_RADIUS * options.min_std * unit,
+            )
+        )
+    n_samples = len(grouping.points)
+    share = (n_samples - int(bounds[-1])) / n_samples
+    return NeighbourDensity(
+        weights=np.diff(bounds) / n_samples,
+        clusters=tuple(clusters),
+        noise=_mixture(noise, unit, share) if noise else None,
+        n_features=n_features,
+    )
