@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 ROMEPY := .venv-romepy
 ONE_CORE := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: demo test test-slow lint bench parity docs clean
+.PHONY: demo test test-slow lint bench bench-study parity docs clean
 
 $(BIN)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -38,6 +38,10 @@ lint: $(BIN)/.ready
 # One core, ours beside romepy in the same run; see benchmarks/README.md.
 bench: $(BIN)/.ready $(ROMEPY)/.ready
 	$(ONE_CORE) $(BIN)/python benchmarks/run.py --peer $(ROMEPY)/bin/python
+
+# What the parts of the study cost.
+bench-study: $(BIN)/.ready
+	$(ONE_CORE) $(BIN)/python benchmarks/study.py
 
 # Labels and log densities beside romepy's; takes about 12 minutes.
 parity: $(BIN)/.ready $(ROMEPY)/.ready

@@ -1,0 +1,63 @@
+"""What the parts of the study cost: DBCV beside silhouettes, windows of one kernel each.
+
+Start it with ``make bench-study``. Every figure comes from a process of its own.
+"""
+
+import json
+import subprocess
+import sys
+
+from measuring import report
+from sevenhills import ROME, ManifoldParzen, datasets
+
+SETS = ("aniso", "varied", "two_moons", "gaussian", "trajectories")
+
+
+def choose(name, selection):
+    """Time the scoring of all candidates of one data set."""
+    from sevenhills.clustering import choose, neighbours_for, order_by_reachability
+
+    X = datasets.load(name).split(0)[0]
+    ordering = order_by_reachability(X, neighbours_for(*X.shape, 5, 20, 400))
+    options = {"selection": selection, "n_heights": 100, "n_steps": 99, "n_jobs": None}
+    ROME(selection=selection).fit(X)
+    report(lambda: choose(X, ordering, **options), 5)
+
+
+def windows(name, n_queries):
+    """Time the scoring of manifold Parzen windows."""
+    distribution = datasets.load(name)
+    model = ManifoldParzen(min_std=distribution.min_std).fit(distribution.split(0)[0])
+    queries = distribution.sample(int(n_queries), random_state=0)
+    model.score_samples(queries[:1])
+    report(lambda: model.score_samples(queries), 3)
+
+
+def run(*arguments):
+    command = [sys.executable, __file__, *map(str, arguments)]
+    output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    return json.loads(output.splitlines()[-1])
+
+
+def main():
+    print("| cuts and scores, 3000 samples | silhouette, CPU s | DBCV, CPU s | ratio | bar |")
+    print("|---|---|---|---|---|")
+    for name in SETS:
+        plain, dbcv = (run("choose", name, by)["seconds"] for by in ("silhouette", "dbcv"))
+        print(f"| {name} | {plain:.4f} | {dbcv:.4f} | {dbcv / plain:.1f} | 20 |", flush=True)
+    print("\n| windows, 3000 kernels | queries | CPU s | peak MB above the fitted model |")
+    print("|---|---|---|---|")
+    for name in ("aniso", "trajectories"):
+        for n_queries in (3000, 30_000):
+            found = run("windows", name, n_queries)
+            print(
+                f"| {name} | {n_queries} | {found['seconds']:.3f} | {found['peak_mb']:.0f} |",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        {"choose": choose, "windows": windows}[sys.argv[1]](*sys.argv[2:])
+    else:
+        main()
