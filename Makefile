@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 ROMEPY := .venv-romepy
 ONE_CORE := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: demo test test-slow lint bench bench-study parity docs clean
+.PHONY: demo test test-slow lint bench bench-study parity reproduce docs clean
 
 $(BIN)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -46,6 +46,10 @@ bench-study: $(BIN)/.ready
 # Labels and log densities beside romepy's; takes about 12 minutes.
 parity: $(BIN)/.ready $(ROMEPY)/.ready
 	$(ONE_CORE) $(BIN)/python benchmarks/parity.py --peer $(ROMEPY)/bin/python
+
+# Rerun the study, ten runs: under an hour on two cores; goes on from what is stored.
+reproduce: $(BIN)/.ready
+	$(BIN)/sevenhills reproduce --standard --out docs/reproduction --page docs/reproduction.md
 
 # Redraw the pictures that README.md shows.
 docs: $(BIN)/.ready

@@ -114,7 +114,9 @@ def rome_log_density(
         terms.append(term + np.log(len(members) / n_samples))
     noise = X[labels == -1]
     if len(noise):
-        scale = np.maximum(np.mean(stds, axis=0), min_std) if stds else np.ones(n_features)
+        scale = np.ones(n_features)
+        if stds and normalize:
+            scale = np.maximum(np.mean(stds, axis=0), min_std)
         b = ((n_features + 2) / 4) ** (-1 / (n_features + 4))
         term = _cluster_term(noise, queries, np.zeros(n_features), np.diag(1 / scale), b)
         terms.append(term + np.log(len(noise) / n_samples))

@@ -17,8 +17,9 @@ import only from those above them in this list:
 ``metrics``        what compares densities and samples
 ``datasets``       the distributions of the ROME study, with their truths
 ``plotting``       pictures
-``experiments``    the study's published figures
+``experiments``    the study, rerun beside its published figures
 ``demo``           a short tour
+``cli``            the command line
 =================  =============================================================
 """
 

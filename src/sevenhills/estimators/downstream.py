@@ -131,10 +131,13 @@ def _whiten_proper(grouping: Grouping, bounds: np.ndarray, options: Options) -> 
 
 
 def _whiten_noise(grouping: Grouping, options: Options) -> Whitening:
-    """Scale noise, without rotation, by the mean spread of the proper clusters, or by 1."""
+    """Scale noise, without rotation, by the mean spread of the proper clusters.
+
+    Without any, or if nothing is to be scaled, its scale is one data unit.
+    """
     n_features = grouping.deviations.shape[1]
     scale = np.full(n_features, 1 / options.unit)
-    if grouping.n_proper:
+    if grouping.n_proper and options.normalize:
         bounds = grouping.offsets[: grouping.n_proper + 1]
         stds = feature_stds(grouping.deviations[: bounds[-1]], bounds)
         scale = np.maximum(stds.mean(axis=0), options.min_std)

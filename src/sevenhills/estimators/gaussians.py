@@ -18,7 +18,7 @@ from ..validation import (
 )
 from .base import DensityEstimator
 
-_MOST_ITERATIONS = 500
+_MOST_ITERATIONS = 100
 
 
 class GaussianMixtureBIC(DensityEstimator):

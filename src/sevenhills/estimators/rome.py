@@ -57,7 +57,8 @@ class ROME(DensityEstimator):
     decorrelate : bool, default=True
         Whether to rotate every cluster onto its principal axes.
     normalize : bool, default=True
-        Whether to scale every cluster to about unit variance along its axes.
+        Whether to scale every cluster to about unit variance along its axes, and noise by the
+        spread of the clusters; if not, kernels are measured in data units.
     estimator : {"kde", "gaussian", "knn", "mpw"}, default="kde"
         What to put on every cluster: Gaussian kernels of Silverman's width; one Gaussian with
         the mean and covariance of the cluster, widened by a variance of ``min_std ** 2``, and by
@@ -103,7 +104,9 @@ class ROME(DensityEstimator):
     do not notice a rotation that no scaling follows, so without ``normalize`` it does not matter
     whether to ``decorrelate``; and a Gaussian does not notice any linear map. Of the 12 settings
     with "kde", "gaussian" and "knn" that each choice of ``selection`` allows, 7 are distinct:
-    14 of 24 for the two scores, as the study counts, and 21 of 36 with None.
+    14 of 24 for the two scores, as the study counts, and 21 of 36 with None. Noise makes one
+    difference more, as Gaussians, too, then go with kernels that ``normalize`` scales; the study
+    did not scale them beside Gaussians.
 
     References
     ----------

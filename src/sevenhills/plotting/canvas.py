@@ -19,3 +19,19 @@ def current_axes(ax: Any) -> Any:
 def colour_of(label: int) -> str:
     """Return the colour of a cluster, grey for noise."""
     return NOISE_COLOUR if label < 0 else COLOURS[label % len(COLOURS)]
+
+
+def new_figure(n_rows: int, n_columns: int, size: tuple[float, float], **shared: Any) -> Any:
+    """Return a figure, known to no window, and its axes as an array of rows and columns.
+
+    Parameters
+    ----------
+    n_rows, n_columns : int
+    size : tuple of float
+        Width and height in inches.
+    **shared
+        Passed to ``subplots``.
+    """
+    library = import_extra("matplotlib.figure", "plot", "plotting needs matplotlib")
+    figure = library.Figure(figsize=size, layout="constrained")
+    return figure, figure.subplots(n_rows, n_columns, squeeze=False, **shared)
