@@ -6,23 +6,31 @@ import numpy as np
 import pytest
 
 from sevenhills import datasets, plotting
-from sevenhills.experiments import figures, sweeps
+from sevenhills.experiments import (
+    boxes,
+    cluster_pictures,
+    figures,
+    fits,
+    sample_pictures,
+    sweep_pictures,
+    sweeps,
+)
 from sevenhills.experiments.figures import draw_figures
 
 
 @pytest.fixture
 def tiny(monkeypatch):
-    monkeypatch.setattr(figures, "N_SAMPLES", 60)
-    monkeypatch.setattr(figures, "N_DRAWN", 30)
-    monkeypatch.setattr(figures, "N_GRID", 8)
-    monkeypatch.setattr(figures, "CLUSTER_SIZES", (50, 60))
-    monkeypatch.setattr(figures, "SWEEP_SIZES", (50,))
-    monkeypatch.setattr(figures, "SWEEP_RUNS", 1)
+    monkeypatch.setattr(fits, "N_SAMPLES", 60)
+    monkeypatch.setattr(sample_pictures, "N_DRAWN", 30)
+    monkeypatch.setattr(sample_pictures, "N_GRID", 8)
+    monkeypatch.setattr(cluster_pictures, "CLUSTER_SIZES", (50, 60))
+    monkeypatch.setattr(sweep_pictures, "SWEEP_SIZES", (50,))
+    monkeypatch.setattr(sweep_pictures, "SWEEP_RUNS", 1)
     monkeypatch.setitem(sweeps.SWEEPS, "k_min", (3, 5))
     monkeypatch.setitem(sweeps.SWEEPS, "k_max", (10, 20))
     monkeypatch.setitem(sweeps.SWEEPS, "alpha_k", (100, 400))
     # A vine of 24 dimensions takes seconds.
-    monkeypatch.setattr(figures, "BASELINES", ("rome", "mpw"))
+    monkeypatch.setattr(sample_pictures, "BASELINES", ("rome", "mpw"))
 
 
 def make_results(metrics):
@@ -88,7 +96,7 @@ def test_what_a_box_cannot_show_is_written():
     results["value"][is_vine] = -200.0
     results["value"][is_mpw & (results["run"] < 2)] = -np.inf
     results["value"][results["estimator"] == "oracle"] = np.nan
-    figure = figures._draw_boxes(results, "L_hat", [datasets.load("trajectories")])
+    figure = boxes.draw_boxes(results, "L_hat", [datasets.load("trajectories")])
     said = texts(figure)
     assert "far below: -200 (published -215)" in said
     assert "2 of 4 not finite" in said
@@ -99,22 +107,22 @@ def test_divergences_of_zero_are_written():
     results = make_results(["D_JS"])
     results["value"][results["estimator"] == "oracle"] = 0.0
     results["value"][(results["estimator"] == "mpw") & (results["run"] == 1)] = 0.0
-    figure = figures._draw_boxes(results, "D_JS", [datasets.load("aniso")])
+    figure = boxes.draw_boxes(results, "D_JS", [datasets.load("aniso")])
     assert {"not above zero", "1 of 4 not above zero"} <= set(texts(figure))
     assert figure.axes[0].get_xscale() == "log"
 
 
 def test_published_means_are_those_of_the_same_truth():
     aniso, varied = datasets.load("aniso"), datasets.load("varied")
-    assert figures._published_means(aniso, "D_JS_true")["rome"] == 0.007
-    assert figures._published_means(varied, "D_JS_true") == {}
-    assert figures._published_means(varied, "D_JS_as_published")["rome"] == 0.078
+    assert boxes._published_means(aniso, "D_JS_true")["rome"] == 0.007
+    assert boxes._published_means(varied, "D_JS_true") == {}
+    assert boxes._published_means(varied, "D_JS_as_published")["rome"] == 0.078
 
 
 def test_what_cannot_be_fitted_is_written(tiny, monkeypatch):
-    fits, entry = figures._Fits(0), datasets.load("aniso")
-    monkeypatch.setattr(fits, "try_fit", lambda entry, name: None)
-    figure = figures._draw_samples(fits, [entry], {"vine": "VC"})
+    made, entry = fits.Fits(0), datasets.load("aniso")
+    monkeypatch.setattr(made, "try_fit", lambda entry, name: None)
+    figure = sample_pictures.draw_samples(made, [entry], {"vine": "VC"})
     assert "could not be fitted" in texts(figure)
 
 
