@@ -10,6 +10,7 @@ from scipy.special import logsumexp
 from .. import datasets
 from ..density import KernelMixture
 from ..estimators import ROME, ManifoldParzen
+from ..metrics import wasserstein
 from ..validation import random_generator
 from .tables import Summary
 
@@ -42,7 +43,8 @@ def findings(found: Mapping[tuple[str, str, str], Summary]) -> list[Finding]:
         varied_truth(found),
         ridge_of_gaussians(),
         wide_kernels(found),
-        window_sampling(),
+        one_draw_per_window(),
+        turned_windows(),
     )
     return [each for each in every if each is not None]
 
@@ -132,7 +134,32 @@ def wide_kernels(found: Mapping[tuple[str, str, str], Summary]) -> Finding | Non
     )
 
 
-def window_sampling(n_samples: int = 2000) -> Finding:
+def one_draw_per_window(runs: int = 6, n_samples: int = 1000) -> Finding:
+    """Compare independent draws of manifold Parzen windows with one draw from each."""
+    distribution = datasets.load("aniso")
+    values = []
+    for run in range(runs):
+        first, second = distribution.split(run, n_samples)
+        density = ManifoldParzen(min_std=distribution.min_std).fit(first).density_
+        rng = random_generator(run)
+        steps = rng.standard_normal((n_samples, density.n_features, 1))
+        inverses = np.linalg.inv(density.transforms).transpose(0, 2, 1)
+        each = density.centres + np.matmul(inverses, steps)[:, :, 0]
+        usual = wasserstein(first, second)
+        draws = (density.sample(n_samples, random_state=rng), each)
+        values.append([wasserstein(first, drawn) / usual - 1 for drawn in draws])
+    independent, one_each = np.mean(values, axis=0)
+    return Finding(
+        "Samples of manifold Parzen windows are not independent",
+        "The study seems to take exactly one draw from every window, which lie on the samples "
+        "themselves, so that the draws share the sizes of the modes with the samples and look "
+        f"nearer to them. On aniso, {runs} runs of {n_samples} samples, the Wasserstein indicator "
+        f"is {independent:.2f} for independent draws and {one_each:.2f} for one draw from each "
+        "window; the study has -.60.",
+    )
+
+
+def turned_windows(n_samples: int = 2000) -> Finding:
     """Compare right draws of manifold Parzen windows with those of turned windows."""
     distribution = datasets.load("trajectories")
     density = (

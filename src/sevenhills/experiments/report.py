@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from .agreement import Agreement, obstacle, reason
+from .agreement import UNEXPLAINED, Agreement, reason
 from .catalogue import RECIPES
 from .findings import findings
 from .plan import Plan
@@ -176,7 +176,7 @@ def _differences(agreement: Agreement) -> str:
             f"| {cell.table} | {name} | {entry.expected[0]:.4g} ± {entry.expected[1]:.4g} | "
             f"{ours.mean:.4g} | {entry.allowed:.2g} | {reason(entry)} |"
         )
-    known = sum(obstacle(entry.published) is not None for entry in agreement.differing)
+    known = sum(reason(entry) != UNEXPLAINED for entry in agreement.differing)
     head = f"Those that differ, {known} of {len(agreement.differing)} for a known reason:"
     return head + "\n\n" + "\n".join(lines)
 

@@ -8,6 +8,7 @@ from math import isfinite
 
 import numpy as np
 
+from .. import datasets
 from ..metrics import likelihood_factor
 from .catalogue import BASELINES, BEYOND, MAPS, RECIPES, ablation_name, name_of
 from .published import Published, published
@@ -211,7 +212,7 @@ def beyond_tables(rows: Sequence[Row]) -> list[Table]:
         "D_JS_true": "Divergence from the truth",
         "W_hat": "Wasserstein indicator",
     }
-    names = list(dict.fromkeys(row.distribution for row in rows))
+    names = [name for name in datasets.names() if any(key[0] == name for key in found)]
     tables = []
     for metric, title in titles.items():
         columns = [
