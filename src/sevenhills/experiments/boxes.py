@@ -9,7 +9,7 @@ from ..datasets import Distribution
 from ..extras import import_extra
 from ..plotting import plot_boxes
 from .catalogue import RECIPES, name_of
-from .panels import few_ticks, new_panels, spoken
+from .panels import new_panels, spoken
 from .published import published
 
 #: The estimators that have a box, from the top.
@@ -44,7 +44,7 @@ def describe_boxes(metric: str) -> str:
     remarks = {
         "W_hat": f" The grey band, up to {_W_NOISE}, is what noise alone does. Linear up to 1, "
         "logarithmic beyond.",
-        "L_hat": f" A median more than {_FAR_BELOW:.0f} below the best one is written, not drawn.",
+        "L_hat": f" What lies more than {_FAR_BELOW:.0f} below the best median is written.",
         "D_JS_true": " The study took another density for the truth of varied.",
     }
     return (
@@ -74,12 +74,13 @@ def _draw_box_panel(
     ax: Any, metric: str, groups: Mapping[str, np.ndarray], marks: Mapping[str, float]
 ) -> None:
     """Draw one box for every estimator; what cannot be drawn is written in its place."""
-    far = _far_below(groups) if metric == "L_hat" else set()
+    least = _lowest_drawn(groups) if metric == "L_hat" else -np.inf
+    far = {name for name, values in groups.items() if _median(values) < least}
     boxes = {name: _drawable(metric, groups[name], name in far) for name in groups}
     drawn_marks = {
         name: mark
         for name, mark in marks.items()
-        if name in groups and len(_drawable(metric, np.array([mark]), name in far))
+        if name in groups and len(_drawable(metric, np.array([mark]), mark < least))
     }
     titled = {RECIPES[name].title: values for name, values in boxes.items()}
     plot_boxes(titled, {RECIPES[name].title: mark for name, mark in drawn_marks.items()}, ax)
@@ -88,6 +89,8 @@ def _draw_box_panel(
         finite = values[np.isfinite(values)]
         if name in far:
             _remark(ax, -row, _describe_far(finite, marks.get(name)))
+        elif marks.get(name, np.inf) < least:
+            _remark(ax, -row, f"published {marks[name]:.0f}")
         elif len(finite) and not len(boxes[name]):
             _remark(ax, -row, "not above zero")
         elif len(finite) > len(boxes[name]):
@@ -118,12 +121,15 @@ def _describe_far(values: np.ndarray, mark: float | None) -> str:
     return text if mark is None else f"{text} (published {mark:.0f})"
 
 
-def _far_below(groups: Mapping[str, np.ndarray]) -> set[str]:
-    """Return the estimators whose median is so low that the others would be squeezed."""
-    finite = {name: values[np.isfinite(values)] for name, values in groups.items()}
-    medians = {name: float(np.median(values)) for name, values in finite.items() if len(values)}
-    best = max(medians.values(), default=0.0)
-    return {name for name, median in medians.items() if median < best - _FAR_BELOW}
+def _median(values: np.ndarray) -> float:
+    finite = values[np.isfinite(values)]
+    return float(np.median(finite)) if len(finite) else float("nan")
+
+
+def _lowest_drawn(groups: Mapping[str, np.ndarray]) -> float:
+    """Return below which value a box or a mark would squeeze the others."""
+    medians = [_median(values) for values in groups.values()]
+    return max((median for median in medians if np.isfinite(median)), default=0.0) - _FAR_BELOW
 
 
 def _scale_metric(ax: Any, metric: str, values: np.ndarray) -> None:
@@ -144,7 +150,7 @@ def _scale_metric(ax: Any, metric: str, values: np.ndarray) -> None:
             decades = [step * tick for tick in decades for step in (1, 2, 5)]
         _set_ticks(ax, low, high, decades)
     else:
-        few_ticks(ax, "x")
+        ax.locator_params(axis="x", nbins=3)
 
 
 def _set_ticks(ax: Any, low: float, high: float, ticks: list[float]) -> None:
