@@ -401,3 +401,18 @@ class TestCommand:
         done = self.call("--quick", "--full", "--out", tmp_path / "out")
         assert done.returncode == 1
         assert "choose one" in done.stderr
+
+    def test_broken_results_are_named(self, tmp_path):
+        (tmp_path / "results.parquet").write_bytes(b"no parquet")
+        done = self.call("--quick", "--out", tmp_path)
+        assert done.returncode == 1
+        assert "results.parquet" in done.stderr.replace("\n", "")
+        assert (tmp_path / "results.parquet").read_bytes() == b"no parquet"
+
+    def test_without_typer_it_says_what_to_install(self):
+        code = "import sys; sys.modules['typer'] = None; from sevenhills.cli import main; main()"
+        done = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 1
+        assert done.stderr.strip().endswith("pip install 'sevenhills[cli]'")

@@ -1,12 +1,12 @@
 """What all estimators share."""
 
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils.validation import check_is_fitted
 
-from ..validation import check_samples
+from ..validation import check_samples, unchanged_on_failure
 
 
 class Density(Protocol):
@@ -28,6 +28,27 @@ class DensityEstimator(DensityMixin, BaseEstimator):
 
     density_: Density
     n_jobs: int | None
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Fit the density to samples.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : ignored
+
+        Returns
+        -------
+        self
+            If fitting fails, the estimator is as it was before.
+        """
+        with unchanged_on_failure(self):
+            self._fit(check_samples(self, X, reset=True))
+        return self
+
+    def _fit(self, X: np.ndarray) -> None:
+        """Set ``density_`` and what else is learned from checked samples."""
+        raise NotImplementedError
 
     @property
     def is_normalized(self) -> bool:

@@ -12,9 +12,7 @@ from ..density import KernelMixture
 from ..validation import (
     check_count,
     check_positive,
-    check_samples,
     random_generator,
-    unchanged_on_failure,
 )
 from .base import DensityEstimator
 
@@ -80,45 +78,30 @@ class GaussianMixtureBIC(DensityEstimator):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    def fit(self, X: Any, y: Any = None) -> "GaussianMixtureBIC":
-        """Fit the density to samples.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-        y : ignored
-
-        Returns
-        -------
-        self : GaussianMixtureBIC
-            If fitting fails, the estimator is as it was before.
-        """
-        with unchanged_on_failure(self):
-            most = check_count(self.max_components, "max_components", least=1)
-            check_count(self.n_init, "n_init", least=1)
-            X = check_samples(self, X, reset=True)
-            if len(X) < 2:
-                raise ValueError("X has n_samples = 1; a covariance needs at least 2")
-            rng = random_generator(self.random_state)
-            frame = Frame.of(X, "canonical")
-            points = frame.enter(X)
-            centre = points.mean(axis=0)
-            most = min(most, len(np.unique(points, axis=0)))
-            ridge = check_positive(self.reg_covar, "reg_covar") * np.var(points - centre)
-            if ridge == 0:
-                raise ValueError(f"the samples have no spread (n_samples = {len(X)})")
-            fits = [self._fit_one(points - centre, k, ridge, rng) for k in range(1, most + 1)]
-            bic = np.array([fit.bic(points - centre) for fit in fits])
-            best = fits[int(np.argmin(bic))]
-            self.density_ = KernelMixture(
-                weights=best.weights_ / best.weights_.sum(),
-                centres=(best.means_ + centre) * frame.unit,
-                offsets=np.arange(best.n_components + 1),
-                transforms=best.precisions_cholesky_ / frame.unit,
-            )
-            self.n_components_ = best.n_components
-            self.bic_ = bic + 2 * X.size * np.log(frame.unit)
-        return self
+    def _fit(self, X: np.ndarray) -> None:
+        most = check_count(self.max_components, "max_components", least=1)
+        check_count(self.n_init, "n_init", least=1)
+        if len(X) < 2:
+            raise ValueError("X has n_samples = 1; a covariance needs at least 2")
+        rng = random_generator(self.random_state)
+        frame = Frame.of(X, "canonical")
+        points = frame.enter(X)
+        centre = points.mean(axis=0)
+        most = min(most, len(np.unique(points, axis=0)))
+        ridge = check_positive(self.reg_covar, "reg_covar") * np.var(points - centre)
+        if ridge == 0:
+            raise ValueError(f"the samples have no spread (n_samples = {len(X)})")
+        fits = [self._fit_one(points - centre, k, ridge, rng) for k in range(1, most + 1)]
+        bic = np.array([fit.bic(points - centre) for fit in fits])
+        best = fits[int(np.argmin(bic))]
+        self.density_ = KernelMixture(
+            weights=best.weights_ / best.weights_.sum(),
+            centres=(best.means_ + centre) * frame.unit,
+            offsets=np.arange(best.n_components + 1),
+            transforms=best.precisions_cholesky_ / frame.unit,
+        )
+        self.n_components_ = best.n_components
+        self.bic_ = bic + 2 * X.size * np.log(frame.unit)
 
     def _fit_one(self, points: np.ndarray, k: int, ridge: float, rng: np.random.RandomState) -> Any:
         from sklearn.mixture import GaussianMixture  # a tenth of a second that others need not wait

@@ -2,7 +2,6 @@
 
 import numbers
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -13,8 +12,6 @@ from ..validation import (
     check_count,
     check_min_std,
     check_positive,
-    check_samples,
-    unchanged_on_failure,
 )
 from ..whitening import principal_axes
 from .base import DensityEstimator
@@ -84,36 +81,21 @@ class GaussianKDE(DensityEstimator):
         self.min_std = min_std
         self.n_jobs = n_jobs
 
-    def fit(self, X: Any, y: Any = None) -> "GaussianKDE":
-        """Fit the density to samples.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-        y : ignored
-
-        Returns
-        -------
-        self : GaussianKDE
-            If fitting fails, the estimator is as it was before.
-        """
-        with unchanged_on_failure(self):
-            check_min_std(self.min_std)
-            X = check_samples(self, X, reset=True)
-            factor = self._resolve_factor(*X.shape)
-            frame = Frame.of(X, "canonical")
-            whole = _whole(X[frame.rows], frame.unit)
-            axes, stds = principal_axes(whole.deviations, whole.offsets)
-            scales = self._scales(stds[0], whole, frame.unit) * factor
-            self.density_ = KernelMixture(
-                weights=np.full(len(X), 1 / len(X)),
-                centres=X[frame.rows],
-                offsets=np.array([0, len(X)]),
-                transforms=axes.transpose(0, 2, 1) / scales / frame.unit,
-                log_dets=np.array([-np.log(scales * frame.unit).sum()]),
-            )
-            self.factor_ = factor
-        return self
+    def _fit(self, X: np.ndarray) -> None:
+        check_min_std(self.min_std)
+        factor = self._resolve_factor(*X.shape)
+        frame = Frame.of(X, "canonical")
+        whole = _whole(X[frame.rows], frame.unit)
+        axes, stds = principal_axes(whole.deviations, whole.offsets)
+        scales = self._scales(stds[0], whole, frame.unit) * factor
+        self.density_ = KernelMixture(
+            weights=np.full(len(X), 1 / len(X)),
+            centres=X[frame.rows],
+            offsets=np.array([0, len(X)]),
+            transforms=axes.transpose(0, 2, 1) / scales / frame.unit,
+            log_dets=np.array([-np.log(scales * frame.unit).sum()]),
+        )
+        self.factor_ = factor
 
     def _scales(self, stds: np.ndarray, whole: Grouping, unit: float) -> np.ndarray:
         """Return standard deviations without zeros among them."""
@@ -194,35 +176,20 @@ class KernelDensityCV(DensityEstimator):
         self.n_folds = n_folds
         self.n_jobs = n_jobs
 
-    def fit(self, X: Any, y: Any = None) -> "KernelDensityCV":
-        """Fit the density to samples.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-        y : ignored
-
-        Returns
-        -------
-        self : KernelDensityCV
-            If fitting fails, the estimator is as it was before.
-        """
-        with unchanged_on_failure(self):
-            n_folds = check_count(self.n_folds, "n_folds", least=2)
-            X = check_samples(self, X, reset=True)
-            if len(X) < 2:
-                raise ValueError("X has n_samples = 1; cross-validation needs at least 2")
-            frame = Frame.of(X, "canonical")
-            points = X[frame.rows]
-            bandwidths = self._resolve_bandwidths(points, frame.unit)
-            fold = np.arange(len(points)) % n_folds
-            scores = np.array([self._held_out(points, fold, bandwidth) for bandwidth in bandwidths])
-            bandwidth = float(bandwidths[int(np.argmax(scores))])
-            self.density_ = _round_kernels(points, bandwidth)
-            self.bandwidth_ = bandwidth
-            self.bandwidths_ = bandwidths
-            self.scores_ = scores
-        return self
+    def _fit(self, X: np.ndarray) -> None:
+        n_folds = check_count(self.n_folds, "n_folds", least=2)
+        if len(X) < 2:
+            raise ValueError("X has n_samples = 1; cross-validation needs at least 2")
+        frame = Frame.of(X, "canonical")
+        points = X[frame.rows]
+        bandwidths = self._resolve_bandwidths(points, frame.unit)
+        fold = np.arange(len(points)) % n_folds
+        scores = np.array([self._held_out(points, fold, bandwidth) for bandwidth in bandwidths])
+        bandwidth = float(bandwidths[int(np.argmax(scores))])
+        self.density_ = _round_kernels(points, bandwidth)
+        self.bandwidth_ = bandwidth
+        self.bandwidths_ = bandwidths
+        self.scores_ = scores
 
     def _held_out(self, points: np.ndarray, fold: np.ndarray, bandwidth: float) -> float:
         """Return the mean log density of every fold under the kernels of the others."""

@@ -1,7 +1,5 @@
 """Manifold Parzen windows: kernels as wide as the neighbourhood of the sample they stand on."""
 
-from typing import Any
-
 import numpy as np
 from joblib import effective_n_jobs
 from scipy.spatial import KDTree
@@ -11,8 +9,6 @@ from ..density import KernelMixture
 from ..validation import (
     check_count,
     check_min_std,
-    check_samples,
-    unchanged_on_failure,
 )
 from .base import DensityEstimator
 from .clusters import Grouping, resolve_min_std
@@ -150,42 +146,27 @@ class ManifoldParzen(DensityEstimator):
         self.n_directions = n_directions
         self.n_jobs = n_jobs
 
-    def fit(self, X: Any, y: Any = None) -> "ManifoldParzen":
-        """Fit the density to samples.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-        y : ignored
-
-        Returns
-        -------
-        self : ManifoldParzen
-            If fitting fails, the estimator is as it was before.
-        """
-        with unchanged_on_failure(self):
-            check_min_std(self.min_std)
-            X = check_samples(self, X, reset=True)
-            n_neighbors = self._resolve_neighbours(*X.shape)
-            frame = Frame.of(X, "canonical")
-            whole = Grouping.of(frame.enter(X), np.zeros(len(X), dtype=np.int64))
-            spread = resolve_min_std(self.min_std, whole, frame.unit)
-            transforms, log_dets = window_transforms(
-                whole.deviations,
-                nearest(whole.deviations, n_neighbors, self.n_jobs),
-                spread,
-                self.n_directions,
-            )
-            self.density_ = KernelMixture(
-                weights=np.full(len(X), 1 / len(X)),
-                centres=X[frame.rows],
-                offsets=np.arange(len(X) + 1),
-                transforms=transforms / frame.unit,
-                log_dets=log_dets - X.shape[1] * np.log(frame.unit),
-            )
-            self.n_neighbors_ = n_neighbors
-            self.min_std_ = spread * frame.unit
-        return self
+    def _fit(self, X: np.ndarray) -> None:
+        check_min_std(self.min_std)
+        n_neighbors = self._resolve_neighbours(*X.shape)
+        frame = Frame.of(X, "canonical")
+        whole = Grouping.of(frame.enter(X), np.zeros(len(X), dtype=np.int64))
+        spread = resolve_min_std(self.min_std, whole, frame.unit)
+        transforms, log_dets = window_transforms(
+            whole.deviations,
+            nearest(whole.deviations, n_neighbors, self.n_jobs),
+            spread,
+            self.n_directions,
+        )
+        self.density_ = KernelMixture(
+            weights=np.full(len(X), 1 / len(X)),
+            centres=X[frame.rows],
+            offsets=np.arange(len(X) + 1),
+            transforms=transforms / frame.unit,
+            log_dets=log_dets - X.shape[1] * np.log(frame.unit),
+        )
+        self.n_neighbors_ = n_neighbors
+        self.min_std_ = spread * frame.unit
 
     def _resolve_neighbours(self, n_samples: int, n_features: int) -> int:
         """Return the number of neighbours, having checked it and that of directions."""

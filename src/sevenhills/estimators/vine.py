@@ -11,9 +11,7 @@ from ..extras import import_extra
 from ..validation import (
     check_count,
     check_queries,
-    check_samples,
     random_generator,
-    unchanged_on_failure,
 )
 from .base import DensityEstimator
 
@@ -118,33 +116,18 @@ class VineDensity(DensityEstimator):
         self.truncation = truncation
         self.n_jobs = n_jobs
 
-    def fit(self, X: Any, y: Any = None) -> "VineDensity":
-        """Fit the density to samples.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-        y : ignored
-
-        Returns
-        -------
-        self : VineDensity
-            If fitting fails, the estimator is as it was before.
-        """
-        with unchanged_on_failure(self):
-            truncation = check_count(self.truncation, "truncation")
-            X = check_samples(self, X, reset=True)
-            if len(X) < 2:
-                raise ValueError("X has n_samples = 1; a vine needs at least 2")
-            library = import_extra("pyvinecopulib", "vine", "VineDensity needs pyvinecopulib")
-            controls = library.FitControlsVinecop(
-                family_set=[library.families.tll],
-                trunc_lvl=truncation,
-                num_threads=effective_n_jobs(self.n_jobs),
-            )
-            frame = Frame.of(X, "canonical")
-            points = frame.enter(X)
-            centre = points.mean(axis=0)
-            vine = library.Vinedist.from_data(points - centre, controls)
-            self.density_ = VineCopula(vine, centre * frame.unit, frame.unit)
-        return self
+    def _fit(self, X: np.ndarray) -> None:
+        truncation = check_count(self.truncation, "truncation")
+        if len(X) < 2:
+            raise ValueError("X has n_samples = 1; a vine needs at least 2")
+        library = import_extra("pyvinecopulib", "vine", "VineDensity needs pyvinecopulib")
+        controls = library.FitControlsVinecop(
+            family_set=[library.families.tll],
+            trunc_lvl=truncation,
+            num_threads=effective_n_jobs(self.n_jobs),
+        )
+        frame = Frame.of(X, "canonical")
+        points = frame.enter(X)
+        centre = points.mean(axis=0)
+        vine = library.Vinedist.from_data(points - centre, controls)
+        self.density_ = VineCopula(vine, centre * frame.unit, frame.unit)
