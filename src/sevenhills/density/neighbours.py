@@ -55,9 +55,8 @@ class NeighbourCluster:
         near = np.isfinite(Y).all(axis=1)
         radii = np.full(len(X), np.inf)
         tree: KDTree = self._tree  # type: ignore[attr-defined]
-        radii[near] = tree.query(Y[near], k=[self.n_neighbors], workers=effective_n_jobs(n_jobs))[
-            0
-        ][:, 0]
+        found, _ = tree.query(Y[near], k=[self.n_neighbors], workers=effective_n_jobs(n_jobs))
+        radii[near] = found[:, 0]
         with np.errstate(divide="ignore"):
             # Volumes in data units: of the neighbourhood, and of the smallest ball.
             log_radii = np.maximum(
@@ -80,6 +79,7 @@ class NeighbourDensity:
     clusters : tuple of NeighbourCluster
     noise : KernelMixture or None
         The density of noise.
+    n_features : int
     """
 
     weights: np.ndarray

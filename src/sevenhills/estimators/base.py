@@ -1,5 +1,6 @@
 """What all estimators share."""
 
+from abc import ABC, abstractmethod
 from typing import Any, Protocol, Self
 
 import numpy as np
@@ -23,7 +24,7 @@ class Density(Protocol):
         """Draw independent samples."""
 
 
-class DensityEstimator(DensityMixin, BaseEstimator):
+class DensityEstimator(DensityMixin, BaseEstimator, ABC):
     """An estimator whose fitted value is ``density_``."""
 
     density_: Density
@@ -46,9 +47,9 @@ class DensityEstimator(DensityMixin, BaseEstimator):
             self._fit(check_samples(self, X, reset=True))
         return self
 
+    @abstractmethod
     def _fit(self, X: np.ndarray) -> None:
         """Set ``density_`` and what else is learned from checked samples."""
-        raise NotImplementedError
 
     @property
     def is_normalized(self) -> bool:

@@ -181,23 +181,25 @@ class ROME(DensityEstimator):
             If fitting fails, the estimator is as it was before.
         """
         with unchanged_on_failure(self):
-            self._check_parameters()
-            X = check_samples(self, X, reset=True)
-            frame = Frame.of(X, self.start)
-            points = frame.enter(X)
-            if labels is not None:
-                ordering, candidates = None, None
-                assigned = check_labels(labels, len(X))[frame.rows]
-            else:
-                ordering, candidates, assigned = self._cluster(points)
-            grouping = Grouping.of(points, assigned)
-            options = self._downstream(grouping, frame.unit)
-            self.density_, self.clusters_ = cluster_density(grouping, options)
-            self.labels_ = frame.to_given(assigned)
-            self.ordering_ = ordering and ordering.in_given_rows(frame)
-            self.candidates_ = candidates and candidates.in_given_rows(frame)
-            self.min_std_ = options.min_std * frame.unit
+            self._fit(check_samples(self, X, reset=True), labels)
         return self
+
+    def _fit(self, X: np.ndarray, labels: Any = None) -> None:
+        self._check_parameters()
+        frame = Frame.of(X, self.start)
+        points = frame.enter(X)
+        if labels is not None:
+            ordering, candidates = None, None
+            assigned = check_labels(labels, len(X))[frame.rows]
+        else:
+            ordering, candidates, assigned = self._cluster(points)
+        grouping = Grouping.of(points, assigned)
+        options = self._downstream(grouping, frame.unit)
+        self.density_, self.clusters_ = cluster_density(grouping, options)
+        self.labels_ = frame.to_given(assigned)
+        self.ordering_ = ordering and ordering.in_given_rows(frame)
+        self.candidates_ = candidates and candidates.in_given_rows(frame)
+        self.min_std_ = options.min_std * frame.unit
 
     def _cluster(self, points: np.ndarray) -> tuple[Ordering | None, Candidates | None, np.ndarray]:
         """Order the points, cut the ordering and choose among the cuts."""

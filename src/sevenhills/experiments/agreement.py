@@ -12,16 +12,16 @@ _VINE = (
     "dimensions and reaches another likelihood on sheared data"
 )
 _ONE_CLUSTER = (
-    "the study's DBCV left uni-modal data in one cluster; the score as defined prefers a cut into "
-    "a core and noise"
+    "the study's DBCV seems to have left uni-modal data in one cluster; the score as defined "
+    "prefers a cut into a core and noise"
 )
 _WALKS = (
     "our walks are rebuilt from six published paths, smooth in between, and not rejected near "
     "other agents"
 )
 _ONE_EACH = (
-    "the study took one draw from every window, which then share the sizes of the modes with the "
-    "samples; with one draw from each, ours agrees"
+    "the study seems to take one draw from every window, which then share the sizes of the modes "
+    "with the samples; see what the study got wrong"
 )
 UNEXPLAINED = "not explained"
 

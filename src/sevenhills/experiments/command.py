@@ -110,5 +110,5 @@ def _draw(out: Path, plan: Plan, rows: Sequence[Row], screen: Console) -> Any:
             out / "figures",
             columns_of(rows),
             distributions=plan.distributions,
-            progress=lambda name: status.update(f"drawing {name}"),
+            progress=status.update,
         )

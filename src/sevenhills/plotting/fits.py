@@ -45,15 +45,17 @@ def plot_reachability(rome: ROME, ax: Any = None) -> Any:
             linewidth=0,
             label="noise" if label < 0 else f"cluster {label}",
         )
-    i = rome.candidates_.chosen
-    rule, parameter = rome.candidates_.rules[i], rome.candidates_.parameters[i]
+    candidates = rome.candidates_
+    i = candidates.chosen
+    rule, parameter = candidates.rules[i], candidates.parameters[i]
     if rule == "dbscan":
         ax.axhline(parameter, color="black", linestyle="--", linewidth=1)
+    score = f"{candidates.criterion} {candidates.scores[i]:.3f}"
     symbol = "ε" if rule == "dbscan" else "ξ"
     ax.set(
         xlabel="samples in the order of OPTICS",
         ylabel="reachability",
-        title=f"cut at {symbol} = {parameter:.3g}, silhouette {rome.candidates_.scores[i]:.3f}",
+        title=f"cut at {symbol} = {parameter:.3g}, {score}",
         xlim=(0, len(order)),
         ylim=(0, None),
     )
