@@ -12,6 +12,7 @@ import only from those above them in this list:
 ``whitening``      a cluster's mean, rotation and regularised scale
 ``bandwidth``      rules for the width of kernels
 ``density``        the values: above all, a Gaussian kernel mixture
+``stacking``       members for a cluster, judged on held-out samples and added up
 ``estimators``     the recipes, thin scikit-learn faces
 ``compat``         a drop-in for users of romepy
 ``metrics``        what compares densities and samples
@@ -26,6 +27,7 @@ import only from those above them in this list:
 from .density import KernelMixture
 from .estimators import (
     ROME,
+    AutoROME,
     GaussianKDE,
     GaussianMixtureBIC,
     KernelDensityCV,
@@ -36,6 +38,7 @@ from .estimators import (
 __version__ = "0.1.0"
 __all__ = [
     "ROME",
+    "AutoROME",
     "GaussianKDE",
     "GaussianMixtureBIC",
     "KernelDensityCV",

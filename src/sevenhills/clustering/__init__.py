@@ -3,7 +3,7 @@
 from .candidates import Candidates
 from .frame import Frame
 from .ordering import Ordering, neighbours_for, order_by_reachability
-from .selection import SCORERS, choose
+from .selection import SCORERS, choose, find_clusters
 
 __all__ = [
     "SCORERS",
@@ -11,6 +11,7 @@ __all__ = [
     "Frame",
     "Ordering",
     "choose",
+    "find_clusters",
     "neighbours_for",
     "order_by_reachability",
 ]

@@ -6,12 +6,15 @@ import numpy as np
 
 from .candidates import TRIVIAL_SCORE, Candidates, Partitions, best_of, cut
 from .dbcv import dbcv_scores
-from .ordering import Ordering
+from .ordering import Ordering, neighbours_for, order_by_reachability
 from .silhouettes import silhouette_scores
 
 #: From the points in order, partitions of them, the number of neighbours that make a core and the
 #: number of threads to scores, the higher the better.
 Scorer = Callable[[np.ndarray, Partitions, int, int | None], np.ndarray]
+
+#: Fewer samples than this are one cluster.
+_FEWEST_TO_CLUSTER = 5
 
 SCORERS: dict[str, Scorer] = {"silhouette": silhouette_scores, "dbcv": dbcv_scores}
 
@@ -65,3 +68,47 @@ def choose(
         partitions=partitions,
         order=ordering.order.copy(),
     )
+
+
+def find_clusters(
+    X: np.ndarray,
+    *,
+    selection: str | None = "silhouette",
+    k_min: int = 5,
+    k_max: int = 20,
+    alpha_k: float = 400,
+    n_heights: int = 100,
+    n_steps: int = 99,
+    n_jobs: int | None = None,
+) -> tuple[Ordering | None, Candidates | None, np.ndarray]:
+    """Order points, cut the ordering and choose among the cuts.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_samples, n_features)
+    selection : str or None
+        The score, one of ``SCORERS``; with None all points are one cluster, as are fewer than 5.
+    k_min, k_max, alpha_k
+        See :func:`~sevenhills.clustering.neighbours_for`.
+    n_heights, n_steps, n_jobs
+        See :func:`choose`.
+
+    Returns
+    -------
+    ordering : Ordering or None
+    candidates : Candidates or None
+    labels : ndarray of shape (n_samples,)
+        The cluster of every point, -1 being noise.
+    """
+    if selection is None or len(X) < _FEWEST_TO_CLUSTER:
+        return None, None, np.zeros(len(X), dtype=np.int64)
+    ordering = order_by_reachability(X, neighbours_for(len(X), X.shape[1], k_min, k_max, alpha_k))
+    candidates = choose(
+        X,
+        ordering,
+        selection=selection,
+        n_heights=n_heights,
+        n_steps=n_steps,
+        n_jobs=n_jobs,
+    )
+    return ordering, candidates, candidates.labels()

@@ -1,5 +1,6 @@
 """A mixture of Gaussian kernels whose covariances are shared by groups."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
@@ -156,6 +157,79 @@ class KernelMixture:
     def pdf(self, X: Any, n_jobs: int | None = None) -> np.ndarray:
         """Return the density at every row of ``X``; see :meth:`logpdf`."""
         return np.exp(self.logpdf(X, n_jobs))
+
+    def affine(self, matrix: Any, shift: Any) -> "KernelMixture":
+        r"""Return the density of :math:`x A + b` for :math:`x` from this density.
+
+        Parameters
+        ----------
+        matrix : array-like of shape (n_features, n_features)
+            The regular matrix :math:`A`.
+        shift : array-like of shape (n_features,)
+
+        Returns
+        -------
+        KernelMixture
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sevenhills import KernelMixture
+        >>> unit = KernelMixture([1.0], [[0.0]], [0, 1], [[[1.0]]])
+        >>> wide = unit.affine([[3.0]], [5.0])
+        >>> bool(np.isclose(wide.pdf([[5.0]])[0] * 3, unit.pdf([[0.0]])[0]))
+        True
+        """
+        matrix = np.asarray(matrix, dtype=np.float64)
+        expected = (self.n_features, self.n_features)
+        if matrix.shape != expected or not np.isfinite(matrix).all():
+            raise ValueError(f"matrix must be finite and have shape {expected}")
+        log_det = float(np.linalg.slogdet(matrix)[1])
+        if not np.isfinite(log_det):
+            raise ValueError("matrix must be regular, got a singular one")
+        return KernelMixture(
+            weights=self.weights,
+            centres=self.centres @ matrix + np.asarray(shift, dtype=np.float64),
+            offsets=self.offsets,
+            transforms=np.linalg.solve(matrix, self.transforms),
+            log_dets=self.log_dets - log_det,
+        )
+
+    @classmethod
+    def merge(cls, mixtures: Sequence["KernelMixture"], weights: Any) -> "KernelMixture":
+        r"""Return the weighted sum of densities, :math:`p = \sum_m v_m p_m`.
+
+        Parameters
+        ----------
+        mixtures : sequence of KernelMixture
+        weights : array-like of shape (n_mixtures,)
+            Positive, adding up to one.
+
+        Returns
+        -------
+        KernelMixture
+
+        Examples
+        --------
+        >>> from sevenhills import KernelMixture
+        >>> unit = KernelMixture([1.0], [[0.0]], [0, 1], [[[1.0]]])
+        >>> both = KernelMixture.merge([unit, unit.affine([[2.0]], [1.0])], [0.5, 0.5])
+        >>> both.n_kernels
+        2
+        """
+        shares = np.asarray(weights, dtype=np.float64)
+        if shares.shape != (len(mixtures),) or len(mixtures) == 0:
+            raise ValueError(f"weights must have shape ({len(mixtures)},), got {shares.shape}")
+        sizes = np.concatenate([np.diff(each.offsets) for each in mixtures])
+        return cls(
+            weights=np.concatenate(
+                [share * each.weights for share, each in zip(shares, mixtures, strict=True)]
+            ),
+            centres=np.concatenate([each.centres for each in mixtures]),
+            offsets=np.append(0, np.cumsum(sizes)),
+            transforms=np.concatenate([each.transforms for each in mixtures]),
+            log_dets=np.concatenate([each.log_dets for each in mixtures]),
+        )
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> np.ndarray:
         """Draw independent samples.

@@ -1,5 +1,6 @@
 """The recipes: thin scikit-learn faces that fit a density."""
 
+from .auto import AutoROME
 from .gaussians import GaussianMixtureBIC
 from .kde import GaussianKDE, KernelDensityCV
 from .parzen import ManifoldParzen
@@ -8,6 +9,7 @@ from .vine import VineDensity
 
 __all__ = [
     "ROME",
+    "AutoROME",
     "GaussianKDE",
     "GaussianMixtureBIC",
     "KernelDensityCV",

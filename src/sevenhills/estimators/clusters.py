@@ -41,6 +41,43 @@ class Cluster:
 
 
 @dataclass(frozen=True, eq=False)
+class StackedCluster:
+    """What became of one cluster.
+
+    Attributes
+    ----------
+    label : int
+    n_members : int
+        The number of its samples.
+    share : float
+        Its part of all samples, which is its weight in the density.
+    mean : ndarray of shape (n_features,)
+    members : tuple of str
+        What its density is a sum of.
+    weights : ndarray
+        The weight of each of these.
+    gain, gain_error : float
+        By how much the log density of held-out samples exceeds that of a plain Gaussian, on
+        average, and the standard error of that.
+    n_tried : int
+        How many members were tried.
+    reason : str
+        Why there are not more; empty if all were tried.
+    """
+
+    label: int
+    n_members: int
+    share: float
+    mean: np.ndarray
+    members: tuple[str, ...]
+    weights: np.ndarray
+    gain: float
+    gain_error: float
+    n_tried: int
+    reason: str
+
+
+@dataclass(frozen=True, eq=False)
 class Grouping:
     """Samples by cluster: the proper clusters by ascending label, then the noise.
 

@@ -11,9 +11,7 @@ from ..clustering import (
     Candidates,
     Frame,
     Ordering,
-    choose,
-    neighbours_for,
-    order_by_reachability,
+    find_clusters,
 )
 from ..density import KernelMixture, NeighbourDensity
 from ..validation import (
@@ -31,8 +29,6 @@ from .clusters import Cluster, Grouping, resolve_min_std
 from .downstream import DOWNSTREAM, Options, cluster_density
 from .summary import cluster_table_html, describe_clusters
 
-#: Fewer samples than this are one cluster.
-_FEWEST_TO_CLUSTER = 5
 #: The least variance that the study adds to Gaussians, in data units.
 _SMALLEST_RIDGE = 1e-6
 
@@ -202,22 +198,16 @@ class ROME(DensityEstimator):
         self.min_std_ = options.min_std * frame.unit
 
     def _cluster(self, points: np.ndarray) -> tuple[Ordering | None, Candidates | None, np.ndarray]:
-        """Order the points, cut the ordering and choose among the cuts."""
-        if self.selection is None or len(points) < _FEWEST_TO_CLUSTER:
-            return None, None, np.zeros(len(points), dtype=np.int64)
-        n_neighbors = neighbours_for(
-            len(points), points.shape[1], self.k_min, self.k_max, self.alpha_k
-        )
-        ordering = order_by_reachability(points, n_neighbors)
-        candidates = choose(
+        return find_clusters(
             points,
-            ordering,
             selection=self.selection,
+            k_min=self.k_min,
+            k_max=self.k_max,
+            alpha_k=self.alpha_k,
             n_heights=self.n_eps,
             n_steps=self.n_xi,
             n_jobs=self.n_jobs,
         )
-        return ordering, candidates, candidates.labels()
 
     def _downstream(self, grouping: Grouping, unit: float) -> Options:
         """Return how clusters, measured in a unit, are turned into a density."""

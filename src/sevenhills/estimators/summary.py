@@ -3,9 +3,11 @@
 from collections.abc import Sequence
 from html import escape
 
+import numpy as np
+
 from ..clustering import Candidates
 from ..density import KernelMixture, NeighbourDensity
-from .clusters import Cluster
+from .clusters import NOISE, Cluster, StackedCluster
 
 #: What densities of clusters are sums of.
 _TERMS = {"kde": "kernels", "gaussian": "kernels", "knn": "neighbours", "mpw": "windows"}
@@ -74,4 +76,71 @@ def _reason(candidates: Candidates | None) -> str:
     return (
         f"Chosen by {rule} {candidates.parameters[i]:.4g}: the best {candidates.criterion} score "
         f"({candidates.scores[i]:.4f}) of {distinct}."
+    )
+
+
+_MEMBER_HEADINGS = ("cluster", "samples", "share", "gain over a Gaussian", "members (weight)")
+
+
+def describe_members(
+    clusters: Sequence[StackedCluster],
+    labels: np.ndarray,
+    n_fragments: int,
+    held_out: float,
+    density: KernelMixture,
+) -> str:
+    """Return a stacked fit as text: what was put on every cluster, and what it gained."""
+    lines = [
+        f"{density.n_kernels} kernels in {density.n_features} dimensions, "
+        f"{len(clusters)} cluster{'' if len(clusters) == 1 else 's'}",
+        *_remarks(labels, n_fragments, held_out),
+        "".join(f"{h:>{w}}" for h, w in zip(_MEMBER_HEADINGS[:4], (9, 9, 8, 22), strict=True))
+        + f"  {_MEMBER_HEADINGS[4]}",
+    ]
+    for cluster in clusters:
+        *cells, members = _member_cells(cluster)
+        row = "".join(f"{cell:>{w}}" for cell, w in zip(cells, (9, 9, 8, 22), strict=True))
+        lines += [f"{row}  {members[0]}", *(" " * 50 + each for each in members[1:])]
+    return "\n".join(lines)
+
+
+def member_table_html(
+    clusters: Sequence[StackedCluster], labels: np.ndarray, n_fragments: int, held_out: float
+) -> str:
+    """Return a stacked fit as an HTML table of its members."""
+    rows = [_row_html("th", _MEMBER_HEADINGS)]
+    for cluster in clusters:
+        *cells, members = _member_cells(cluster)
+        rows.append(_row_html("td", (*cells, "; ".join(members))))
+    text = " ".join(_remarks(labels, n_fragments, held_out))
+    caption = f'<p style="margin: 0.7em 0 0.3em">{escape(text)}</p>'
+    return f'{caption}<table style="border-collapse: collapse">{"".join(rows)}</table>'
+
+
+def _remarks(labels: np.ndarray, n_fragments: int, held_out: float) -> list[str]:
+    remarks = [f"The mean log density of held-out samples is {held_out:.4g}."]
+    if n_fragments:
+        remarks.append(
+            f"{n_fragments} clusters were found that fall apart otherwise without a fifth of the "
+            "samples; they were put together."
+        )
+    n_strays = int(np.sum(labels == NOISE))
+    if n_strays:
+        remarks.append(f"Samples far from all clusters, with kernels of their own: {n_strays}.")
+    return remarks
+
+
+def _member_cells(cluster: StackedCluster) -> tuple[str, str, str, str, list[str]]:
+    members = [
+        f"{name} ({weight:.0%})"
+        for name, weight in zip(cluster.members, cluster.weights, strict=True)
+    ]
+    if cluster.reason:
+        members.append(f"[{cluster.reason}]")
+    return (
+        str(cluster.label),
+        str(cluster.n_members),
+        f"{cluster.share:.1%}",
+        f"{cluster.gain:.3f} \N{PLUS-MINUS SIGN} {cluster.gain_error:.3f}",
+        members,
     )

@@ -1,0 +1,159 @@
+"""ROME that chooses by itself what to put on every cluster."""
+
+import numbers
+from functools import partial
+from typing import Any
+
+import numpy as np
+from sklearn.utils import estimator_html_repr
+from sklearn.utils.validation import check_is_fitted
+
+from ..clustering import Candidates, Frame, Ordering, find_clusters
+from ..density import KernelMixture
+from ..stacking import CellFit, Partition, fit_partition
+from ..validation import random_generator
+from .base import DensityEstimator
+from .clusters import StackedCluster
+from .summary import describe_members, member_table_html
+
+
+class AutoROME(DensityEstimator):
+    r"""Density estimation that needs no parameter.
+
+    Clusters are found as in :class:`ROME`. On every cluster a number of members is tried: the
+    Gaussian, Student's t, kernels of several widths, local Gaussians, and mixtures of few and many
+    components. Those that do best on samples they have not seen are added up, with the weights
+    :math:`w` that make these samples likeliest:
+
+    .. math:: p(x) = \sum_C \frac{n_C}{N} \sum_m w_{Cm} \, p_{Cm}(x)
+
+    A cluster that no member describes better than its Gaussian keeps the Gaussian. The whole is a
+    sum of Gaussian kernels, whatever its members.
+
+    Parameters
+    ----------
+    min_std : float, default=0
+        The smallest standard deviation of any kernel, in data units. Samples that repeat each
+        other, be it for rounding or for being counts, get narrow kernels, since the data ask for
+        them; give the width of the rounding here to smooth it out.
+    random_state : int, RandomState instance or None, default=0
+        Seeds folds and starts.
+    n_jobs : int, optional
+        Number of threads; one by default.
+
+    Attributes
+    ----------
+    density_ : KernelMixture
+        The fitted density.
+    labels_ : ndarray of shape (n_samples,)
+        The cluster of every sample, -1 for samples far from all clusters. Noise and small
+        clusters have joined the nearest cluster.
+    clusters_ : tuple of StackedCluster
+        What became of every cluster.
+    n_fragments_ : int
+        The number of clusters that were found, but would not hold on new samples, and were put
+        together; 0 if they hold.
+    held_out_ : float
+        The mean log density of held-out samples within their clusters: what to expect of new
+        samples, if clusters are apart.
+    candidates_ : Candidates or None
+        All distinct candidate clusterings with their scores; None for fewer than 5 samples.
+    ordering_ : Ordering or None
+        Order, reachability, core distances and predecessors.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        If the samples came with names that are strings.
+
+    Examples
+    --------
+    >>> from sevenhills import AutoROME, datasets
+    >>> train, test = datasets.load("aniso").split(run=0, n_samples=1000)
+    >>> auto = AutoROME().fit(train)
+    >>> [cluster.members for cluster in auto.clusters_]
+    [('Gaussian',), ('Gaussian',), ('Gaussian',)]
+    >>> round(auto.score(test), 1)
+    -2.6
+    """
+
+    density_: KernelMixture
+    labels_: np.ndarray
+    clusters_: tuple[StackedCluster, ...]
+    n_fragments_: int
+    held_out_: float
+    candidates_: Candidates | None
+    ordering_: Ordering | None
+
+    def __init__(
+        self,
+        *,
+        min_std: float = 0.0,
+        random_state: Any = 0,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.min_std = min_std
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def _fit(self, X: np.ndarray) -> None:
+        min_std = _check_least(self.min_std)
+        rng = random_generator(self.random_state)
+        frame = Frame.of(X, "canonical")
+        points = frame.enter(X)
+        ordering, candidates, labels = find_clusters(points, n_jobs=self.n_jobs)
+        cluster = partial(_labels_of, n_jobs=self.n_jobs)
+        found = fit_partition(points, labels, cluster, min_std / frame.unit, rng)
+        unit = np.eye(X.shape[1]) * frame.unit
+        self.density_ = found.density.affine(unit, np.zeros(X.shape[1]))
+        self.labels_ = frame.to_given(found.labels)
+        self.clusters_ = _describe(points * frame.unit, found)
+        self.n_fragments_ = found.n_fragments
+        self.held_out_ = found.held_out - X.shape[1] * float(np.log(frame.unit))
+        self.ordering_ = ordering and ordering.in_given_rows(frame)
+        self.candidates_ = candidates and candidates.in_given_rows(frame)
+
+    def summary(self) -> str:
+        """Return in a few lines what was found and what was put on it."""
+        check_is_fitted(self)
+        return describe_members(
+            self.clusters_, self.labels_, self.n_fragments_, self.held_out_, self.density_
+        )
+
+    def _html_repr(self) -> str:
+        """Return scikit-learn's diagram, followed by a table of the members once fitted."""
+        diagram: str = estimator_html_repr(self)
+        if not hasattr(self, "clusters_"):
+            return diagram
+        return diagram + member_table_html(
+            self.clusters_, self.labels_, self.n_fragments_, self.held_out_
+        )
+
+
+def _check_least(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise TypeError(f"min_std must be a number, got {value!r}")
+    if not 0 <= float(value) < np.inf:
+        raise ValueError(f"min_std must be finite and not negative, got {value}")
+    return float(value)
+
+
+def _labels_of(points: np.ndarray, n_jobs: int | None) -> np.ndarray:
+    return find_clusters(points, n_jobs=n_jobs)[2]
+
+
+def _describe(X: np.ndarray, found: Partition) -> tuple[StackedCluster, ...]:
+    def one(label: int, fit: CellFit) -> StackedCluster:
+        rows = X[found.labels == label]
+        return StackedCluster(
+            label=label,
+            n_members=len(rows),
+            share=len(rows) / len(X),
+            mean=rows.mean(axis=0),
+            members=fit.members,
+            weights=fit.weights,
+            gain=fit.gain,
+            gain_error=fit.gain_error,
+            n_tried=fit.n_tried,
+            reason=fit.reason,
+        )
+
+    return tuple(one(label, fit) for label, fit in enumerate(found.fits))

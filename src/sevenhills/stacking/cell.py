@@ -1,0 +1,109 @@
+"""One cluster as its members see it: whitened, dealt out to folds."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.spatial import KDTree
+
+from .components import quadratic_features
+from .folds import Fold, deal
+from .scatter import Ellipse, Shrinkage, choose_shrinkage, ellipse
+
+#: More products of coordinates than this take too much memory.
+_MOST_PRODUCTS = 5e7
+#: Local fits look at this many neighbours at most.
+MOST_NEIGHBOURS = 250
+
+
+@dataclass(frozen=True, eq=False)
+class Cell:
+    """The samples of a cluster.
+
+    Attributes
+    ----------
+    points : ndarray of shape (n_rows, n_features)
+        In coordinates in which ``whole`` is the unit ball.
+    folds : tuple of Fold
+    whole : Ellipse
+        Mean and shrunk scatter of all rows, in the coordinates that came in.
+    parts : tuple of Ellipse
+        The same without the rows of each fold, in the coordinates of ``points``.
+    shrinkage : Shrinkage
+        How scatters are shrunk.
+    ridge : ndarray of shape (n_features, n_features)
+        What is added to every scatter, in the coordinates of ``points``.
+    common : ndarray of shape (n_features, n_features) or None
+        The scatter that all clusters share, in the coordinates of ``points``.
+    """
+
+    points: np.ndarray
+    folds: tuple[Fold, ...]
+    whole: Ellipse
+    parts: tuple[Ellipse, ...]
+    shrinkage: Shrinkage
+    ridge: np.ndarray
+    common: np.ndarray | None
+
+    @classmethod
+    def of(
+        cls,
+        X: np.ndarray,
+        ridge: np.ndarray,
+        common: np.ndarray | None,
+        rng: np.random.RandomState,
+    ) -> "Cell":
+        """Whiten the samples of a cluster and deal them out."""
+        folds = deal(len(X), rng)
+        seen = [X[fold.rows] for fold in folds]
+        held = [X[fold.asked] for fold in folds]
+        shrinkage = choose_shrinkage(seen, held, ridge, common)
+        whole = ellipse(X, ridge, common, shrinkage)
+        turn = whole.transform
+        parts = [ellipse(each, ridge, common, shrinkage).seen_from(whole) for each in seen]
+        return cls(
+            points=(X - whole.mean) @ turn,
+            folds=folds,
+            whole=whole,
+            parts=tuple(parts),
+            shrinkage=shrinkage,
+            ridge=turn.T @ ridge @ turn,
+            common=None if common is None else turn.T @ common @ turn,
+        )
+
+    @property
+    def n_rows(self) -> int:
+        """The number of samples."""
+        return len(self.points)
+
+    @property
+    def n_features(self) -> int:
+        """The dimension of the space."""
+        return int(self.points.shape[1])
+
+    @property
+    def n_asked(self) -> int:
+        """The number of samples by which members are judged."""
+        return sum(len(fold.asked) for fold in self.folds)
+
+    @cached_property
+    def asked(self) -> np.ndarray:
+        """The rows by which members are judged."""
+        return np.concatenate([fold.asked for fold in self.folds])
+
+    @property
+    def has_features(self) -> bool:
+        """Whether the products of coordinates are not too many to be laid out."""
+        return self.n_rows * self.n_features**2 <= _MOST_PRODUCTS
+
+    @cached_property
+    def features(self) -> np.ndarray:
+        """The samples with the products of their coordinates."""
+        return quadratic_features(self.points)
+
+    @cached_property
+    def neighbours(self) -> np.ndarray:
+        """The nearest rows of every row, itself first, for every fit that needs some."""
+        n_neighbors = min(self.n_rows, MOST_NEIGHBOURS * 5 // 4 + 10)
+        found = KDTree(self.points).query(self.points, k=np.arange(1, n_neighbors + 1))
+        return np.asarray(found[1])

@@ -1,0 +1,220 @@
+r"""Mixtures of Gaussian or Student's t components, fitted by expectation maximisation.
+
+The squared distance of a sample to a component is linear in the products of the sample's
+coordinates, and so are the sums from which components are estimated. With all products laid out
+as features once, both steps are matrix products, which makes many small fits cheap; that is why
+scikit-learn's ``GaussianMixture`` is not used, which also has no Student components and no way to
+shrink covariances towards each other.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import gammaln
+
+#: Steps of k-means before components are fitted, and of the fit at most.
+_SETTLING_STEPS = 3
+_MOST_STEPS = 60
+#: A fit ends when a step gains less than this in mean log likelihood.
+_LEAST_GAIN = 1e-3
+#: Components without any member keep this weight, so that logarithms stay finite.
+_NOTHING = 1e-10
+_LOG_2PI = float(np.log(2 * np.pi))
+
+
+class Components(NamedTuple):
+    """A mixture of ellipses.
+
+    Attributes
+    ----------
+    weights : ndarray of shape (n_components,)
+    means : ndarray of shape (n_components, n_features)
+    scatters : ndarray of shape (n_components, n_features, n_features)
+        The covariances of Gaussians, the scale matrices of Student's t.
+    dof : float
+        Degrees of freedom, infinite for Gaussians.
+    """
+
+    weights: np.ndarray
+    means: np.ndarray
+    scatters: np.ndarray
+    dof: float
+
+
+class Prior(NamedTuple):
+    """What the scatter of a component is shrunk towards.
+
+    Attributes
+    ----------
+    round : float
+        As many samples as this speak for a round component of the same size.
+    pooled : float
+        As many for the common shape of all components.
+    shape : ndarray of shape (n_features, n_features) or None
+        The common shape, if it is known beforehand.
+    ridge : ndarray of shape (n_features, n_features)
+        What is added to every scatter, so that none is singular.
+    """
+
+    round: float
+    pooled: float
+    shape: np.ndarray | None
+    ridge: np.ndarray
+
+
+def quadratic_features(Y: np.ndarray) -> np.ndarray:
+    """Return one, the coordinates and their products, for every row."""
+    i, j = np.triu_indices(Y.shape[1])
+    return np.concatenate([np.ones((len(Y), 1)), Y, Y[:, i] * Y[:, j]], axis=1)
+
+
+def squared_distances(
+    features: np.ndarray, means: np.ndarray, scatters: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the distances of rows to components, and the log determinants of the scatters."""
+    n_features = means.shape[1]
+    i, j = np.triu_indices(n_features)
+    factors = np.linalg.cholesky(scatters)
+    log_dets = 2 * np.log(np.diagonal(factors, axis1=1, axis2=2)).sum(axis=1)
+    inverses = np.linalg.inv(scatters)
+    linear = np.einsum("kij,kj->ki", inverses, means)
+    constant = np.einsum("ki,ki->k", means, linear)
+    products = inverses[:, i, j] * np.where(i == j, 1.0, 2.0)
+    coefficients = np.concatenate([constant[:, None], -2 * linear, products], axis=1)
+    return np.maximum(features @ coefficients.T, 0.0), log_dets
+
+
+def log_components(features: np.ndarray, components: Components) -> np.ndarray:
+    """Return the log of every component's part in the density at every row."""
+    weights, means, scatters, dof = components
+    distances, log_dets = squared_distances(features, means, scatters)
+    return _log_parts(distances, log_dets - 2 * np.log(weights), means.shape[1], dof)
+
+
+def log_density(features: np.ndarray, components: Components) -> np.ndarray:
+    """Return the log density at every row."""
+    return log_sum_exp(log_components(features, components))
+
+
+def log_sum_exp(parts: np.ndarray) -> np.ndarray:
+    """Return the logarithm of the sum of exponentials along rows."""
+    highest = parts.max(axis=1)
+    return np.asarray(highest + np.log(np.exp(parts - highest[:, None]).sum(axis=1)))
+
+
+def _log_parts(
+    distances: np.ndarray, log_dets: np.ndarray, n_features: int, dof: float
+) -> np.ndarray:
+    if np.isinf(dof):
+        return np.asarray(-0.5 * (distances + log_dets + n_features * _LOG_2PI))
+    half = 0.5 * (dof + n_features)
+    constant = gammaln(half) - gammaln(0.5 * dof) - 0.5 * n_features * np.log(dof * np.pi)
+    return np.asarray(constant - 0.5 * log_dets - half * np.log1p(distances / dof))
+
+
+def nearest_centres(Y: np.ndarray, n_centres: int, rng: np.random.RandomState) -> np.ndarray:
+    """Share rows out to centres by a few steps of k-means; return one-hot responsibilities."""
+    centres = _spread_centres(Y, n_centres, rng)
+    squares = np.einsum("ij,ij->i", Y, Y)
+    for _ in range(_SETTLING_STEPS):
+        apart = squares[:, None] - 2 * Y @ centres.T + np.einsum("ij,ij->i", centres, centres)
+        shares = np.zeros((len(Y), n_centres))
+        shares[np.arange(len(Y)), apart.argmin(axis=1)] = 1.0
+        sizes = shares.sum(axis=0)
+        taken = sizes > 0
+        centres[taken] = (shares.T @ Y)[taken] / sizes[taken, None]
+    return shares
+
+
+def _spread_centres(Y: np.ndarray, n_centres: int, rng: np.random.RandomState) -> np.ndarray:
+    """Choose rows as centres, each with a probability by its squared distance to the others."""
+    chosen = [rng.randint(len(Y))]
+    apart = np.full(len(Y), np.inf)
+    draws = rng.uniform(size=n_centres - 1)
+    for draw in draws:
+        apart = np.minimum(apart, np.square(Y - Y[chosen[-1]]).sum(axis=1))
+        bounds = np.cumsum(apart)
+        row = int(np.searchsorted(bounds, draw * bounds[-1], side="right"))
+        chosen.append(min(row, len(Y) - 1))
+    return Y[chosen].copy()
+
+
+def fit_components(
+    features: np.ndarray, shares: np.ndarray, prior: Prior, dof: float = np.inf
+) -> tuple[Components, np.ndarray]:
+    """Fit components by expectation maximisation.
+
+    Parameters
+    ----------
+    features : ndarray
+        The samples as :func:`quadratic_features`.
+    shares : ndarray of shape (n_samples, n_components)
+        The responsibilities to start from.
+    prior : Prior
+    dof : float
+        Degrees of freedom of all components.
+
+    Returns
+    -------
+    components : Components
+    shares : ndarray of shape (n_samples, n_components)
+        The responsibilities in the end.
+    """
+    before, pulls = -np.inf, None
+    for _ in range(_MOST_STEPS):
+        components = _estimate(features, shares, pulls, prior, dof)
+        weights, means, scatters, _ = components
+        distances, log_dets = squared_distances(features, means, scatters)
+        parts = _log_parts(distances, log_dets - 2 * np.log(weights), means.shape[1], dof)
+        highest = parts.max(axis=1, keepdims=True)
+        shares = np.exp(parts - highest)
+        sums = shares.sum(axis=1, keepdims=True)
+        shares /= sums
+        if not np.isinf(dof):
+            pulls = (dof + means.shape[1]) / (dof + distances)
+        likelihood = float(np.mean(highest + np.log(sums)))
+        if likelihood - before < _LEAST_GAIN:
+            break
+        before = likelihood
+    return components, shares
+
+
+def _estimate(
+    features: np.ndarray,
+    shares: np.ndarray,
+    pulls: np.ndarray | None,
+    prior: Prior,
+    dof: float,
+) -> Components:
+    """Return components from responsibilities; far samples pull less on Student's t."""
+    n_features = prior.ridge.shape[0]
+    pulling = shares if pulls is None else shares * pulls
+    sizes, total = shares.sum(axis=0) + _NOTHING, pulling.sum(axis=0) + _NOTHING
+    sums = pulling.T @ features
+    means = sums[:, 1 : n_features + 1] / total[:, None]
+    scatters = _symmetric(sums[:, n_features + 1 :], n_features)
+    scatters -= total[:, None, None] * means[:, :, None] * means[:, None, :]
+    scatters /= sizes[:, None, None]
+    return Components(sizes / sizes.sum(), means, _shrunk(scatters, sizes, prior), dof)
+
+
+def _shrunk(scatters: np.ndarray, sizes: np.ndarray, prior: Prior) -> np.ndarray:
+    """Shrink scatters towards round ones and towards their common shape, each by its own size."""
+    n_features = scatters.shape[1]
+    traces = np.maximum(np.trace(scatters, axis1=1, axis2=2), _NOTHING * n_features)
+    common = prior.shape
+    if common is None:
+        common = np.einsum("k,kij->ij", sizes / sizes.sum(), scatters)
+    common = common / max(float(np.trace(common)), _NOTHING)
+    towards = prior.round / n_features * np.eye(n_features) + prior.pooled * common
+    strength = sizes + prior.round + prior.pooled
+    shrunk = sizes[:, None, None] * scatters + traces[:, None, None] * towards
+    return np.asarray(shrunk / strength[:, None, None] + prior.ridge)
+
+
+def _symmetric(upper: np.ndarray, n_features: int) -> np.ndarray:
+    i, j = np.triu_indices(n_features)
+    out = np.empty((len(upper), n_features, n_features))
+    out[:, i, j] = upper
+    out[:, j, i] = upper
+    return out

@@ -1,0 +1,266 @@
+"""What can be put on a cluster: every member is a sum of Gaussian kernels.
+
+A member is fitted once for every fold, without the samples of the fold, which are then used to
+judge it.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from ..density import KernelMixture
+from ..kernels.neighbourhoods import neighbourhood_moments
+from .cell import Cell
+from .components import (
+    Components,
+    Prior,
+    fit_components,
+    log_density,
+    nearest_centres,
+)
+from .folds import Fold
+from .scatter import Ellipse
+from .student import precisions
+from .warp import warped_kernels
+
+#: Shapes of components are shrunk by as many samples as this, or as this times the features.
+_LIGHT, _HEAVY = 3.0, 3.0
+
+
+@dataclass(frozen=True, eq=False)
+class Member:
+    """A way to estimate the density of a cluster, and how well it did.
+
+    Attributes
+    ----------
+    name : str
+    held_out : ndarray of shape (n_asked,)
+        The log densities of samples that were not seen.
+    build : callable
+        Returns the density of the cluster, in the coordinates of the cell.
+    """
+
+    name: str
+    held_out: np.ndarray
+    build: Callable[[], KernelMixture]
+
+
+def _judged(cell: Cell, answers: Callable[[int, Fold], np.ndarray]) -> np.ndarray:
+    """Return what fits say of the samples that they have not seen."""
+    out = np.empty(cell.n_asked)
+    for f, fold in enumerate(cell.folds):
+        if len(fold.asked):
+            out[fold.places] = answers(f, fold)
+    return out
+
+
+# One ellipse
+
+
+def gaussian(cell: Cell) -> Member:
+    """Put one Gaussian with the mean and the shrunk covariance of the cluster on it."""
+
+    def answers(f: int, fold: Fold) -> np.ndarray:
+        return _ball(cell.parts[f]).logpdf(cell.points[fold.asked])
+
+    unit = Ellipse(np.zeros(cell.n_features), np.eye(cell.n_features))
+    return Member("Gaussian", _judged(cell, answers), partial(_ball, unit))
+
+
+def _ball(ellipse: Ellipse) -> KernelMixture:
+    return KernelMixture(np.ones(1), ellipse.mean[None], np.array([0, 1]), ellipse.transform[None])
+
+
+# Kernels of one shape
+
+
+def shrunk_kernels(cell: Cell, width: float) -> Member:
+    r"""Put kernels on all samples, drawn towards the mean, so that the covariance stays as it is.
+
+    .. math:: \frac{1}{n} \sum_i N(y;\, m + \sqrt{1 - h^2} (y_i - m),\, h^2 \Sigma)
+
+    With :math:`h = 1` it is the cluster's Gaussian, with a small :math:`h` a kernel density.
+    """
+
+    def answers(f: int, fold: Fold) -> np.ndarray:
+        return _kernels(cell.points[fold.rows], cell.parts[f], width).logpdf(
+            cell.points[fold.asked]
+        )
+
+    unit = Ellipse(np.zeros(cell.n_features), np.eye(cell.n_features))
+    return Member(
+        f"kernels of width {width:.2g}",
+        _judged(cell, answers),
+        partial(_kernels, cell.points, unit, width),
+    )
+
+
+def _kernels(points: np.ndarray, ellipse: Ellipse, width: float) -> KernelMixture:
+    shift = np.sqrt(1 - width**2)
+    return KernelMixture(
+        weights=np.full(len(points), 1 / len(points)),
+        centres=ellipse.mean + shift * (points - ellipse.mean),
+        offsets=np.array([0, len(points)]),
+        transforms=ellipse.transform[None] / width,
+    )
+
+
+def bent_kernels(cell: Cell, width: float) -> Member:
+    """Put kernels on all samples in the space of normal margins.
+
+    Margins are those of the features as they came in; see :mod:`~sevenhills.stacking.warp`.
+    """
+    turn, back = cell.whole.transform, np.linalg.inv(cell.whole.transform)
+    given = cell.points @ back
+    ridge = back.T @ cell.ridge @ back
+
+    def carried(rows: np.ndarray) -> KernelMixture:
+        return warped_kernels(given[rows], width, ridge).affine(turn, np.zeros(cell.n_features))
+
+    def answers(f: int, fold: Fold) -> np.ndarray:
+        return carried(fold.rows).logpdf(cell.points[fold.asked])
+
+    name = f"kernels of width {width:.2g} on bent margins"
+    return Member(name, _judged(cell, answers), partial(carried, np.arange(cell.n_rows)))
+
+
+# Kernels of their own shapes
+
+
+def local_gaussians(cell: Cell, n_neighbors: int, width: float) -> Member:
+    r"""Put kernels on all samples, each with the shape of its neighbourhood.
+
+    .. math:: \frac{1}{n} \sum_i N(y;\, m_i + \sqrt{1 - h^2} (y_i - m_i),\, h^2 S_i)
+
+    with mean :math:`m_i` and covariance :math:`S_i` of the nearest neighbours.
+    """
+
+    def windows(rows: np.ndarray) -> KernelMixture:
+        points, (means, transforms) = cell.points[rows], _shapes(cell, n_neighbors, rows)
+        return KernelMixture(
+            weights=np.full(len(rows), 1 / len(rows)),
+            centres=means + np.sqrt(1 - width**2) * (points - means),
+            offsets=np.arange(len(rows) + 1),
+            transforms=transforms / width,
+        )
+
+    def answers(f: int, fold: Fold) -> np.ndarray:
+        return windows(fold.rows).logpdf(cell.points[fold.asked])
+
+    name = f"local Gaussians of {n_neighbors} neighbours, width {width:g}"
+    return Member(name, _judged(cell, answers), partial(windows, np.arange(cell.n_rows)))
+
+
+def _shapes(cell: Cell, n_neighbors: int, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return mean and transform of the neighbourhood of each of some rows among them."""
+    n_features = cell.n_features
+    seen = np.zeros(cell.n_rows, dtype=bool)
+    seen[rows] = True
+    means = np.empty((len(rows), n_features))
+    scatters = np.empty((len(rows), n_features, n_features))
+    neighbourhood_moments(cell.points, cell.neighbours, seen, rows, n_neighbors, means, scatters)
+    sizes = np.trace(scatters, axis1=1, axis2=2) / n_features
+    strength = np.sqrt(n_features)
+    scatters *= n_neighbors
+    scatters += (strength * sizes)[:, None, None] * np.eye(n_features)
+    scatters /= n_neighbors + strength
+    factors = np.linalg.cholesky(scatters + cell.ridge)
+    return cell.points[rows] + means, np.linalg.inv(factors).transpose(0, 2, 1)
+
+
+# A few ellipses
+
+
+@dataclass(frozen=True, eq=False)
+class MixtureFit:
+    """Components fitted without each fold, from which more can be started."""
+
+    n_components: int
+    alike: bool
+    member: Member
+    shares: tuple[np.ndarray, ...]
+
+
+def mixture(
+    cell: Cell,
+    n_components: int,
+    alike: bool,
+    dof: float,
+    seed: int,
+    start: MixtureFit | None = None,
+) -> MixtureFit:
+    """Fit a mixture of ellipses, the mean of the fits to all folds.
+
+    The fits differ, as they start from different samples, and their mean is better than any. If
+    components are to be alike, their shapes are shrunk much towards each other, or, where there
+    are other clusters, towards what these have in common.
+    """
+    prior = _prior(cell, alike)
+    fits = []
+    for f, fold in enumerate(cell.folds):
+        if start is not None:
+            shares = start.shares[f]
+        else:
+            rng = np.random.RandomState([seed, f])
+            shares = nearest_centres(cell.points[fold.some], n_components, rng)
+        fits.append(fit_components(cell.features[fold.some], shares, prior, dof))
+
+    def answers(f: int, fold: Fold) -> np.ndarray:
+        return log_density(cell.features[fold.asked], fits[f][0])
+
+    kind = "Gaussians" if np.isinf(dof) else f"Student's t of {dof:g} degrees of freedom"
+    member = Member(
+        f"{n_components} {kind}" + (", alike" if alike else ""),
+        _judged(cell, answers),
+        partial(_mean_of, [fit[0] for fit in fits]),
+    )
+    return MixtureFit(n_components, alike, member, tuple(fit[1] for fit in fits))
+
+
+def _prior(cell: Cell, alike: bool) -> Prior:
+    if not alike:
+        return Prior(1.0, _LIGHT, None, cell.ridge)
+    if cell.common is None:
+        return Prior(1.0, _HEAVY * cell.n_features, None, cell.ridge)
+    odds = cell.shrinkage.pooling / (1 - cell.shrinkage.pooling)
+    strength = max(_HEAVY * cell.n_features, odds * cell.n_rows)
+    return Prior(1.0, strength, cell.common, cell.ridge)
+
+
+def student(cell: Cell, dof: float = 4.0) -> Member:
+    """Fit one Student's t, the mean of the fits to all folds."""
+    few = cell.shrinkage.diagonal / max(1 - cell.shrinkage.diagonal, 0.1) * cell.n_rows
+    prior = Prior(1.0 + few, 0.0, None, cell.ridge)
+    fits = [
+        fit_components(cell.features[fold.some], np.ones((len(fold.some), 1)), prior, dof)[0]
+        for fold in cell.folds
+    ]
+
+    def answers(f: int, fold: Fold) -> np.ndarray:
+        return log_density(cell.features[fold.asked], fits[f])
+
+    name = f"Student's t of {dof:g} degrees of freedom"
+    return Member(name, _judged(cell, answers), partial(_mean_of, fits))
+
+
+def _mean_of(fits: Sequence[Components]) -> KernelMixture:
+    return KernelMixture.merge([_ellipses(fit) for fit in fits], np.full(len(fits), 1 / len(fits)))
+
+
+def _ellipses(components: Components) -> KernelMixture:
+    weights, means, scatters, dof = components
+    transforms = np.linalg.inv(np.linalg.cholesky(scatters)).transpose(0, 2, 1)
+    n_features = means.shape[1]
+    factors, shares = np.ones(1), np.ones(1)
+    if not np.isinf(dof):
+        factors, shares = precisions(dof, n_features)
+    n_each = len(factors)
+    return KernelMixture(
+        weights=np.outer(weights, shares).ravel(),
+        centres=np.repeat(means, n_each, axis=0),
+        offsets=np.arange(len(means) * n_each + 1),
+        transforms=np.repeat(transforms, n_each, axis=0)
+        * np.tile(np.sqrt(factors), len(means))[:, None, None],
+    )

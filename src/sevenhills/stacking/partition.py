@@ -1,0 +1,243 @@
+"""The density of samples in clusters: which samples belong together, and what is put on them."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.spatial import KDTree
+
+from ..bandwidth import silverman
+from ..density import KernelMixture
+from .cell import Cell
+from .race import ENOUGH_TO_STOP, CellFit, fit_cell
+from .scatter import covariance
+
+STRAY = -1
+#: Samples farther than this many standard deviations from all clusters belong to none.
+_ASTRAY = 10.0
+#: Every kernel has at least this variance, in units of the variance within clusters.
+_LEAST_VARIANCE = 1e-8
+#: Clusters hold if as many pairs of samples as this stay together or apart without some samples,
+#: as measured by the adjusted Rand index.
+_SAME = 0.95
+
+#: Features with at most so many values, each repeated so often on average, tell clusters apart.
+_MOST_VALUES = 12
+_LEAST_REPEATS = 20
+
+#: From samples to the labels of clusters, -1 being noise.
+Clustering = Callable[[np.ndarray], np.ndarray]
+
+
+@dataclass(frozen=True, eq=False)
+class Partition:
+    """A density of clusters.
+
+    Attributes
+    ----------
+    density : KernelMixture
+    labels : ndarray of shape (n_samples,)
+        The cluster of every sample, -1 for those far from all.
+    fits : tuple of CellFit
+        One for each cluster.
+    n_fragments : int
+        How many clusters were found that would not hold on new samples and were put together.
+    held_out : float
+        The mean log density of held-out samples in their own clusters.
+    """
+
+    density: KernelMixture
+    labels: np.ndarray
+    fits: tuple[CellFit, ...]
+    n_fragments: int
+    held_out: float
+
+
+def fit_partition(
+    X: np.ndarray,
+    labels: np.ndarray,
+    cluster: Clustering,
+    min_std: float,
+    rng: np.random.RandomState,
+) -> Partition:
+    """Fit the density of samples.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_samples, n_features)
+    labels : ndarray of shape (n_samples,)
+        The clusters that were found, -1 being noise.
+    cluster : callable
+        What found them; used again to see whether they hold on new samples.
+    min_std : float
+        The smallest standard deviation of any kernel.
+    rng : RandomState
+    """
+    labels = joined(X, labels)
+    n_fragments = 0
+    if _fragmented(X, labels, cluster, rng):
+        n_fragments = int(labels.max()) + 1
+        labels = np.minimum(labels, 0)
+    labels = split_by_values(X, labels)
+    scales = _scales(X, labels, min_std)
+    centre = X[labels != STRAY].mean(axis=0)
+    Z = (X - centre) / scales
+    ridge = np.diag(_LEAST_VARIANCE + np.square(min_std / scales))
+    fits = _fit_cells(Z, labels, ridge, rng)
+    density = _sum(Z, labels, fits).affine(np.diag(scales), centre)
+    held_out = _held_out(labels, fits) - float(np.log(scales).sum())
+    return Partition(density, labels, tuple(fits), n_fragments, held_out)
+
+
+def joined(X: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Let noise and small clusters join the cluster of their nearest sample.
+
+    Samples that are far from all clusters stay alone. Clusters are numbered anew.
+    """
+    least = _least(X.shape[1])
+    sizes = np.bincount(labels[labels >= 0], minlength=1)
+    kept = (labels >= 0) & (sizes[labels] >= least)
+    if not kept.any():
+        return np.zeros(len(X), dtype=np.int64)
+    numbers = np.unique(labels[kept], return_inverse=True)[1]
+    out = np.full(len(X), STRAY, dtype=np.int64)
+    out[kept] = numbers
+    if kept.all():
+        return out
+    apart, nearest = KDTree(X[kept]).query(X[~kept])
+    near = apart <= _ASTRAY * _radii(X[kept], numbers)[numbers[nearest]]
+    out[~kept] = np.where(near, numbers[nearest], STRAY)
+    return out
+
+
+def _radii(X: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Return the standard deviation of every cluster, none less than that within all.
+
+    If all clusters are single values, it is that of all samples.
+    """
+    own = np.array([np.trace(covariance(X[labels == c])[1]) for c in range(labels.max() + 1)])
+    within = float(own @ np.bincount(labels)) / len(X)
+    if within == 0:
+        within = float(np.trace(covariance(X)[1]))
+    return np.sqrt(np.maximum(own, within if within > 0 else np.inf))
+
+
+def _least(n_features: int) -> int:
+    """Return the least number of samples in a cluster."""
+    return max(10, n_features + 2)
+
+
+def split_by_values(X: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Split clusters by features that have a few values only, such as classes and small counts.
+
+    Values that few samples have stay together. Clusters are numbered anew.
+    """
+    out = np.full(len(X), STRAY, dtype=np.int64)
+    queue = [np.flatnonzero(labels == c) for c in range(labels.max() + 1)]
+    n_done = 0
+    while queue:
+        rows = queue.pop(0)
+        parts = _split(X[rows])
+        if parts is None:
+            out[rows] = n_done
+            n_done += 1
+        else:
+            queue = [rows[parts == part] for part in range(parts.max() + 1)] + queue
+    return out
+
+
+def _split(X: np.ndarray) -> np.ndarray | None:
+    """Return the parts of a cluster by the values of one feature, None if there is no such."""
+    for x in X.T:
+        values, parts, sizes = np.unique(x, return_inverse=True, return_counts=True)
+        if not 1 < len(values) <= min(_MOST_VALUES, len(x) / _LEAST_REPEATS):
+            continue
+        rare = sizes < _least(X.shape[1])
+        if rare.any():
+            # The rare values join each other if they are enough, and the commonest value if not.
+            together = len(values) if sizes[rare].sum() >= _least(X.shape[1]) else sizes.argmax()
+            parts = np.where(rare[parts], together, parts)
+        parts = np.unique(parts, return_inverse=True)[1]
+        if parts.max() > 0:
+            return np.asarray(parts)
+    return None
+
+
+def _scales(X: np.ndarray, labels: np.ndarray, min_std: float) -> np.ndarray:
+    """Return the standard deviation within clusters of every feature; none is zero."""
+    inside = X[labels != STRAY]
+    variances = np.diag(_common(X, labels)).copy()
+    for others in (inside, X):
+        variances = np.where(variances > 0, variances, np.diag(covariance(others)[1]))
+    if not (variances > 0).any():
+        variances = np.full(len(variances), min_std**2)
+    variances[variances == 0] = variances[variances > 0].mean() if variances.any() else 0.0
+    if not (variances > 0).all():
+        raise ValueError(
+            f"the samples have no spread (n_samples = {len(X)}); pass the smallest standard "
+            "deviation to allow as min_std"
+        )
+    return np.sqrt(variances)
+
+
+def _common(X: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Return the covariance within clusters."""
+    n_clusters = labels.max() + 1
+    parts = [X[labels == c] for c in range(n_clusters)]
+    total = sum(len(part) * covariance(part)[1] for part in parts)
+    return np.asarray(total / sum(len(part) for part in parts))
+
+
+def _fit_cells(
+    Z: np.ndarray, labels: np.ndarray, ridge: np.ndarray, rng: np.random.RandomState
+) -> list[CellFit]:
+    n_clusters = labels.max() + 1
+    common = _common(Z, labels) if n_clusters > 1 else None
+    seeds = rng.randint(2**30, size=n_clusters)
+    return [
+        fit_cell(Cell.of(Z[labels == c], ridge, common, rng), int(seeds[c]))
+        for c in range(n_clusters)
+    ]
+
+
+def _sum(Z: np.ndarray, labels: np.ndarray, fits: list[CellFit]) -> KernelMixture:
+    """Add up the densities of clusters by their sizes, and kernels on samples far from all."""
+    parts = [fit.density for fit in fits]
+    sizes = np.bincount(labels + 1, minlength=len(fits) + 1)
+    strays = Z[labels == STRAY]
+    if len(strays) == 0:
+        return KernelMixture.merge(parts, sizes[1:] / len(Z))
+    width = silverman(1, Z.shape[1])
+    alone = KernelMixture(
+        weights=np.full(len(strays), 1 / len(strays)),
+        centres=strays,
+        offsets=np.array([0, len(strays)]),
+        transforms=np.eye(Z.shape[1])[None] / width,
+    )
+    return KernelMixture.merge([*parts, alone], np.append(sizes[1:], sizes[0]) / len(Z))
+
+
+def _fragmented(
+    X: np.ndarray, labels: np.ndarray, cluster: Clustering, rng: np.random.RandomState
+) -> bool:
+    """Whether clusters owe more to the samples at hand than to their distribution.
+
+    Gaps between fragments are where no sample happened to fall: without a fifth of the samples
+    there are other gaps. Clusters that are all large are not asked, since fragments that large
+    are described well.
+    """
+    from sklearn.metrics import adjusted_rand_score  # slow to import, and rarely needed
+
+    inside = np.flatnonzero(labels != STRAY)
+    if labels.max() == 0 or np.bincount(labels[inside]).min() >= ENOUGH_TO_STOP:
+        return False
+    seen = np.sort(rng.permutation(inside)[len(inside) // 5 :])
+    again = joined(X[seen], cluster(X[seen]))
+    return bool(adjusted_rand_score(labels[seen], again) < _SAME)
+
+
+def _held_out(labels: np.ndarray, fits: list[CellFit]) -> float:
+    """Return the mean over clusters, by their sizes, of what held-out samples are given."""
+    sizes = np.bincount(labels[labels != STRAY])
+    scores = np.array([fit.held_out.mean() for fit in fits]) + np.log(sizes / len(labels))
+    return float(sizes @ scores / sizes.sum())

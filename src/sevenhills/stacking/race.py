@@ -1,0 +1,229 @@
+"""Which members a cluster needs: few where it looks like a Gaussian, more where it does not."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
+
+import numpy as np
+
+from ..bandwidth import silverman
+from ..density import KernelMixture
+from .cell import MOST_NEIGHBOURS, Cell
+from .members import (
+    Member,
+    MixtureFit,
+    bent_kernels,
+    gaussian,
+    local_gaussians,
+    mixture,
+    shrunk_kernels,
+    student,
+)
+from .weights import stack, stacked
+
+#: From this number of samples on, a cluster that looks Gaussian is taken for one.
+ENOUGH_TO_STOP = 300
+#: Fewer samples than this do not tell more members apart.
+_ENOUGH_TO_TRY = 30
+#: What is better than a Gaussian is better by this many standard errors.
+_STANDARD_ERRORS = 2.0
+#: Widths of kernels, as multiples of Silverman's: those that are tried first, and the others.
+_FIRST_WIDTHS = (0.5, 1.0)
+_WIDTHS = (0.1, 0.15, 0.22, 0.35, 0.7, 1.4)
+_BENT_WIDTHS = (0.1, 0.15, 0.22, 0.32, 0.45, 0.6, 0.8)
+_WIDEST = 0.97
+#: In more dimensions than this, kernels that are narrow enough to be bent see no samples.
+_MOST_BENT = 12
+#: Numbers of components, after two.
+_NUMBERS = (3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96)
+#: Clusters of more samples than this try fewer variants.
+_MANY = 800
+_LOCAL_WIDTHS = (0.35, 0.5, 1.0)
+_FIRST_LOCAL_WIDTH = 0.7
+
+_Value = TypeVar("_Value", int, float)
+
+
+@dataclass(frozen=True, eq=False)
+class CellFit:
+    """The density of a cluster.
+
+    Attributes
+    ----------
+    density : KernelMixture
+    members : tuple of str
+        The names of the members that were kept.
+    weights : ndarray of shape (n_members,)
+    held_out : ndarray of shape (n_asked,)
+        Log densities of samples that were not seen.
+    gain, gain_error : float
+        By how much they exceed those of a Gaussian on average, and the standard error of that.
+    n_tried : int
+        How many members were tried.
+    reason : str
+        Why there are not more.
+    """
+
+    density: KernelMixture
+    members: tuple[str, ...]
+    weights: np.ndarray
+    held_out: np.ndarray
+    gain: float
+    gain_error: float
+    n_tried: int
+    reason: str
+
+
+def fit_cell(cell: Cell, seed: int) -> CellFit:
+    """Try members on a cluster and stack the best."""
+    plain = gaussian(cell)
+    if not cell.points.any():
+        return _stacked(cell, [plain], 1, "all samples are equal")
+    pairs = _pairs(cell, seed)
+    members = [plain, *_opening(cell), *(each.member for each in pairs)]
+    if cell.n_rows < _ENOUGH_TO_TRY:
+        return _stacked(cell, members, len(members), "few samples, so few members were tried")
+    if cell.n_rows >= ENOUGH_TO_STOP and not any(_beats(each, plain) for each in members[1:]):
+        return _stacked(cell, [plain], len(members), "no other member is clearly better")
+    base = silverman(cell.n_rows, cell.n_features)
+    members += _climb(lambda factor: shrunk_kernels(cell, min(_WIDEST, factor * base)), _WIDTHS)
+    if cell.n_features <= _MOST_BENT:
+        members += _climb(partial(bent_kernels, cell), _BENT_WIDTHS)
+    members += _mixtures(cell, seed, pairs)
+    members += _local(cell, members)
+    return _stacked(cell, members, len(members), "")
+
+
+def _stacked(cell: Cell, members: list[Member], n_tried: int, reason: str) -> CellFit:
+    table = np.stack([member.held_out for member in members], axis=1)
+    kept, weights = stack(table)
+    held_out = stacked(table[:, kept], weights)
+    gains = held_out - members[0].held_out
+    density = KernelMixture.merge([members[m].build() for m in kept], weights)
+    back = np.linalg.inv(cell.whole.transform)
+    return CellFit(
+        density=density.affine(back, cell.whole.mean),
+        members=tuple(members[m].name for m in kept),
+        weights=weights,
+        held_out=held_out + cell.whole.log_det,
+        gain=float(gains.mean()),
+        gain_error=float(gains.std() / np.sqrt(len(gains))),
+        n_tried=n_tried,
+        reason=reason,
+    )
+
+
+def _beats(member: Member, other: Member, n_errors: float = _STANDARD_ERRORS) -> bool:
+    gains = member.held_out - other.held_out
+    return bool(gains.mean() > n_errors * gains.std() / np.sqrt(len(gains)))
+
+
+def _opening(cell: Cell) -> list[Member]:
+    base = silverman(cell.n_rows, cell.n_features)
+    makers = [partial(shrunk_kernels, cell, min(_WIDEST, f * base)) for f in _FIRST_WIDTHS]
+    return _defined([partial(student, cell), *makers] if cell.has_features else makers)
+
+
+def _defined(makers: Iterable[Callable[[], Member]]) -> list[Member]:
+    """Return the members that exist: too few or too equal samples do not allow all."""
+    return [member for member in map(_try, makers) if member is not None]
+
+
+def _try(make: Callable[[], Member]) -> Member | None:
+    try:
+        member = make()
+    except np.linalg.LinAlgError:
+        return None
+    return member if np.isfinite(member.held_out).all() else None
+
+
+def _climb(make: Callable[[_Value], Member], values: Sequence[_Value]) -> list[Member]:
+    """Try values from the middle outwards, as long as members get better."""
+    middle = len(values) // 2
+    tried = _defined([partial(make, values[middle])])
+    start = _score(tried[0]) if tried else -np.inf
+    for places in (range(middle - 1, -1, -1), range(middle + 1, len(values))):
+        before = start
+        for place in places:
+            member = _try(partial(make, values[place]))
+            if member is None:
+                break
+            tried.append(member)
+            if _score(member) < before:
+                break
+            before = _score(member)
+    return tried
+
+
+def _score(member: Member) -> float:
+    return float(member.held_out.mean())
+
+
+# Mixtures
+
+
+def _pairs(cell: Cell, seed: int) -> list[MixtureFit]:
+    """Return two components, shrunk a little and much towards each other."""
+    if not _enough(cell, 2):
+        return []
+    light = mixture(cell, 2, False, np.inf, seed)
+    return [light, mixture(cell, 2, True, np.inf, seed, light)]
+
+
+def _enough(cell: Cell, n_components: int) -> bool:
+    enough = 0.8 * cell.n_rows >= n_components * max(5, cell.n_features / 2)
+    return enough and cell.has_features
+
+
+def _mixtures(cell: Cell, seed: int, pairs: list[MixtureFit]) -> list[Member]:
+    """Try more and more components until more do not help, and variants of the best."""
+    if not pairs:
+        return []
+    path = [max(pairs, key=lambda fit: _score(fit.member))]
+    alike = path[0].alike
+    for number in _NUMBERS:
+        if not _enough(cell, number) or len(path) - _best(path) > 2:
+            break
+        path.append(mixture(cell, number, alike, np.inf, seed + number))
+    best = _best(path)
+    beside = 1 if cell.n_rows < _MANY else 0
+    variants = [
+        mixture(cell, fit.n_components, shapes, dof, seed, fit)
+        for fit in path[max(0, best - beside) : best + beside + 1]
+        for shapes, dof in ((not alike, np.inf), (alike, 4.0), (not alike, 4.0))
+    ]
+    return [fit.member for fit in path[1:] + variants if np.isfinite(fit.member.held_out).all()]
+
+
+def _best(path: list[MixtureFit]) -> int:
+    return int(np.argmax([_score(fit.member) for fit in path]))
+
+
+# Local Gaussians
+
+
+def _local(cell: Cell, others: list[Member]) -> list[Member]:
+    """Try neighbourhoods of several sizes, and several widths at the best.
+
+    Where there are many features, it ends with the first, if it is far behind the others.
+    """
+    least = max(8, cell.n_features // 2 + 2)
+    most = min(MOST_NEIGHBOURS, cell.n_rows // 4)
+    if most < least:
+        return []
+    sizes = np.unique(np.geomspace(least, most, 5).astype(int)).tolist()
+    made: dict[int, Member] = {}
+
+    def make(size: int) -> Member:
+        made[size] = local_gaussians(cell, size, _FIRST_LOCAL_WIDTH)
+        return made[size]
+
+    best_other = max(others, key=_score)
+    if cell.n_features > _MOST_BENT and _beats(best_other, make(sizes[-2]), 5.0):
+        return []
+    members = _climb(make, sizes)
+    if not members:
+        return []
+    best = max(made, key=lambda size: _score(made[size]))
+    return members + _defined(partial(local_gaussians, cell, best, w) for w in _LOCAL_WIDTHS)

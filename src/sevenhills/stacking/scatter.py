@@ -1,0 +1,114 @@
+r"""Means and shrunk covariances.
+
+A covariance of few samples is shrunk twice: towards the one that all clusters share, then towards
+a diagonal one,
+
+.. math:: S_\mu = (1 - \mu) S + \mu S_{\text{common}}, \qquad
+          \Sigma = (1 - \lambda) S_\mu + \lambda \operatorname{diag} S_\mu .
+
+How much is decided by the likelihood of samples that were held out. In the coordinates in which
+the target of the shrinkage is the unit matrix and the covariance is diagonal, all strengths are
+judged at once.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+_POOLING = np.array([0.0, 0.1, 0.25, 0.5, 0.75, 0.9])
+_DIAGONAL = np.array([0.0, 1e-3, 0.01, 0.03, 0.1, 0.25, 0.5, 1.0])
+
+
+class Shrinkage(NamedTuple):
+    r"""How much covariances are shrunk: :math:`\mu` and :math:`\lambda`."""
+
+    pooling: float
+    diagonal: float
+
+
+class Ellipse(NamedTuple):
+    r"""A mean, and the map :math:`x \mapsto (x - m) T` under which the scatter is a unit ball."""
+
+    mean: np.ndarray
+    transform: np.ndarray
+
+    @property
+    def log_det(self) -> float:
+        """The logarithm of the determinant of the transform."""
+        return float(np.linalg.slogdet(self.transform)[1])
+
+    def seen_from(self, other: "Ellipse") -> "Ellipse":
+        """Return it in the coordinates in which the other is the unit ball."""
+        mean = (self.mean - other.mean) @ other.transform
+        return Ellipse(mean, np.linalg.solve(other.transform, self.transform))
+
+
+def covariance(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return mean and covariance (``ddof=0``), which is exactly zero where samples are equal."""
+    deviations = X - X[0]
+    shift = deviations.mean(axis=0)
+    deviations -= shift
+    return X[0] + shift, deviations.T @ deviations / len(X)
+
+
+def ellipse(
+    X: np.ndarray, ridge: np.ndarray, common: np.ndarray | None, shrinkage: Shrinkage
+) -> Ellipse:
+    """Return the mean of samples and their shrunk covariance."""
+    mean, scatter = covariance(X)
+    if common is not None:
+        scatter = (1 - shrinkage.pooling) * scatter + shrinkage.pooling * common
+    scatter = (1 - shrinkage.diagonal) * scatter + shrinkage.diagonal * np.diag(np.diag(scatter))
+    variances, axes = np.linalg.eigh(scatter + ridge)
+    return Ellipse(mean, axes / np.sqrt(np.maximum(variances, np.diag(ridge).min())))
+
+
+def choose_shrinkage(
+    seen: Sequence[np.ndarray],
+    held: Sequence[np.ndarray],
+    ridge: np.ndarray,
+    common: np.ndarray | None,
+) -> Shrinkage:
+    """Return the shrinkage under which Gaussians fitted to samples suit held-out ones best."""
+    moments = [covariance(each) for each in seen]
+    pooling = 0.0
+    if common is not None:
+        targets = [common] * len(moments)
+        pooling = _best(_POOLING, moments, held, targets, ridge)
+        moments = [(mean, (1 - pooling) * S + pooling * common) for mean, S in moments]
+    targets = [np.diag(np.diag(scatter)) for _, scatter in moments]
+    return Shrinkage(pooling, _best(_DIAGONAL, moments, held, targets, ridge))
+
+
+def _best(
+    strengths: np.ndarray,
+    moments: Sequence[tuple[np.ndarray, np.ndarray]],
+    held: Sequence[np.ndarray],
+    targets: Sequence[np.ndarray],
+    ridge: np.ndarray,
+) -> float:
+    scores = sum(
+        _log_likelihoods(strengths, mean, scatter + ridge, target + ridge, rows)
+        for (mean, scatter), target, rows in zip(moments, targets, held, strict=True)
+    )
+    return float(strengths[int(np.argmax(scores))])
+
+
+def _log_likelihoods(
+    strengths: np.ndarray,
+    mean: np.ndarray,
+    scatter: np.ndarray,
+    target: np.ndarray,
+    rows: np.ndarray,
+) -> np.ndarray:
+    """Return the log likelihood of rows, up to a constant, for every strength of shrinkage."""
+    factor = np.linalg.cholesky(target)
+    inner = np.linalg.solve(factor, np.linalg.solve(factor, scatter).T)
+    variances, axes = np.linalg.eigh(0.5 * (inner + inner.T))
+    squares = np.square(np.linalg.solve(factor, (rows - mean).T).T @ axes).sum(axis=0)
+    shrunk = np.maximum(variances, 0.0)[:, None] * (1 - strengths) + strengths
+    # Without any shrinkage there may be directions without spread.
+    shrunk = np.maximum(shrunk, np.finfo(float).tiny ** 0.25)
+    log_dets = np.log(shrunk).sum(axis=0) + 2 * np.log(np.diag(factor)).sum()
+    return np.asarray(-0.5 * (squares @ (1 / shrunk) + len(rows) * log_dets))

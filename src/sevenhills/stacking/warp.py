@@ -1,0 +1,96 @@
+r"""Margins bent into normal ones.
+
+Skewed, bounded and heavy-tailed margins are hard on Gaussian kernels of one width. So every
+feature is bent by a monotone curve :math:`x = g(z)` under which its samples look normal; kernels
+are put on the samples in :math:`z`, and each is carried back as the Gaussian with the same mean and
+deviation of :math:`g(z)` in every feature and the same correlations. Kernels are then narrow where
+a margin is steep and wide where it trails off, and the density is still a sum of Gaussians.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.interpolate import PchipInterpolator
+from scipy.special import ndtri
+
+from ..density import KernelMixture
+
+_N_KNOTS = 12
+_NODES, _NODE_WEIGHTS = np.polynomial.hermite_e.hermegauss(7)
+_NODE_WEIGHTS = _NODE_WEIGHTS / _NODE_WEIGHTS.sum()
+#: Margins are tabulated between these normal deviates to be inverted.
+_FARTHEST = 8.0
+_N_TABLE = 1025
+#: Margins rise by at least this from knot to knot, in units of about a standard deviation.
+_LEAST_RISE = 1e-7
+
+
+class Margin(NamedTuple):
+    """The curve under which a feature looks normal, straight beyond its ends."""
+
+    curve: PchipInterpolator
+    ends: np.ndarray
+    slopes: np.ndarray
+
+    def values_at(self, z: np.ndarray) -> np.ndarray:
+        """Return the feature's values at normal deviates."""
+        inner = np.clip(z, *self.ends)
+        beyond = z - inner
+        slopes = np.where(beyond < 0, self.slopes[0], self.slopes[1])
+        return np.asarray(self.curve(inner) + slopes * beyond)
+
+    def deviates_of(self, x: np.ndarray) -> np.ndarray:
+        """Return the normal deviates of values of the feature."""
+        table = np.linspace(-_FARTHEST, _FARTHEST, _N_TABLE)
+        return np.asarray(np.interp(x, self.values_at(table), table))
+
+
+def margin_of(x: np.ndarray) -> Margin:
+    """Return the margin of samples, smoothed over the distance of its knots."""
+    values = np.sort(x)
+    deviates = ndtri((np.arange(len(x)) + 0.5) / len(x))
+    knots = np.linspace(deviates[0], deviates[-1], min(_N_KNOTS, len(x)))
+    step = knots[1] - knots[0]
+    weights = np.exp(-2 * np.square((deviates - knots[:, None]) / step))
+    heights = (weights @ values) / weights.sum(axis=1)
+    # A margin must rise, be it by ever so little, where samples are tied.
+    least = _LEAST_RISE * (1 + float(np.ptp(values)))
+    heights = np.maximum.accumulate(heights) + least * np.arange(len(knots))
+    slopes = np.diff(heights)[[0, -1]] / step
+    return Margin(PchipInterpolator(knots, heights), knots[[0, -1]], slopes)
+
+
+def warped_kernels(X: np.ndarray, width: float, ridge: np.ndarray) -> KernelMixture:
+    """Return kernels of a width in the space of normal margins, carried back.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_samples, n_features)
+    width : float
+        Part of the covariance's scale, as in
+        :func:`~sevenhills.stacking.members.shrunk_kernels`.
+    ridge : ndarray of shape (n_features, n_features)
+        What is added to every covariance.
+    """
+    n_samples = len(X)
+    margins = [margin_of(x) for x in X.T]
+    deviates = np.stack([m.deviates_of(x) for m, x in zip(margins, X.T, strict=True)], axis=1)
+    mean = deviates.mean(axis=0)
+    centred = deviates - mean
+    stds = np.sqrt(np.square(centred).mean(axis=0))
+    stds[stds == 0] = 1.0  # all samples have one value
+    correlation = (centred / stds).T @ (centred / stds) / n_samples
+    np.fill_diagonal(correlation, 1.0)
+    shrunk = mean + np.sqrt(1 - width**2) * centred
+    spots = shrunk[:, :, None] + width * stds[:, None] * _NODES
+    images = np.stack([m.values_at(spots[:, j]) for j, m in enumerate(margins)], axis=1)
+    centres = images @ _NODE_WEIGHTS
+    scales = np.sqrt(np.square(images - centres[:, :, None]) @ _NODE_WEIGHTS)
+    scatters = scales[:, :, None] * correlation * scales[:, None, :] + ridge
+    factors = np.linalg.cholesky(scatters)
+    return KernelMixture(
+        weights=np.full(n_samples, 1 / n_samples),
+        centres=centres,
+        offsets=np.arange(n_samples + 1),
+        transforms=np.linalg.inv(factors).transpose(0, 2, 1),
+    )
