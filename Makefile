@@ -2,9 +2,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 ROMEPY := .venv-romepy
+CONTEST := .venv-contest
 ONE_CORE := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: demo test test-slow lint bench bench-study parity reproduce docs clean
+.PHONY: demo test test-slow lint bench bench-study bench-auto contest parity reproduce docs clean
 
 $(BIN)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -43,6 +44,21 @@ bench: $(BIN)/.ready $(ROMEPY)/.ready
 bench-study: $(BIN)/.ready
 	$(ONE_CORE) $(BIN)/python benchmarks/study.py
 
+# What AutoROME costs beyond the clustering, and how it does on the rows of the study.
+bench-auto: $(BIN)/.ready
+	$(ONE_CORE) $(BIN)/python benchmarks/auto.py
+
+$(CONTEST)/.ready: pyproject.toml
+	$(PYTHON) -m venv $(CONTEST)
+	$(CONTEST)/bin/python -m pip install --quiet "torch==2.13.0" zuko statsmodels pandas
+	$(CONTEST)/bin/python -m pip install --quiet --editable ".[vine]"
+	touch $@
+
+# Held-out likelihood of all methods on the test sets, flows included: about an hour and a half.
+contest: $(CONTEST)/.ready
+	$(ONE_CORE) $(CONTEST)/bin/python -m benchmarks.contest.run --role test --out contest.csv
+	$(CONTEST)/bin/python -m benchmarks.contest.table contest.csv
+
 # Labels and log densities beside romepy's; takes about 12 minutes.
 parity: $(BIN)/.ready $(ROMEPY)/.ready
 	$(ONE_CORE) $(BIN)/python benchmarks/parity.py --peer $(ROMEPY)/bin/python
@@ -56,4 +72,4 @@ docs: $(BIN)/.ready
 	$(BIN)/python -m sevenhills.demo docs/images --readme
 
 clean:
-	rm -rf $(VENV) $(ROMEPY) demo dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(ROMEPY) $(CONTEST) demo dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -15,6 +15,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sevenhills import (
     ROME,
+    AutoROME,
     GaussianKDE,
     GaussianMixtureBIC,
     KernelDensityCV,
@@ -33,6 +34,7 @@ RIVALS = [
     KernelDensityCV(),
     GaussianMixtureBIC(max_components=4),
     VineDensity(),
+    AutoROME(),
 ]
 ABLATIONS = [
     ROME(selection="dbcv"),

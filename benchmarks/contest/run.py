@@ -100,7 +100,7 @@ def parse() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--role", choices=["development", "test"], required=True)
-    parser.add_argument("--methods", required=True, help=f"some of {','.join(METHODS)}")
+    parser.add_argument("--methods", default=",".join(METHODS), help="all by default")
     parser.add_argument("--splits", type=int, default=5)
     parser.add_argument("--sets", help="only these of the role")
     parser.add_argument("--out", type=Path, required=True)

@@ -11,15 +11,19 @@ from typing import Any
 import numpy as np
 
 from . import datasets, plotting
-from .estimators import ROME
+from .estimators import ROME, AutoROME
 from .plotting.canvas import COLOURS
+from .validation import random_generator
+
+#: What is shown of the three shapes; few samples lie outside.
+_WINDOW = {"xlim": (-5.0, 5.4), "ylim": (-3.4, 2.6)}
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the tour and write its pictures into a folder."""
     parser = argparse.ArgumentParser(prog="python -m sevenhills.demo", description=__doc__)
     parser.add_argument("folder", type=Path, help="where to write the pictures")
-    parser.add_argument("--readme", action="store_true", help="draw the README's picture only")
+    parser.add_argument("--readme", action="store_true", help="draw the documents' pictures only")
     options = parser.parse_args(arguments)
     import matplotlib
 
@@ -27,6 +31,7 @@ def main(arguments: list[str] | None = None) -> None:
     options.folder.mkdir(parents=True, exist_ok=True)
     if options.readme:
         _save(_draw_aniso(*_fit("aniso")[:2]), options.folder / "aniso.png")
+        _save(_draw_auto(), options.folder / "auto.png")
         return
     for name, draw in (("aniso", _draw_aniso), ("trajectories", _draw_trajectories)):
         rome, train, test = _fit(name)
@@ -36,6 +41,35 @@ def main(arguments: list[str] | None = None) -> None:
         path = options.folder / f"{name}.png"
         _save(draw(rome, train), path)
         print(f"wrote {path}")
+
+
+def three_shapes(n_samples: int, random_state: Any = None) -> np.ndarray:
+    """Draw from a bow, a sheared Gaussian and a skewed cluster with heavy tails, a third each.
+
+    Parameters
+    ----------
+    n_samples : int
+    random_state : int, RandomState instance or None, default=None
+
+    Returns
+    -------
+    ndarray of shape (n_samples, 2)
+
+    Examples
+    --------
+    >>> from sevenhills.demo import three_shapes
+    >>> three_shapes(5, random_state=0).shape
+    (5, 2)
+    """
+    rng = random_generator(random_state)
+    angles = np.pi * rng.uniform(size=n_samples)
+    bow = 1.6 * np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    bow += 0.12 * rng.standard_normal((n_samples, 2)) + [-2.2, 0.0]
+    blob = rng.standard_normal((n_samples, 2)) @ [[0.45, 0.25], [0.0, 0.3]] + [-2.2, -2.0]
+    skewed = rng.lognormal(-0.6, 0.7, n_samples) + 1.2
+    tailed = 0.35 * rng.standard_t(3.0, n_samples) - 0.6
+    shapes = np.stack([bow, blob, np.stack([skewed, tailed], axis=1)])
+    return np.asarray(shapes[rng.randint(3, size=n_samples), np.arange(n_samples)])
 
 
 def _fit(name: str) -> tuple[ROME, np.ndarray, np.ndarray]:
@@ -53,6 +87,28 @@ def _draw_aniso(rome: ROME, X: np.ndarray) -> Any:
     plotting.plot_reachability(rome, axes[0])
     plotting.plot_clusters(rome, X, axes[1])
     plotting.plot_density(rome, X, axes[2])
+    return figure
+
+
+def _draw_auto() -> Any:
+    """Draw the density that ROME gives to three shapes, and that of AutoROME with its members."""
+    import matplotlib.pyplot as plt
+
+    train, test = three_shapes(1200, random_state=0), three_shapes(6000, random_state=1)
+    rome, auto = ROME().fit(train), AutoROME().fit(train)
+    figure = plt.figure(figsize=(12, 7), layout="constrained")
+    # Long names of members would otherwise narrow the panels above them.
+    above, below = figure.subfigures(2, 1, height_ratios=[4, 3])
+    panels = above.subplots(1, 3, sharex=True, sharey=True)
+    plotting.plot_clusters(auto, train, panels[0])
+    for panel, model in ((panels[1], rome), (panels[2], auto)):
+        plotting.plot_density(model, train, panel, n_drawn=0)
+        name, score = type(model).__name__, model.score(test)
+        said = f"{name}: held-out log density {score:.2f}\n{panel.get_title()}"
+        panel.set(title=said, ylabel="")
+    panels[0].set(title="samples and clusters", **_WINDOW)
+    plotting.plot_members(auto, below.subplots())
+    below.suptitle("what AutoROME put on every cluster, and its gain over a Gaussian", fontsize=12)
     return figure
 
 

@@ -101,7 +101,7 @@ class AutoROME(DensityEstimator):
         points = frame.enter(X)
         ordering, candidates, labels = find_clusters(points, n_jobs=self.n_jobs)
         cluster = partial(_labels_of, n_jobs=self.n_jobs)
-        found = fit_partition(points, labels, cluster, min_std / frame.unit, rng)
+        found = fit_partition(points, labels, cluster, min_std / frame.unit, rng, self.n_jobs)
         unit = np.eye(X.shape[1]) * frame.unit
         self.density_ = found.density.affine(unit, np.zeros(X.shape[1]))
         self.labels_ = frame.to_given(found.labels)

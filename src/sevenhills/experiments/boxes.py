@@ -13,7 +13,7 @@ from .panels import new_panels, spoken
 from .published import published
 
 #: The estimators that have a box, from the top.
-BOXES = ("rome", "mpw", "vine", "gaussian_kde", "kde_cv", "gmm_bic", "oracle")
+BOXES = ("rome", "auto", "mpw", "vine", "gaussian_kde", "kde_cv", "gmm_bic", "oracle")
 #: The title of every metric's picture and the name of its axis.
 METRICS = {
     "D_JS": ("Divergence between two fits", "$D_{JS}$ (0 is best)"),

@@ -7,6 +7,7 @@ from typing import Any
 from ..datasets import Distribution
 from ..estimators import (
     ROME,
+    AutoROME,
     GaussianKDE,
     GaussianMixtureBIC,
     KernelDensityCV,
@@ -84,6 +85,7 @@ class _Oracle:
 
 
 _BEYOND = {
+    "auto": AutoROME,
     "vine": VineDensity,
     "gaussian_kde": GaussianKDE,
     "kde_cv": KernelDensityCV,
@@ -140,7 +142,7 @@ _SELECTION_TITLES = {"silhouette": "silhouette", "dbcv": "DBCV", None: "no clust
 #: The estimators of the study's main tables.
 BASELINES = ("rome", "mpw", "vine")
 #: What it does not have.
-BEYOND = ("oracle", "gaussian_kde", "kde_cv", "gmm_bic")
+BEYOND = ("oracle", "auto", "gaussian_kde", "kde_cv", "gmm_bic")
 
 RECIPES = {
     recipe.name: recipe
@@ -149,6 +151,7 @@ RECIPES = {
         Recipe("mpw", "MPW"),
         Recipe("vine", "VC"),
         Recipe("oracle", "oracle"),
+        Recipe("auto", "AutoROME"),
         Recipe("gaussian_kde", "gaussian_kde"),
         Recipe("kde_cv", "KDE-CV"),
         Recipe("gmm_bic", "GMM-BIC"),

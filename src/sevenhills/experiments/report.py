@@ -115,9 +115,10 @@ _LEGEND = (
     "doubtful. The column Gaussian is the study's f_GMM: one Gaussian for each cluster."
 )
 _BEYOND_TEXT = (
-    "The oracle is the true density. gaussian_kde is scipy's, KDE-CV scikit-learn's with a "
-    "bandwidth by cross-validation, GMM-BIC scikit-learn's with a number of components by the "
-    "BIC. A Wasserstein indicator between -.3 and .3 is noise: a fresh sample of "
+    "The oracle is the true density. AutoROME chooses by itself what to put on every cluster, with "
+    "no parameter set; see [its page](auto.md). gaussian_kde is scipy's, KDE-CV scikit-learn's "
+    "with a bandwidth by cross-validation, GMM-BIC scikit-learn's with a number of components by "
+    "the BIC. A Wasserstein indicator between -.3 and .3 is noise: a fresh sample of "
     "the truth scores as much."
 )
 
@@ -188,7 +189,7 @@ def _factors(rows: Sequence[Row]) -> str:
     names = list(dict.fromkeys(factor.distribution for factor in factors))
     others = [
         name
-        for name in ("mpw", "vine", "gaussian_kde", "kde_cv", "gmm_bic", "oracle")
+        for name in ("auto", "mpw", "vine", "gaussian_kde", "kde_cv", "gmm_bic", "oracle")
         if any(factor.other == name for factor in factors)
     ]
     at = {(factor.distribution, factor.other): factor for factor in factors}

@@ -1,12 +1,19 @@
 """Pictures of a fit; every function draws on an axes and returns it. Needs the extra ``plot``."""
 
 from .comparisons import plot_boxes, plot_samples
-from .fits import plot_clusters, plot_density, plot_reachability, plot_trajectories
+from .fits import (
+    plot_clusters,
+    plot_density,
+    plot_members,
+    plot_reachability,
+    plot_trajectories,
+)
 
 __all__ = [
     "plot_boxes",
     "plot_clusters",
     "plot_density",
+    "plot_members",
     "plot_reachability",
     "plot_samples",
     "plot_trajectories",

@@ -1,27 +1,29 @@
-"""Pictures of a fitted ROME: why these clusters, where they are, what density they give."""
+"""Pictures of a fit: why these clusters, where they are, what was put on them, what density."""
 
 from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from ..estimators import ROME
+from ..estimators import ROME, AutoROME
 from .canvas import COLOURS, colour_of, current_axes
 
 #: Shares of probability inside the contour lines.
 _MASSES = (0.95, 0.8, 0.5)
 _GRID = 300
-#: Samples that fix the contours' heights, and how many of them are drawn.
+#: Samples that fix the contours' heights, and how many of them are drawn by default.
 _N_LEVEL = 4000
 _N_DRAWN = 400
+#: Height left free between the members of two clusters, a bar being 1.
+_GAP = 0.6
 
 
-def plot_reachability(rome: ROME, ax: Any = None) -> Any:
+def plot_reachability(rome: ROME | AutoROME, ax: Any = None) -> Any:
     """Draw the reachability plot, its valleys coloured by cluster, with the chosen cut.
 
     Parameters
     ----------
-    rome : ROME
+    rome : ROME or AutoROME
         Fitted, with a choice among candidates.
     ax : matplotlib axes, optional
 
@@ -63,12 +65,12 @@ def plot_reachability(rome: ROME, ax: Any = None) -> Any:
     return ax
 
 
-def plot_clusters(rome: ROME, X: Any, ax: Any = None) -> Any:
+def plot_clusters(rome: ROME | AutoROME, X: Any, ax: Any = None) -> Any:
     """Draw the first two features of the training samples, coloured by cluster.
 
     Parameters
     ----------
-    rome : ROME
+    rome : ROME or AutoROME
         Fitted.
     X : array-like of shape (n_samples, n_features)
         The samples that it was fitted to.
@@ -89,20 +91,28 @@ def plot_clusters(rome: ROME, X: Any, ax: Any = None) -> Any:
     return ax
 
 
-def plot_density(rome: ROME, X: Any, ax: Any = None, random_state: Any = 0) -> Any:
+def plot_density(
+    rome: ROME | AutoROME,
+    X: Any,
+    ax: Any = None,
+    random_state: Any = 0,
+    n_drawn: int = _N_DRAWN,
+) -> Any:
     """Draw the density of two features as contours, with some samples of it over the data.
 
     A contour encloses the given share of probability.
 
     Parameters
     ----------
-    rome : ROME
+    rome : ROME or AutoROME
         Fitted to two features.
     X : array-like of shape (n_samples, 2)
         Data to draw below the samples.
     ax : matplotlib axes, optional
     random_state : int, RandomState instance or None, default=0
         For the samples.
+    n_drawn : int, default=400
+        How many samples are drawn, at most as many as there are data.
 
     Returns
     -------
@@ -122,8 +132,9 @@ def plot_density(rome: ROME, X: Any, ax: Any = None, random_state: Any = 0) -> A
     grid = np.stack(np.meshgrid(*axes), axis=-1)
     height = rome.density_.logpdf(grid.reshape(-1, 2)).reshape(_GRID, _GRID)
     ax.plot(X[:, 0], X[:, 1], ".", ms=2, color=COLOURS[0], label="data")
-    drawn = samples[: min(len(X), _N_DRAWN)]
-    ax.plot(drawn[:, 0], drawn[:, 1], ".", ms=3, color=COLOURS[3], label="samples")
+    drawn = samples[: min(len(X), n_drawn)]
+    if len(drawn):
+        ax.plot(drawn[:, 0], drawn[:, 1], ".", ms=3, color=COLOURS[3], label="samples")
     ax.contour(*axes, height, levels=levels, colors="black", linewidths=0.8, linestyles="solid")
     ax.legend(frameon=False, fontsize="small", markerscale=4)
     shares = ", ".join(f"{mass:.0%}" for mass in _MASSES)
@@ -132,6 +143,56 @@ def plot_density(rome: ROME, X: Any, ax: Any = None, random_state: Any = 0) -> A
         ylabel=_feature(rome, 1),
         title=f"density: contours around {shares}",
     )
+    return ax
+
+
+def plot_members(auto: AutoROME, ax: Any = None) -> Any:
+    """Draw the weights of the members of every cluster as bars, the first cluster on top.
+
+    On the right stands what the members gain on held-out samples over a plain Gaussian.
+
+    Parameters
+    ----------
+    auto : AutoROME
+        Fitted.
+    ax : matplotlib axes, optional
+
+    Returns
+    -------
+    matplotlib axes
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> from sevenhills import AutoROME, datasets, plotting
+    >>> auto = AutoROME().fit(datasets.load("aniso").sample(1000, random_state=0))
+    >>> ax = plotting.plot_members(auto, Figure().subplots())
+    >>> [label.get_text() for label in ax.get_yticklabels()]
+    ['Gaussian', 'Gaussian', 'Gaussian']
+    """
+    check_is_fitted(auto)
+    ax = current_axes(ax)
+    names: list[str] = []
+    heights: list[float] = []
+    for i, cluster in enumerate(auto.clusters_):
+        first = len(names) + i * _GAP
+        own = first + np.arange(len(cluster.members))
+        bars = ax.barh(own, cluster.weights, height=0.8, color=colour_of(cluster.label))
+        ax.bar_label(bars, [f"{weight:.0%}" for weight in cluster.weights], padding=3)
+        gain = f"gain {cluster.gain:.2f} \N{PLUS-MINUS SIGN} {cluster.gain_error:.2f}"
+        ax.annotate(
+            f"cluster {cluster.label}: {gain}",
+            (1.02, own.mean()),
+            xycoords=ax.get_yaxis_transform(),
+            va="center",
+            annotation_clip=False,
+        )
+        names += cluster.members
+        heights += own.tolist()
+    ax.set_yticks(heights, names)
+    ax.tick_params(axis="y", length=0)
+    # The room on the right is for the number behind a bar of full length.
+    ax.set(xlabel="weight", xlim=(0, 1.1), ylim=(heights[-1] + 0.7, -0.7))
     return ax
 
 
@@ -172,7 +233,7 @@ def plot_trajectories(
     return ax
 
 
-def _training_samples(rome: ROME, X: Any) -> np.ndarray:
+def _training_samples(rome: ROME | AutoROME, X: Any) -> np.ndarray:
     check_is_fitted(rome)
     X = np.asarray(X, dtype=float)
     if X.ndim != 2 or X.shape[1] < 2 or len(X) != len(rome.labels_):
@@ -183,12 +244,12 @@ def _training_samples(rome: ROME, X: Any) -> np.ndarray:
     return X
 
 
-def _feature(rome: ROME, index: int) -> str:
+def _feature(rome: ROME | AutoROME, index: int) -> str:
     names = getattr(rome, "feature_names_in_", None)
     return str(names[index]) if names is not None else f"feature {index}"
 
 
-def _title(rome: ROME) -> str:
+def _title(rome: ROME | AutoROME) -> str:
     n_clusters = sum(cluster.label >= 0 for cluster in rome.clusters_)
     n_noise = int(np.sum(rome.labels_ < 0))
     text = f"{n_clusters} cluster{'' if n_clusters == 1 else 's'}"

@@ -7,6 +7,7 @@ scikit-learn's ``GaussianMixture`` is not used, which also has no Student compon
 shrink covariances towards each other.
 """
 
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -62,9 +63,16 @@ class Prior(NamedTuple):
     ridge: np.ndarray
 
 
+@cache
+def _pairs(n_features: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the features of every product, and how often it occurs in a quadratic form."""
+    i, j = np.triu_indices(n_features)
+    return i, j, np.where(i == j, 1.0, 2.0)
+
+
 def quadratic_features(Y: np.ndarray) -> np.ndarray:
     """Return one, the coordinates and their products, for every row."""
-    i, j = np.triu_indices(Y.shape[1])
+    i, j, _ = _pairs(Y.shape[1])
     return np.concatenate([np.ones((len(Y), 1)), Y, Y[:, i] * Y[:, j]], axis=1)
 
 
@@ -72,14 +80,13 @@ def squared_distances(
     features: np.ndarray, means: np.ndarray, scatters: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the distances of rows to components, and the log determinants of the scatters."""
-    n_features = means.shape[1]
-    i, j = np.triu_indices(n_features)
+    i, j, counts = _pairs(means.shape[1])
     factors = np.linalg.cholesky(scatters)
     log_dets = 2 * np.log(np.diagonal(factors, axis1=1, axis2=2)).sum(axis=1)
     inverses = np.linalg.inv(scatters)
-    linear = np.einsum("kij,kj->ki", inverses, means)
-    constant = np.einsum("ki,ki->k", means, linear)
-    products = inverses[:, i, j] * np.where(i == j, 1.0, 2.0)
+    linear = np.matmul(inverses, means[:, :, None])[:, :, 0]
+    constant = (means * linear).sum(axis=1)
+    products = inverses[:, i, j] * counts
     coefficients = np.concatenate([constant[:, None], -2 * linear, products], axis=1)
     return np.maximum(features @ coefficients.T, 0.0), log_dets
 
@@ -213,7 +220,7 @@ def _shrunk(scatters: np.ndarray, sizes: np.ndarray, prior: Prior) -> np.ndarray
 
 
 def _symmetric(upper: np.ndarray, n_features: int) -> np.ndarray:
-    i, j = np.triu_indices(n_features)
+    i, j, _ = _pairs(n_features)
     out = np.empty((len(upper), n_features, n_features))
     out[:, i, j] = upper
     out[:, j, i] = upper

@@ -23,7 +23,7 @@ from .components import (
 from .folds import Fold
 from .scatter import Ellipse
 from .student import precisions
-from .warp import warped_kernels
+from .warp import Bent
 
 #: Shapes of components are shrunk by as many samples as this, or as this times the features.
 _LIGHT, _HEAVY = 3.0, 3.0
@@ -112,18 +112,39 @@ def bent_kernels(cell: Cell, width: float) -> Member:
 
     Margins are those of the features as they came in; see :mod:`~sevenhills.stacking.warp`.
     """
+    return _on_bent_margins(
+        cell, width, lambda bent: bent.deviates, f"kernels of width {width:.2g} on bent margins"
+    )
+
+
+def bent_gaussian(cell: Cell, width: float) -> Member:
+    """Put a Gaussian, spelled out in kernels, on the samples in the space of normal margins.
+
+    That is a Gaussian copula with the margins of the samples.
+    """
+    return _on_bent_margins(
+        cell, width, Bent.normal_spots, f"Gaussian on bent margins, in kernels of width {width:.2g}"
+    )
+
+
+def _on_bent_margins(
+    cell: Cell, width: float, spots_of: Callable[[Bent], np.ndarray], name: str
+) -> Member:
     turn, back = cell.whole.transform, np.linalg.inv(cell.whole.transform)
     given = cell.points @ back
     ridge = back.T @ cell.ridge @ back
 
-    def carried(rows: np.ndarray) -> KernelMixture:
-        return warped_kernels(given[rows], width, ridge).affine(turn, np.zeros(cell.n_features))
+    def kernels(rows: np.ndarray) -> KernelMixture:
+        bent = Bent.of(given[rows])
+        return bent.carried_back(spots_of(bent), width, ridge)
 
     def answers(f: int, fold: Fold) -> np.ndarray:
-        return carried(fold.rows).logpdf(cell.points[fold.asked])
+        return kernels(fold.rows).logpdf(given[fold.asked]) - cell.whole.log_det
 
-    name = f"kernels of width {width:.2g} on bent margins"
-    return Member(name, _judged(cell, answers), partial(carried, np.arange(cell.n_rows)))
+    def build() -> KernelMixture:
+        return kernels(np.arange(cell.n_rows)).affine(turn, np.zeros(cell.n_features))
+
+    return Member(name, _judged(cell, answers), build)
 
 
 # Kernels of their own shapes

@@ -8,6 +8,7 @@ from scipy.spatial import KDTree
 
 from ..bandwidth import silverman
 from ..density import KernelMixture
+from ..threads import map_blocks
 from .cell import Cell
 from .race import ENOUGH_TO_STOP, CellFit, fit_cell
 from .scatter import covariance
@@ -59,6 +60,7 @@ def fit_partition(
     cluster: Clustering,
     min_std: float,
     rng: np.random.RandomState,
+    n_jobs: int | None = None,
 ) -> Partition:
     """Fit the density of samples.
 
@@ -72,6 +74,8 @@ def fit_partition(
     min_std : float
         The smallest standard deviation of any kernel.
     rng : RandomState
+    n_jobs : int, optional
+        Number of threads over clusters.
     """
     labels = joined(X, labels)
     n_fragments = 0
@@ -83,7 +87,7 @@ def fit_partition(
     centre = X[labels != STRAY].mean(axis=0)
     Z = (X - centre) / scales
     ridge = np.diag(_LEAST_VARIANCE + np.square(min_std / scales))
-    fits = _fit_cells(Z, labels, ridge, rng)
+    fits = _fit_cells(Z, labels, ridge, rng, n_jobs)
     density = _sum(Z, labels, fits).affine(np.diag(scales), centre)
     held_out = _held_out(labels, fits) - float(np.log(scales).sum())
     return Partition(density, labels, tuple(fits), n_fragments, held_out)
@@ -189,15 +193,24 @@ def _common(X: np.ndarray, labels: np.ndarray) -> np.ndarray:
 
 
 def _fit_cells(
-    Z: np.ndarray, labels: np.ndarray, ridge: np.ndarray, rng: np.random.RandomState
+    Z: np.ndarray,
+    labels: np.ndarray,
+    ridge: np.ndarray,
+    rng: np.random.RandomState,
+    n_jobs: int | None,
 ) -> list[CellFit]:
     n_clusters = labels.max() + 1
     common = _common(Z, labels) if n_clusters > 1 else None
     seeds = rng.randint(2**30, size=n_clusters)
-    return [
-        fit_cell(Cell.of(Z[labels == c], ridge, common, rng), int(seeds[c]))
-        for c in range(n_clusters)
-    ]
+    cells = [Cell.of(Z[labels == c], ridge, common, rng) for c in range(n_clusters)]
+    fits: list[CellFit | None] = [None] * n_clusters
+
+    def work(block: range) -> None:
+        for c in block:
+            fits[c] = fit_cell(cells[c], int(seeds[c]))
+
+    map_blocks(work, n_clusters, n_jobs)
+    return [fit for fit in fits if fit is not None]
 
 
 def _sum(Z: np.ndarray, labels: np.ndarray, fits: list[CellFit]) -> KernelMixture:

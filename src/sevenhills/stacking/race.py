@@ -13,6 +13,7 @@ from .cell import MOST_NEIGHBOURS, Cell
 from .members import (
     Member,
     MixtureFit,
+    bent_gaussian,
     bent_kernels,
     gaussian,
     local_gaussians,
@@ -28,10 +29,13 @@ ENOUGH_TO_STOP = 300
 _ENOUGH_TO_TRY = 30
 #: What is better than a Gaussian is better by this many standard errors.
 _STANDARD_ERRORS = 2.0
+#: What is behind by this many standard errors is not followed any further.
+_FAR_BEHIND = 5.0
 #: Widths of kernels, as multiples of Silverman's: those that are tried first, and the others.
 _FIRST_WIDTHS = (0.5, 1.0)
 _WIDTHS = (0.1, 0.15, 0.22, 0.35, 0.7, 1.4)
 _BENT_WIDTHS = (0.1, 0.15, 0.22, 0.32, 0.45, 0.6, 0.8)
+_SPELLED_WIDTHS = (0.15, 0.2, 0.28, 0.4, 0.55, 0.75)
 _WIDEST = 0.97
 #: In more dimensions than this, kernels that are narrow enough to be bent see no samples.
 _MOST_BENT = 12
@@ -88,9 +92,10 @@ def fit_cell(cell: Cell, seed: int) -> CellFit:
         return _stacked(cell, [plain], len(members), "no other member is clearly better")
     base = silverman(cell.n_rows, cell.n_features)
     members += _climb(lambda factor: shrunk_kernels(cell, min(_WIDEST, factor * base)), _WIDTHS)
-    if cell.n_features <= _MOST_BENT:
-        members += _climb(partial(bent_kernels, cell), _BENT_WIDTHS)
     members += _mixtures(cell, seed, pairs)
+    if cell.n_features <= _MOST_BENT:
+        members += _climb(partial(bent_kernels, cell), _BENT_WIDTHS, members)
+        members += _climb(partial(bent_gaussian, cell), _SPELLED_WIDTHS, members)
     members += _local(cell, members)
     return _stacked(cell, members, len(members), "")
 
@@ -138,10 +143,17 @@ def _try(make: Callable[[], Member]) -> Member | None:
     return member if np.isfinite(member.held_out).all() else None
 
 
-def _climb(make: Callable[[_Value], Member], values: Sequence[_Value]) -> list[Member]:
-    """Try values from the middle outwards, as long as members get better."""
+def _climb(
+    make: Callable[[_Value], Member], values: Sequence[_Value], others: Sequence[Member] = ()
+) -> list[Member]:
+    """Try values from the middle outwards, as long as members get better.
+
+    If the middle one is far behind the best of the others, it is the only one.
+    """
     middle = len(values) // 2
     tried = _defined([partial(make, values[middle])])
+    if tried and others and _beats(max(others, key=_score), tried[0], _FAR_BEHIND):
+        return tried
     start = _score(tried[0]) if tried else -np.inf
     for places in (range(middle - 1, -1, -1), range(middle + 1, len(values))):
         before = start
@@ -219,11 +231,8 @@ def _local(cell: Cell, others: list[Member]) -> list[Member]:
         made[size] = local_gaussians(cell, size, _FIRST_LOCAL_WIDTH)
         return made[size]
 
-    best_other = max(others, key=_score)
-    if cell.n_features > _MOST_BENT and _beats(best_other, make(sizes[-2]), 5.0):
-        return []
-    members = _climb(make, sizes)
-    if not members:
-        return []
+    members = _climb(make, sizes, others if cell.n_features > _MOST_BENT else ())
+    if len(members) < 2:
+        return members
     best = max(made, key=lambda size: _score(made[size]))
     return members + _defined(partial(local_gaussians, cell, best, w) for w in _LOCAL_WIDTHS)

@@ -5,13 +5,18 @@ feature is bent by a monotone curve :math:`x = g(z)` under which its samples loo
 are put on the samples in :math:`z`, and each is carried back as the Gaussian with the same mean and
 deviation of :math:`g(z)` in every feature and the same correlations. Kernels are then narrow where
 a margin is steep and wide where it trails off, and the density is still a sum of Gaussians.
+
+Where the samples are normal altogether once their margins are, kernels need not stand on samples:
+as many as are needed to follow the curves are spread evenly like that normal distribution.
 """
 
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
 from scipy.interpolate import PchipInterpolator
 from scipy.special import ndtri
+from scipy.stats import qmc
 
 from ..density import KernelMixture
 
@@ -21,6 +26,8 @@ _NODE_WEIGHTS = _NODE_WEIGHTS / _NODE_WEIGHTS.sum()
 #: Margins are tabulated between these normal deviates to be inverted.
 _FARTHEST = 8.0
 _N_TABLE = 1025
+#: How many kernels spell a normal distribution out in one dimension, in two, and in more.
+_N_SPOTS = (512, 2048, 4096)
 #: Margins rise by at least this from knot to knot, in units of about a standard deviation.
 _LEAST_RISE = 1e-7
 
@@ -60,37 +67,78 @@ def margin_of(x: np.ndarray) -> Margin:
     return Margin(PchipInterpolator(knots, heights), knots[[0, -1]], slopes)
 
 
-def warped_kernels(X: np.ndarray, width: float, ridge: np.ndarray) -> KernelMixture:
-    """Return kernels of a width in the space of normal margins, carried back.
+class Bent(NamedTuple):
+    """Samples in the space of normal margins.
 
-    Parameters
+    Attributes
     ----------
-    X : ndarray of shape (n_samples, n_features)
-    width : float
-        Part of the covariance's scale, as in
-        :func:`~sevenhills.stacking.members.shrunk_kernels`.
-    ridge : ndarray of shape (n_features, n_features)
-        What is added to every covariance.
+    margins : list of Margin
+    deviates : ndarray of shape (n_samples, n_features)
+        The samples there.
+    mean, stds : ndarray of shape (n_features,)
+    correlation : ndarray of shape (n_features, n_features)
     """
-    n_samples = len(X)
-    margins = [margin_of(x) for x in X.T]
-    deviates = np.stack([m.deviates_of(x) for m, x in zip(margins, X.T, strict=True)], axis=1)
-    mean = deviates.mean(axis=0)
-    centred = deviates - mean
-    stds = np.sqrt(np.square(centred).mean(axis=0))
-    stds[stds == 0] = 1.0  # all samples have one value
-    correlation = (centred / stds).T @ (centred / stds) / n_samples
-    np.fill_diagonal(correlation, 1.0)
-    shrunk = mean + np.sqrt(1 - width**2) * centred
-    spots = shrunk[:, :, None] + width * stds[:, None] * _NODES
-    images = np.stack([m.values_at(spots[:, j]) for j, m in enumerate(margins)], axis=1)
-    centres = images @ _NODE_WEIGHTS
-    scales = np.sqrt(np.square(images - centres[:, :, None]) @ _NODE_WEIGHTS)
-    scatters = scales[:, :, None] * correlation * scales[:, None, :] + ridge
-    factors = np.linalg.cholesky(scatters)
-    return KernelMixture(
-        weights=np.full(n_samples, 1 / n_samples),
-        centres=centres,
-        offsets=np.arange(n_samples + 1),
-        transforms=np.linalg.inv(factors).transpose(0, 2, 1),
-    )
+
+    margins: list[Margin]
+    deviates: np.ndarray
+    mean: np.ndarray
+    stds: np.ndarray
+    correlation: np.ndarray
+
+    @classmethod
+    def of(cls, X: np.ndarray) -> "Bent":
+        """Bend the margins of samples."""
+        margins = [margin_of(x) for x in X.T]
+        deviates = np.stack([m.deviates_of(x) for m, x in zip(margins, X.T, strict=True)], axis=1)
+        mean = deviates.mean(axis=0)
+        centred = deviates - mean
+        stds = np.sqrt(np.square(centred).mean(axis=0))
+        stds[stds == 0] = 1.0  # all samples have one value
+        correlation = (centred / stds).T @ (centred / stds) / len(X)
+        np.fill_diagonal(correlation, 1.0)
+        return cls(margins, deviates, mean, stds, correlation)
+
+    def carried_back(self, spots: np.ndarray, width: float, ridge: np.ndarray) -> KernelMixture:
+        """Return kernels of a width, drawn from some spots towards the mean, in given space.
+
+        Parameters
+        ----------
+        spots : ndarray of shape (n_kernels, n_features)
+            In the space of normal margins, with about the covariance of the samples.
+        width : float
+            Part of the covariance's scale, as in
+            :func:`~sevenhills.stacking.members.shrunk_kernels`.
+        ridge : ndarray of shape (n_features, n_features)
+            What is added to every covariance.
+        """
+        shrunk = self.mean + np.sqrt(1 - width**2) * (spots - self.mean)
+        reached = shrunk[:, :, None] + width * self.stds[:, None] * _NODES
+        images = np.stack([m.values_at(reached[:, j]) for j, m in enumerate(self.margins)], axis=1)
+        centres = images @ _NODE_WEIGHTS
+        scales = np.sqrt(np.square(images - centres[:, :, None]) @ _NODE_WEIGHTS)
+        scatters = scales[:, :, None] * self.correlation * scales[:, None, :] + ridge
+        factors = np.linalg.cholesky(scatters)
+        return KernelMixture(
+            weights=np.full(len(spots), 1 / len(spots)),
+            centres=centres,
+            offsets=np.arange(len(spots) + 1),
+            transforms=np.linalg.inv(factors).transpose(0, 2, 1),
+        )
+
+    def normal_spots(self) -> np.ndarray:
+        """Return spots spread evenly like a normal distribution with this covariance."""
+        steps = _even_normals(len(self.mean)) @ np.linalg.cholesky(self._regular()).T
+        return self.mean + self.stds * steps
+
+    def _regular(self) -> np.ndarray:
+        return self.correlation + _LEAST_RISE * np.eye(len(self.mean))
+
+
+@cache
+def _even_normals(n_features: int) -> np.ndarray:
+    """Return normal deviates without gaps or clumps, from a Sobol sequence."""
+    n_spots = _N_SPOTS[min(n_features, len(_N_SPOTS)) - 1]
+    even = qmc.Sobol(n_features, scramble=False).random(n_spots) + 0.5 / n_spots
+    out = np.asarray(ndtri(even))
+    out.flags.writeable = False
+    return out
