@@ -67,7 +67,7 @@ parity: $(BIN)/.ready $(ROMEPY)/.ready
 reproduce: $(BIN)/.ready
 	$(BIN)/sevenhills reproduce --standard --out docs/reproduction --page docs/reproduction.md
 
-# Redraw the pictures that README.md shows.
+# Redraw the pictures that README.md and docs/auto.md show.
 docs: $(BIN)/.ready
 	$(BIN)/python -m sevenhills.demo docs/images --readme
 

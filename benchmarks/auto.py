@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+
 from measuring import report
 from sevenhills import AutoROME, datasets
 from sevenhills.clustering import Frame, find_clusters

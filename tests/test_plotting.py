@@ -3,7 +3,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sevenhills import ROME, datasets, demo, plotting
+from sevenhills import ROME, AutoROME, datasets, demo, plotting
 
 mpl.use("Agg")
 
@@ -21,6 +21,12 @@ def ax():
 def aniso():
     X = datasets.load("aniso").sample(300, random_state=0)
     return ROME().fit(pd.DataFrame(X, columns=["east", "north"])), X
+
+
+@pytest.fixture(scope="module")
+def auto():
+    X = demo.three_shapes(150, random_state=0)
+    return AutoROME().fit(X), X
 
 
 def test_reachability_shows_cut_and_clusters(aniso, ax):
@@ -42,6 +48,32 @@ def test_density_has_contours(aniso, ax):
     plotting.plot_density(rome, X, ax)
     assert len(ax.collections[0].get_paths()) == 3
     assert ax.get_ylabel() == "north"
+
+
+def test_density_without_samples(aniso, ax):
+    rome, X = aniso
+    plotting.plot_density(rome, X, ax, n_drawn=0)
+    assert [len(line.get_xdata()) for line in ax.lines] == [len(X)]
+
+
+def test_members_have_names_weights_and_gains(auto, ax):
+    model, _ = auto
+    assert plotting.plot_members(model, ax) is ax
+    names = [name for cluster in model.clusters_ for name in cluster.members]
+    assert [label.get_text() for label in ax.get_yticklabels()] == names
+    weights = np.concatenate([cluster.weights for cluster in model.clusters_])
+    np.testing.assert_allclose([bar.get_width() for bar in ax.patches], weights)
+    said = {text.get_text() for text in ax.texts}
+    for cluster in model.clusters_:
+        gain = f"gain {cluster.gain:.2f} ± {cluster.gain_error:.2f}"
+        assert f"cluster {cluster.label}: {gain}" in said
+
+
+def test_other_pictures_take_stacked_fits(auto, ax):
+    model, X = auto
+    plotting.plot_clusters(model, X, ax)
+    plotting.plot_density(model, X, ax)
+    assert plotting.plot_reachability(model, ax) is ax
 
 
 def test_trajectories(ax):
@@ -72,4 +104,5 @@ def test_demo(tmp_path, capsys):
     for name in ("aniso", "trajectories"):
         assert (tmp_path / "pictures" / f"{name}.png").stat().st_size > 20_000
     demo.main([str(tmp_path / "readme"), "--readme"])
-    assert [path.name for path in (tmp_path / "readme").iterdir()] == ["aniso.png"]
+    drawn = {path.name for path in (tmp_path / "readme").iterdir()}
+    assert drawn == {"aniso.png", "auto.png"}

@@ -10,6 +10,9 @@ from .components import quadratic_features
 from .folds import Fold, deal
 from .scatter import Ellipse, Shrinkage, choose_shrinkage, ellipse
 
+#: Digits of whitened coordinates that are kept: more would be rounding, which must not decide
+#: which of two samples at one distance is the nearer.
+_DIGITS = 10
 #: More products of coordinates than this take too much memory.
 _MOST_PRODUCTS = 5e7
 #: Local fits look at this many neighbours at most.
@@ -62,7 +65,7 @@ class Cell:
         turn = whole.transform
         parts = [ellipse(each, ridge, common, shrinkage).seen_from(whole) for each in seen]
         return cls(
-            points=(X - whole.mean) @ turn,
+            points=np.round((X - whole.mean) @ turn, _DIGITS),
             folds=folds,
             whole=whole,
             parts=tuple(parts),

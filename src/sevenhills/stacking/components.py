@@ -20,6 +20,8 @@ _MOST_STEPS = 60
 _LEAST_GAIN = 1e-3
 #: Components without any member keep this weight, so that logarithms stay finite.
 _NOTHING = 1e-10
+#: As many samples as this speak for the common size of components.
+_COMMON_SIZE = 0.3
 _LOG_2PI = float(np.log(2 * np.pi))
 
 
@@ -206,16 +208,21 @@ def _estimate(
 
 
 def _shrunk(scatters: np.ndarray, sizes: np.ndarray, prior: Prior) -> np.ndarray:
-    """Shrink scatters towards round ones and towards their common shape, each by its own size."""
+    """Shrink scatters towards round ones and towards their common shape, each by its own size.
+
+    A component of a single sample has no size of its own; so a bit of the common size is mixed in.
+    """
     n_features = scatters.shape[1]
-    traces = np.maximum(np.trace(scatters, axis1=1, axis2=2), _NOTHING * n_features)
+    traces = np.trace(scatters, axis1=1, axis2=2)
+    pooled = float(sizes @ traces) / sizes.sum()
+    traces = (sizes * traces + _COMMON_SIZE * pooled) / (sizes + _COMMON_SIZE)
     common = prior.shape
     if common is None:
         common = np.einsum("k,kij->ij", sizes / sizes.sum(), scatters)
     common = common / max(float(np.trace(common)), _NOTHING)
     towards = prior.round / n_features * np.eye(n_features) + prior.pooled * common
     strength = sizes + prior.round + prior.pooled
-    shrunk = sizes[:, None, None] * scatters + traces[:, None, None] * towards
+    shrunk = sizes[:, None, None] * scatters + np.maximum(traces, 0.0)[:, None, None] * towards
     return np.asarray(shrunk / strength[:, None, None] + prior.ridge)
 
 

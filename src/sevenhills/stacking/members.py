@@ -21,7 +21,7 @@ from .components import (
     nearest_centres,
 )
 from .folds import Fold
-from .scatter import Ellipse
+from .scatter import Ellipse, unit_transforms
 from .student import precisions
 from .warp import Bent
 
@@ -85,25 +85,27 @@ def shrunk_kernels(cell: Cell, width: float) -> Member:
     """
 
     def answers(f: int, fold: Fold) -> np.ndarray:
-        return _kernels(cell.points[fold.rows], cell.parts[f], width).logpdf(
-            cell.points[fold.asked]
-        )
+        kernels = _kernels(cell.points[fold.rows], cell.parts[f], width, cell.ridge)
+        return kernels.logpdf(cell.points[fold.asked])
 
     unit = Ellipse(np.zeros(cell.n_features), np.eye(cell.n_features))
     return Member(
         f"kernels of width {width:.2g}",
         _judged(cell, answers),
-        partial(_kernels, cell.points, unit, width),
+        partial(_kernels, cell.points, unit, width, cell.ridge),
     )
 
 
-def _kernels(points: np.ndarray, ellipse: Ellipse, width: float) -> KernelMixture:
-    shift = np.sqrt(1 - width**2)
+def _kernels(
+    points: np.ndarray, ellipse: Ellipse, width: float, ridge: np.ndarray
+) -> KernelMixture:
+    # The ellipse has the ridge in it, of which nothing must be taken away.
+    scatter = width**2 * ellipse.scatter + (1 - width**2) * ridge
     return KernelMixture(
         weights=np.full(len(points), 1 / len(points)),
-        centres=ellipse.mean + shift * (points - ellipse.mean),
+        centres=ellipse.mean + np.sqrt(1 - width**2) * (points - ellipse.mean),
         offsets=np.array([0, len(points)]),
-        transforms=ellipse.transform[None] / width,
+        transforms=unit_transforms(scatter)[None],
     )
 
 
@@ -159,12 +161,12 @@ def local_gaussians(cell: Cell, n_neighbors: int, width: float) -> Member:
     """
 
     def windows(rows: np.ndarray) -> KernelMixture:
-        points, (means, transforms) = cell.points[rows], _shapes(cell, n_neighbors, rows)
+        points, (means, scatters) = cell.points[rows], _shapes(cell, n_neighbors, rows)
         return KernelMixture(
             weights=np.full(len(rows), 1 / len(rows)),
             centres=means + np.sqrt(1 - width**2) * (points - means),
             offsets=np.arange(len(rows) + 1),
-            transforms=transforms / width,
+            transforms=unit_transforms(width**2 * scatters + cell.ridge),
         )
 
     def answers(f: int, fold: Fold) -> np.ndarray:
@@ -175,7 +177,7 @@ def local_gaussians(cell: Cell, n_neighbors: int, width: float) -> Member:
 
 
 def _shapes(cell: Cell, n_neighbors: int, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return mean and transform of the neighbourhood of each of some rows among them."""
+    """Return mean and covariance of the neighbourhood of each of some rows among them."""
     n_features = cell.n_features
     seen = np.zeros(cell.n_rows, dtype=bool)
     seen[rows] = True
@@ -187,8 +189,7 @@ def _shapes(cell: Cell, n_neighbors: int, rows: np.ndarray) -> tuple[np.ndarray,
     scatters *= n_neighbors
     scatters += (strength * sizes)[:, None, None] * np.eye(n_features)
     scatters /= n_neighbors + strength
-    factors = np.linalg.cholesky(scatters + cell.ridge)
-    return cell.points[rows] + means, np.linalg.inv(factors).transpose(0, 2, 1)
+    return cell.points[rows] + means, scatters
 
 
 # A few ellipses
@@ -235,7 +236,7 @@ def mixture(
     member = Member(
         f"{n_components} {kind}" + (", alike" if alike else ""),
         _judged(cell, answers),
-        partial(_mean_of, [fit[0] for fit in fits]),
+        partial(_mean_of, [fit[0] for fit in fits], cell.ridge),
     )
     return MixtureFit(n_components, alike, member, tuple(fit[1] for fit in fits))
 
@@ -263,25 +264,26 @@ def student(cell: Cell, dof: float = 4.0) -> Member:
         return log_density(cell.features[fold.asked], fits[f])
 
     name = f"Student's t of {dof:g} degrees of freedom"
-    return Member(name, _judged(cell, answers), partial(_mean_of, fits))
+    return Member(name, _judged(cell, answers), partial(_mean_of, fits, cell.ridge))
 
 
-def _mean_of(fits: Sequence[Components]) -> KernelMixture:
-    return KernelMixture.merge([_ellipses(fit) for fit in fits], np.full(len(fits), 1 / len(fits)))
+def _mean_of(fits: Sequence[Components], ridge: np.ndarray) -> KernelMixture:
+    parts = [_ellipses(fit, ridge) for fit in fits]
+    return KernelMixture.merge(parts, np.full(len(fits), 1 / len(fits)))
 
 
-def _ellipses(components: Components) -> KernelMixture:
+def _ellipses(components: Components, ridge: np.ndarray) -> KernelMixture:
     weights, means, scatters, dof = components
-    transforms = np.linalg.inv(np.linalg.cholesky(scatters)).transpose(0, 2, 1)
-    n_features = means.shape[1]
     factors, shares = np.ones(1), np.ones(1)
     if not np.isinf(dof):
-        factors, shares = precisions(dof, n_features)
-    n_each = len(factors)
+        factors, shares = precisions(dof, means.shape[1])
+    # None of the Gaussians in a Student's t may be narrower than the ridge.
+    widths = 1 / np.tile(factors, len(means))[:, None, None]
+    scatters = np.repeat(scatters, len(factors), axis=0)
+    scatters = widths * scatters + np.maximum(1 - widths, 0.0) * ridge
     return KernelMixture(
         weights=np.outer(weights, shares).ravel(),
-        centres=np.repeat(means, n_each, axis=0),
-        offsets=np.arange(len(means) * n_each + 1),
-        transforms=np.repeat(transforms, n_each, axis=0)
-        * np.tile(np.sqrt(factors), len(means))[:, None, None],
+        centres=np.repeat(means, len(factors), axis=0),
+        offsets=np.arange(len(scatters) + 1),
+        transforms=unit_transforms(scatters),
     )

@@ -11,7 +11,7 @@ from ..density import KernelMixture
 from ..threads import map_blocks
 from .cell import Cell
 from .race import ENOUGH_TO_STOP, CellFit, fit_cell
-from .scatter import covariance
+from .scatter import covariance, unit_transforms
 
 STRAY = -1
 #: Samples farther than this many standard deviations from all clusters belong to none.
@@ -88,7 +88,7 @@ def fit_partition(
     Z = (X - centre) / scales
     ridge = np.diag(_LEAST_VARIANCE + np.square(min_std / scales))
     fits = _fit_cells(Z, labels, ridge, rng, n_jobs)
-    density = _sum(Z, labels, fits).affine(np.diag(scales), centre)
+    density = _sum(Z, labels, fits, ridge).affine(np.diag(scales), centre)
     held_out = _held_out(labels, fits) - float(np.log(scales).sum())
     return Partition(density, labels, tuple(fits), n_fragments, held_out)
 
@@ -213,19 +213,21 @@ def _fit_cells(
     return [fit for fit in fits if fit is not None]
 
 
-def _sum(Z: np.ndarray, labels: np.ndarray, fits: list[CellFit]) -> KernelMixture:
+def _sum(
+    Z: np.ndarray, labels: np.ndarray, fits: list[CellFit], ridge: np.ndarray
+) -> KernelMixture:
     """Add up the densities of clusters by their sizes, and kernels on samples far from all."""
     parts = [fit.density for fit in fits]
     sizes = np.bincount(labels + 1, minlength=len(fits) + 1)
     strays = Z[labels == STRAY]
     if len(strays) == 0:
         return KernelMixture.merge(parts, sizes[1:] / len(Z))
-    width = silverman(1, Z.shape[1])
+    scatter = silverman(1, Z.shape[1]) ** 2 * np.eye(Z.shape[1]) + ridge
     alone = KernelMixture(
         weights=np.full(len(strays), 1 / len(strays)),
         centres=strays,
         offsets=np.array([0, len(strays)]),
-        transforms=np.eye(Z.shape[1])[None] / width,
+        transforms=unit_transforms(scatter)[None],
     )
     return KernelMixture.merge([*parts, alone], np.append(sizes[1:], sizes[0]) / len(Z))
 

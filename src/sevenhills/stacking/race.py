@@ -204,6 +204,7 @@ def _mixtures(cell: Cell, seed: int, pairs: list[MixtureFit]) -> list[Member]:
         mixture(cell, fit.n_components, shapes, dof, seed, fit)
         for fit in path[max(0, best - beside) : best + beside + 1]
         for shapes, dof in ((not alike, np.inf), (alike, 4.0), (not alike, 4.0))
+        if fit.n_components > 2 or np.isfinite(dof)  # both pairs are there already
     ]
     return [fit.member for fit in path[1:] + variants if np.isfinite(fit.member.held_out).all()]
 

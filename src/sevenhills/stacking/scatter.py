@@ -38,10 +38,22 @@ class Ellipse(NamedTuple):
         """The logarithm of the determinant of the transform."""
         return float(np.linalg.slogdet(self.transform)[1])
 
+    @property
+    def scatter(self) -> np.ndarray:
+        """The covariance."""
+        root = np.linalg.inv(self.transform)
+        return np.asarray(root.T @ root)
+
     def seen_from(self, other: "Ellipse") -> "Ellipse":
         """Return it in the coordinates in which the other is the unit ball."""
         mean = (self.mean - other.mean) @ other.transform
         return Ellipse(mean, np.linalg.solve(other.transform, self.transform))
+
+
+def unit_transforms(scatters: np.ndarray) -> np.ndarray:
+    """Return what turns Gaussians of these covariances into unit ones, from the right."""
+    factors = np.linalg.cholesky(scatters)
+    return np.asarray(np.swapaxes(np.linalg.inv(factors), -1, -2))
 
 
 def covariance(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -19,6 +19,7 @@ from scipy.special import ndtri
 from scipy.stats import qmc
 
 from ..density import KernelMixture
+from .scatter import unit_transforms
 
 _N_KNOTS = 12
 _NODES, _NODE_WEIGHTS = np.polynomial.hermite_e.hermegauss(7)
@@ -117,12 +118,11 @@ class Bent(NamedTuple):
         centres = images @ _NODE_WEIGHTS
         scales = np.sqrt(np.square(images - centres[:, :, None]) @ _NODE_WEIGHTS)
         scatters = scales[:, :, None] * self.correlation * scales[:, None, :] + ridge
-        factors = np.linalg.cholesky(scatters)
         return KernelMixture(
             weights=np.full(len(spots), 1 / len(spots)),
             centres=centres,
             offsets=np.arange(len(spots) + 1),
-            transforms=np.linalg.inv(factors).transpose(0, 2, 1),
+            transforms=unit_transforms(scatters),
         )
 
     def normal_spots(self) -> np.ndarray:
