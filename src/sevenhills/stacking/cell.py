@@ -13,8 +13,9 @@ from .scatter import Ellipse, Shrinkage, choose_shrinkage, ellipse
 #: Digits of whitened coordinates that are kept: more would be rounding, which must not decide
 #: which of two samples at one distance is the nearer.
 _DIGITS = 10
-#: More products of coordinates than this take too much memory.
-_MOST_PRODUCTS = 5e7
+#: More numbers than this in matrices of samples, or more features, take too long.
+_MOST_NUMBERS = 2e7
+_MOST_FEATURES = 100
 #: Local fits look at this many neighbours at most.
 MOST_NEIGHBOURS = 250
 
@@ -95,14 +96,22 @@ class Cell:
         return np.concatenate([fold.asked for fold in self.folds])
 
     @property
-    def has_features(self) -> bool:
-        """Whether the products of coordinates are not too many to be laid out."""
-        return self.n_rows * self.n_features**2 <= _MOST_PRODUCTS
+    def allows_kernels_of_their_own(self) -> bool:
+        """Whether a matrix for every sample is not too much."""
+        return self._allows(self.n_rows)
 
-    @cached_property
-    def features(self) -> np.ndarray:
-        """The samples with the products of their coordinates."""
-        return quadratic_features(self.points)
+    @property
+    def allows_components(self) -> bool:
+        """Whether the products of all coordinates of the samples of a fit are not too much."""
+        return self._allows(max(len(fold.some) for fold in self.folds))
+
+    def _allows(self, n_rows: int) -> bool:
+        few = self.n_features <= _MOST_FEATURES
+        return few and n_rows * self.n_features**2 <= _MOST_NUMBERS
+
+    def features(self, rows: np.ndarray) -> np.ndarray:
+        """Return some samples with the products of their coordinates."""
+        return quadratic_features(self.points[rows])
 
     @cached_property
     def neighbours(self) -> np.ndarray:

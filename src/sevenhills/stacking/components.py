@@ -90,7 +90,8 @@ def squared_distances(
     constant = (means * linear).sum(axis=1)
     products = inverses[:, i, j] * counts
     coefficients = np.concatenate([constant[:, None], -2 * linear, products], axis=1)
-    return np.maximum(features @ coefficients.T, 0.0), log_dets
+    # Laid out by component, so that what follows runs along rows.
+    return np.maximum((coefficients @ features.T).T, 0.0), log_dets
 
 
 def log_components(features: np.ndarray, components: Components) -> np.ndarray:
@@ -127,7 +128,7 @@ def nearest_centres(Y: np.ndarray, n_centres: int, rng: np.random.RandomState) -
     squares = np.einsum("ij,ij->i", Y, Y)
     for _ in range(_SETTLING_STEPS):
         apart = squares[:, None] - 2 * Y @ centres.T + np.einsum("ij,ij->i", centres, centres)
-        shares = np.zeros((len(Y), n_centres))
+        shares = np.zeros((len(Y), n_centres), order="F")
         shares[np.arange(len(Y)), apart.argmin(axis=1)] = 1.0
         sizes = shares.sum(axis=0)
         taken = sizes > 0

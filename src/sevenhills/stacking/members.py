@@ -227,10 +227,10 @@ def mixture(
         else:
             rng = np.random.RandomState([seed, f])
             shares = nearest_centres(cell.points[fold.some], n_components, rng)
-        fits.append(fit_components(cell.features[fold.some], shares, prior, dof))
+        fits.append(fit_components(cell.features(fold.some), shares, prior, dof))
 
     def answers(f: int, fold: Fold) -> np.ndarray:
-        return log_density(cell.features[fold.asked], fits[f][0])
+        return log_density(cell.features(fold.asked), fits[f][0])
 
     kind = "Gaussians" if np.isinf(dof) else f"Student's t of {dof:g} degrees of freedom"
     member = Member(
@@ -256,12 +256,12 @@ def student(cell: Cell, dof: float = 4.0) -> Member:
     few = cell.shrinkage.diagonal / max(1 - cell.shrinkage.diagonal, 0.1) * cell.n_rows
     prior = Prior(1.0 + few, 0.0, None, cell.ridge)
     fits = [
-        fit_components(cell.features[fold.some], np.ones((len(fold.some), 1)), prior, dof)[0]
+        fit_components(cell.features(fold.some), np.ones((len(fold.some), 1)), prior, dof)[0]
         for fold in cell.folds
     ]
 
     def answers(f: int, fold: Fold) -> np.ndarray:
-        return log_density(cell.features[fold.asked], fits[f])
+        return log_density(cell.features(fold.asked), fits[f])
 
     name = f"Student's t of {dof:g} degrees of freedom"
     return Member(name, _judged(cell, answers), partial(_mean_of, fits, cell.ridge))

@@ -41,7 +41,7 @@ _WIDEST = 0.97
 _MOST_BENT = 12
 #: Numbers of components, after two.
 _NUMBERS = (3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96)
-#: Clusters of more samples than this try fewer variants.
+#: Clusters of more samples than this look less far beyond the best.
 _MANY = 800
 _LOCAL_WIDTHS = (0.35, 0.5, 1.0)
 _FIRST_LOCAL_WIDTH = 0.7
@@ -127,7 +127,7 @@ def _beats(member: Member, other: Member, n_errors: float = _STANDARD_ERRORS) ->
 def _opening(cell: Cell) -> list[Member]:
     base = silverman(cell.n_rows, cell.n_features)
     makers = [partial(shrunk_kernels, cell, min(_WIDEST, f * base)) for f in _FIRST_WIDTHS]
-    return _defined([partial(student, cell), *makers] if cell.has_features else makers)
+    return _defined([partial(student, cell), *makers] if cell.allows_components else makers)
 
 
 def _defined(makers: Iterable[Callable[[], Member]]) -> list[Member]:
@@ -185,7 +185,7 @@ def _pairs(cell: Cell, seed: int) -> list[MixtureFit]:
 
 def _enough(cell: Cell, n_components: int) -> bool:
     enough = 0.8 * cell.n_rows >= n_components * max(5, cell.n_features / 2)
-    return enough and cell.has_features
+    return enough and cell.allows_components
 
 
 def _mixtures(cell: Cell, seed: int, pairs: list[MixtureFit]) -> list[Member]:
@@ -194,12 +194,12 @@ def _mixtures(cell: Cell, seed: int, pairs: list[MixtureFit]) -> list[Member]:
         return []
     path = [max(pairs, key=lambda fit: _score(fit.member))]
     alike = path[0].alike
+    beside = 1 if cell.n_rows < _MANY else 0
     for number in _NUMBERS:
-        if not _enough(cell, number) or len(path) - _best(path) > 2:
+        if not _enough(cell, number) or len(path) - 1 - _best(path) > beside:
             break
         path.append(mixture(cell, number, alike, np.inf, seed + number))
     best = _best(path)
-    beside = 1 if cell.n_rows < _MANY else 0
     variants = [
         mixture(cell, fit.n_components, shapes, dof, seed, fit)
         for fit in path[max(0, best - beside) : best + beside + 1]
@@ -223,7 +223,7 @@ def _local(cell: Cell, others: list[Member]) -> list[Member]:
     """
     least = max(8, cell.n_features // 2 + 2)
     most = min(MOST_NEIGHBOURS, cell.n_rows // 4)
-    if most < least:
+    if most < least or not cell.allows_kernels_of_their_own:
         return []
     sizes = np.unique(np.geomspace(least, most, 5).astype(int)).tolist()
     made: dict[int, Member] = {}
