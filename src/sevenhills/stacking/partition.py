@@ -18,6 +18,8 @@ STRAY = -1
 _ASTRAY = 10.0
 #: Every kernel has at least this variance, in units of the variance within clusters.
 _LEAST_VARIANCE = 1e-8
+#: As many samples as this are expected to be like none that was seen.
+_BACKGROUND = 0.1
 #: Clusters hold if as many pairs of samples as this stay together or apart without some samples,
 #: as measured by the adjusted Rand index.
 _SAME = 0.95
@@ -216,20 +218,41 @@ def _fit_cells(
 def _sum(
     Z: np.ndarray, labels: np.ndarray, fits: list[CellFit], ridge: np.ndarray
 ) -> KernelMixture:
-    """Add up the densities of clusters by their sizes, and kernels on samples far from all."""
+    """Add up the densities of clusters, kernels on samples far from all, and a wide background.
+
+    Each counts as many samples as it has; the background, a part of one.
+    """
     parts = [fit.density for fit in fits]
-    sizes = np.bincount(labels + 1, minlength=len(fits) + 1)
+    sizes = np.bincount(labels[labels != STRAY]).astype(np.float64)
     strays = Z[labels == STRAY]
-    if len(strays) == 0:
-        return KernelMixture.merge(parts, sizes[1:] / len(Z))
-    scatter = silverman(1, Z.shape[1]) ** 2 * np.eye(Z.shape[1]) + ridge
-    alone = KernelMixture(
+    if len(strays):
+        parts.append(_alone(strays, ridge))
+        sizes = np.append(sizes, len(strays))
+    parts.append(_background(Z[labels != STRAY], ridge))
+    sizes = np.append(sizes, _BACKGROUND)
+    return KernelMixture.merge(parts, sizes / sizes.sum())
+
+
+def _alone(strays: np.ndarray, ridge: np.ndarray) -> KernelMixture:
+    """Return a kernel of the size of a cluster on every sample."""
+    n_features = strays.shape[1]
+    scatter = silverman(1, n_features) ** 2 * np.eye(n_features) + ridge
+    return KernelMixture(
         weights=np.full(len(strays), 1 / len(strays)),
         centres=strays,
         offsets=np.array([0, len(strays)]),
         transforms=unit_transforms(scatter)[None],
     )
-    return KernelMixture.merge([*parts, alone], np.append(sizes[1:], sizes[0]) / len(Z))
+
+
+def _background(Z: np.ndarray, ridge: np.ndarray) -> KernelMixture:
+    """Return one Gaussian twice as wide as all samples.
+
+    Without it, a value that no sample had would be ruled out wherever kernels are narrow.
+    """
+    mean, scatter = covariance(Z)
+    stds = np.sqrt(4 * np.diag(scatter) + np.diag(ridge))
+    return KernelMixture(np.ones(1), mean[None], np.array([0, 1]), np.diag(1 / stds)[None])
 
 
 def _fragmented(
