@@ -15,6 +15,7 @@ import only from those above them in this list:
 ``stacking``       members for a cluster, judged on held-out samples and added up
 ``estimators``     the recipes, thin scikit-learn faces
 ``compat``         a drop-in for users of romepy
+``storage``        model files
 ``metrics``        what compares densities and samples
 ``datasets``       the distributions of the ROME study, with their truths
 ``plotting``       pictures
@@ -34,6 +35,7 @@ from .estimators import (
     ManifoldParzen,
     VineDensity,
 )
+from .storage import load, save
 
 __version__ = "0.1.0"
 __all__ = [
@@ -46,4 +48,6 @@ __all__ = [
     "ManifoldParzen",
     "VineDensity",
     "__version__",
+    "load",
+    "save",
 ]
