@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.spatial.distance import cdist
 from scipy.special import gamma, logsumexp
-from scipy.stats import multivariate_normal
+from scipy.stats import multivariate_normal, multivariate_t
 from sklearn.cluster import cluster_optics_dbscan, cluster_optics_xi
 from sklearn.metrics import silhouette_score
 
@@ -204,3 +204,105 @@ def _cluster_term(members, queries, mean, T, b):
     n_features = members.shape[1]
     constant = n_features * np.log(b * np.sqrt(2 * np.pi)) + np.log(len(members))
     return logsumexp(-squares / (2 * b**2), axis=1) - constant + np.linalg.slogdet(T)[1]
+
+
+def mixture_log_parts(X, weights, means, scatters, dof=np.inf):
+    """The logarithm of every component's part in a mixture, component by component."""
+    columns = []
+    for weight, mean, scatter in zip(weights, means, scatters, strict=True):
+        if np.isinf(dof):
+            one = multivariate_normal(mean, scatter)
+        else:
+            one = multivariate_t(mean, scatter, dof)
+        columns.append(np.log(weight) + one.logpdf(X).reshape(len(X)))
+    return np.stack(columns, axis=1)
+
+
+def expectation_maximisation(X, shares, prior, dof=np.inf):
+    """Plain EM of a mixture, component by component, until a step gains less than 0.001.
+
+    Returns what the components are, the responsibilities and the mean log likelihood after every
+    step.
+    """
+    pulls = np.ones_like(shares)
+    likelihoods = []
+    for _ in range(60):
+        weights, means, scatters = _maximisation(X, shares, pulls)
+        scatters = _shrunk_scatters(scatters, shares.sum(axis=0) + 1e-10, prior)
+        parts = mixture_log_parts(X, weights, means, scatters, dof)
+        total = logsumexp(parts, axis=1)
+        shares = np.exp(parts - total[:, None])
+        likelihoods.append(total.mean())
+        if np.isfinite(dof):
+            for k, (mean, scatter) in enumerate(zip(means, scatters, strict=True)):
+                apart = X - mean
+                squares = np.sum(apart * np.linalg.solve(scatter, apart.T).T, axis=1)
+                pulls[:, k] = (dof + X.shape[1]) / (dof + squares)
+        if len(likelihoods) > 1 and likelihoods[-1] - likelihoods[-2] < 1e-3:
+            break
+    return (weights, means, scatters), shares, np.array(likelihoods)
+
+
+def _maximisation(X, shares, pulls):
+    """Weights, means and scatters; an empty component stands at the origin."""
+    sizes = shares.sum(axis=0) + 1e-10
+    means, scatters = [], []
+    for share, pull, size in zip(shares.T, pulls.T, sizes, strict=True):
+        pulling = share * pull
+        mean = pulling @ X / (pulling.sum() + 1e-10)
+        scatter = np.zeros((X.shape[1], X.shape[1]))
+        for strength, x in zip(pulling, X, strict=True):
+            scatter += strength * np.outer(x - mean, x - mean)
+        means.append(mean)
+        scatters.append(scatter / size)
+    return sizes / sizes.sum(), means, scatters
+
+
+def _shrunk_scatters(scatters, sizes, prior):
+    """Scatters as if some samples more had been seen, of a round and of the common shape."""
+    n_features = len(prior.ridge)
+    mean_scatter = sum(n * S for n, S in zip(sizes, scatters, strict=True)) / sizes.sum()
+    shape = mean_scatter if prior.shape is None else prior.shape
+    shape = shape / max(np.trace(shape), 1e-10)
+    out = []
+    for n, S in zip(sizes, scatters, strict=True):
+        trace = (n * np.trace(S) + 0.3 * np.trace(mean_scatter)) / (n + 0.3)
+        total = n * S
+        total = total + prior.round * trace * np.eye(n_features) / n_features
+        total = total + prior.pooled * trace * shape
+        out.append(total / (n + prior.round + prior.pooled) + prior.ridge)
+    return out
+
+
+def shrinkage_log_likelihood(seen, held, ridge, common, pooling, diagonal):
+    """What Gaussians with shrunk covariances say of held-out samples."""
+    total = 0.0
+    for X, rows in zip(seen, held, strict=True):
+        S = np.cov(X.T, ddof=0).reshape(X.shape[1], X.shape[1])
+        if common is not None:
+            S = (1 - pooling) * S + pooling * common
+        S = (1 - diagonal) * S + diagonal * np.diag(np.diag(S))
+        total += multivariate_normal(X.mean(axis=0), S + ridge).logpdf(rows).sum()
+    return total
+
+
+def neighbourhood(X, neighbours, seen, row, n_neighbors):
+    """Mean, relative to the point, and covariance of the nearest seen neighbours of a point."""
+    near = X[[j for j in neighbours[row] if seen[j]][:n_neighbors]]
+    mean = near.mean(axis=0)
+    return mean - X[row], (near - mean).T @ (near - mean) / len(near)
+
+
+def local_log_density(X, n_neighbors, width, ridge, queries):
+    """Kernels with the shapes of their neighbourhoods, kernel by kernel."""
+    n_features = X.shape[1]
+    terms = []
+    for x in X:
+        near = X[np.argsort(np.linalg.norm(X - x, axis=1), kind="stable")[:n_neighbors]]
+        mean, S = near.mean(axis=0), np.cov(near.T, ddof=0).reshape(n_features, n_features)
+        strength = np.sqrt(n_features)
+        ball = np.trace(S) / n_features * np.eye(n_features)
+        S = (n_neighbors * S + strength * ball) / (n_neighbors + strength)
+        centre = mean + np.sqrt(1 - width**2) * (x - mean)
+        terms.append(multivariate_normal(centre, width**2 * S + ridge).logpdf(queries))
+    return logsumexp(terms, axis=0) - np.log(len(X))

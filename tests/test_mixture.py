@@ -150,6 +150,74 @@ def test_random_state():
     assert density.sample(3, np.random.default_rng(0)).shape == (3, 2)
 
 
+@given(st.integers(0, 10**6), st.integers(1, 6), st.integers(2, 4))
+def test_affine_is_the_density_of_what_is_mapped(seed, n_features, n_groups):
+    density = random_mixture(seed, n_features, n_groups, 30)
+    rng = np.random.RandomState(seed)
+    matrix = rng.standard_normal((n_features, n_features)) + 3 * np.eye(n_features)
+    shift = 10 * rng.standard_normal(n_features)
+    moved = density.affine(matrix, shift)
+    X = density.sample(20, random_state=0)
+    log_det = np.linalg.slogdet(matrix)[1]
+    expected = density.logpdf(X) - log_det
+    assert_allclose(moved.logpdf(X @ matrix + shift), expected, rtol=1e-7, atol=1e-7)
+    assert_allclose(moved.log_dets, np.linalg.slogdet(moved.transforms)[1], atol=1e-9)
+    back = moved.affine(np.linalg.inv(matrix), -np.linalg.solve(matrix.T, shift))
+    assert_allclose(back.logpdf(X), density.logpdf(X), rtol=1e-7, atol=1e-7)
+
+
+@pytest.mark.parametrize("factor", [1e-200, 1e-9, 1e12, 1e200])
+def test_affine_in_any_unit(factor):
+    density = random_mixture(0)
+    X = density.sample(20, random_state=0)
+    moved = density.affine(factor * np.eye(2), np.zeros(2)).logpdf(factor * X)
+    assert_allclose(moved, density.logpdf(X) - 2 * np.log(factor), rtol=1e-10)
+
+
+@pytest.mark.parametrize(
+    "matrix", [np.ones((2, 2)), np.zeros((2, 2)), np.eye(3), [[1.0, 0.0]], np.full((2, 2), np.nan)]
+)
+def test_affine_refuses_what_is_no_regular_matrix(matrix):
+    with pytest.raises(ValueError, match="matrix"):
+        random_mixture(0).affine(matrix, np.zeros(2))
+
+
+@given(st.integers(0, 10**6), st.lists(st.integers(1, 60), min_size=1, max_size=5))
+def test_merge_is_the_weighted_sum(seed, sizes):
+    """Groups of many and of few kernels are summed in different ways, and together."""
+    rng = np.random.RandomState(seed)
+    parts = [random_mixture(seed + i, 3, min(n, 3), n) for i, n in enumerate(sizes)]
+    shares = rng.dirichlet(np.ones(len(parts)))
+    both = KernelMixture.merge(parts, shares)
+    X = np.concatenate([part.sample(5, random_state=0) for part in parts])
+    expected = sum(share * part.pdf(X) for share, part in zip(shares, parts, strict=True))
+    assert_allclose(both.pdf(X), expected, rtol=1e-9)
+    assert_allclose(both.logpdf(X), log_density(both, X), rtol=1e-9, atol=1e-9)
+    assert both.n_kernels == sum(sizes)
+    assert both.n_groups == sum(part.n_groups for part in parts)
+
+
+def test_merge_with_a_weight_of_zero_leaves_a_density_out():
+    one, other = random_mixture(0), random_mixture(1)
+    X = one.sample(20, random_state=0)
+    both = KernelMixture.merge([one, other], [1.0, 0.0])
+    assert_allclose(both.logpdf(X), one.logpdf(X), rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("n_parts", "weights"),
+    [(0, []), (2, [1.0]), (2, [[0.5, 0.5]]), (2, [0.5, 0.6]), (2, [1.5, -0.5]), (1, [np.nan])],
+)
+def test_merge_refuses_weights_that_are_none(n_parts, weights):
+    with pytest.raises(ValueError, match="weights"):
+        KernelMixture.merge([random_mixture(0)] * n_parts, weights)
+
+
+def test_merge_refuses_different_dimensions():
+    with pytest.raises(ValueError, match="dimension"):
+        KernelMixture.merge([random_mixture(0, 2), random_mixture(0, 3)], [0.5, 0.5])
+
+
 GOOD = {
     "weights": [0.5, 0.5],
     "centres": [[0.0], [1.0]],

@@ -114,7 +114,10 @@ def random_generator(random_state: Any) -> np.random.RandomState:
     if isinstance(random_state, np.random.Generator):
         return np.random.RandomState(random_state.integers(2**32, dtype=np.uint32))
     if isinstance(random_state, numbers.Integral) and not isinstance(random_state, bool):
-        return np.random.RandomState(int(random_state))
+        seed = int(random_state)
+        if not 0 <= seed < 2**32:
+            raise ValueError(f"random_state must be from 0 to 2**32 - 1, got {seed}")
+        return np.random.RandomState(seed)
     raise TypeError(f"random_state must be an int, a generator or None, got {random_state!r}")
 
 

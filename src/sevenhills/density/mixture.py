@@ -184,12 +184,15 @@ class KernelMixture:
         expected = (self.n_features, self.n_features)
         if matrix.shape != expected or not np.isfinite(matrix).all():
             raise ValueError(f"matrix must be finite and have shape {expected}")
+        shift = np.asarray(shift, dtype=np.float64)
+        if shift.shape != (self.n_features,) or not np.isfinite(shift).all():
+            raise ValueError(f"shift must be finite and have shape ({self.n_features},)")
         log_det = float(np.linalg.slogdet(matrix)[1])
         if not np.isfinite(log_det):
             raise ValueError("matrix must be regular, got a singular one")
         return KernelMixture(
             weights=self.weights,
-            centres=self.centres @ matrix + np.asarray(shift, dtype=np.float64),
+            centres=self.centres @ matrix + shift,
             offsets=self.offsets,
             transforms=np.linalg.solve(matrix, self.transforms),
             log_dets=self.log_dets - log_det,

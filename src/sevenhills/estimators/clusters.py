@@ -50,7 +50,8 @@ class StackedCluster:
     n_members : int
         The number of its samples.
     share : float
-        Its part of all samples, which is its weight in the density.
+        Its part of all samples, which is its weight in the density but for a wide background
+        that counts as a tenth of a sample.
     mean : ndarray of shape (n_features,)
     members : tuple of str
         What its density is a sum of.

@@ -86,6 +86,8 @@ def squared_distances(
     factors = np.linalg.cholesky(scatters)
     log_dets = 2 * np.log(np.diagonal(factors, axis1=1, axis2=2)).sum(axis=1)
     inverses = np.linalg.inv(scatters)
+    # Only the upper half is used below, beside all of it; what rounding made of them would differ.
+    inverses = 0.5 * (inverses + inverses.transpose(0, 2, 1))
     linear = np.matmul(inverses, means[:, :, None])[:, :, 0]
     constant = (means * linear).sum(axis=1)
     products = inverses[:, i, j] * counts

@@ -83,16 +83,24 @@ def fit_partition(
     n_fragments = 0
     if _fragmented(X, labels, cluster, rng):
         n_fragments = int(labels.max()) + 1
-        labels = np.minimum(labels, 0)
+        labels = joined(X, np.minimum(labels, 0))
     labels = split_by_values(X, labels)
     scales = _scales(X, labels, min_std)
     centre = X[labels != STRAY].mean(axis=0)
     Z = (X - centre) / scales
-    ridge = np.diag(_LEAST_VARIANCE + np.square(min_std / scales))
+    ridge = np.diag(_LEAST_VARIANCE + _squares(min_std / scales))
     fits = _fit_cells(Z, labels, ridge, rng, n_jobs)
     density = _sum(Z, labels, fits, ridge).affine(np.diag(scales), centre)
     held_out = _held_out(labels, fits) - float(np.log(scales).sum())
     return Partition(density, labels, tuple(fits), n_fragments, held_out)
+
+
+def _squares(stds: np.ndarray) -> np.ndarray:
+    with np.errstate(over="ignore"):
+        squares = np.square(stds)
+    if not np.isfinite(squares).all():
+        raise ValueError("min_std is beyond what kernels can represent beside such samples")
+    return squares
 
 
 def joined(X: np.ndarray, labels: np.ndarray) -> np.ndarray:

@@ -39,6 +39,8 @@ _SPELLED_WIDTHS = (0.15, 0.2, 0.28, 0.4, 0.55, 0.75)
 _WIDEST = 0.97
 #: In more dimensions than this, kernels that are narrow enough to be bent see no samples.
 _MOST_BENT = 12
+#: With as many samples for each feature, components need not be alike.
+_PLENTY = 50
 #: Numbers of components, after two.
 _NUMBERS = (3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96)
 #: Clusters of more samples than this look less far beyond the best.
@@ -176,10 +178,12 @@ def _score(member: Member) -> float:
 
 
 def _pairs(cell: Cell, seed: int) -> list[MixtureFit]:
-    """Return two components, shrunk a little and much towards each other."""
+    """Return two components and, if samples are few for the features, two that are alike."""
     if not _enough(cell, 2):
         return []
     light = mixture(cell, 2, False, np.inf, seed)
+    if cell.n_rows >= _PLENTY * cell.n_features:
+        return [light]
     return [light, mixture(cell, 2, True, np.inf, seed, light)]
 
 
@@ -204,7 +208,7 @@ def _mixtures(cell: Cell, seed: int, pairs: list[MixtureFit]) -> list[Member]:
         mixture(cell, fit.n_components, shapes, dof, seed, fit)
         for fit in path[max(0, best - beside) : best + beside + 1]
         for shapes, dof in ((not alike, np.inf), (alike, 4.0), (not alike, 4.0))
-        if fit.n_components > 2 or np.isfinite(dof)  # both pairs are there already
+        if fit.n_components > 2 or np.isfinite(dof) or len(pairs) == 1
     ]
     return [fit.member for fit in path[1:] + variants if np.isfinite(fit.member.held_out).all()]
 

@@ -93,8 +93,9 @@ class Bent(NamedTuple):
         deviates = np.stack([m.deviates_of(x) for m, x in zip(margins, X.T, strict=True)], axis=1)
         mean = deviates.mean(axis=0)
         centred = deviates - mean
+        centred[:, np.ptp(X, axis=0) <= _LEAST_RISE] = 0.0  # one value, but for rounding
         stds = np.sqrt(np.square(centred).mean(axis=0))
-        stds[stds == 0] = 1.0  # all samples have one value
+        stds[stds == 0] = 1.0
         correlation = (centred / stds).T @ (centred / stds) / len(X)
         np.fill_diagonal(correlation, 1.0)
         return cls(margins, deviates, mean, stds, correlation)

@@ -1,0 +1,1091 @@
+"""The parts of a stacked density, and laws of the whole."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.spatial import KDTree
+from scipy.special import logsumexp
+from scipy.stats import kstest, multivariate_normal, multivariate_t, norm
+
+from sevenhills import ROME, AutoROME, KernelMixture, datasets
+from sevenhills.clustering import find_clusters
+from sevenhills.kernels.neighbourhoods import neighbourhood_moments
+from sevenhills.stacking import STRAY, fit_partition
+from sevenhills.stacking import scatter as scatters
+from sevenhills.stacking.cell import Cell
+from sevenhills.stacking.components import (
+    Components,
+    Prior,
+    fit_components,
+    log_components,
+    log_density,
+    nearest_centres,
+    quadratic_features,
+    squared_distances,
+)
+from sevenhills.stacking.folds import Fold, deal
+from sevenhills.stacking.members import (
+    bent_gaussian,
+    bent_kernels,
+    gaussian,
+    local_gaussians,
+    mixture,
+    shrunk_kernels,
+    student,
+)
+from sevenhills.stacking.partition import joined, split_by_values
+from sevenhills.stacking.race import fit_cell
+from sevenhills.stacking.scatter import Ellipse, Shrinkage, choose_shrinkage, covariance, ellipse
+from sevenhills.stacking.student import precisions
+from sevenhills.stacking.warp import Bent, margin_of
+from sevenhills.stacking.weights import stack, stacked, stacking_weights
+
+from .oracles import (
+    expectation_maximisation,
+    local_log_density,
+    mixture_log_parts,
+    neighbourhood,
+    shrinkage_log_likelihood,
+)
+from .strategies import samples
+
+seeds = st.integers(0, 2**31)
+
+
+def random_state(seed=0):
+    return np.random.RandomState(seed)
+
+
+def awkward(kind, seed, n_samples=40, n_features=2):
+    """Whitened samples, some of which are tied or have no spread."""
+    rng = random_state(seed)
+    X = rng.standard_normal((n_samples, n_features))
+    if kind == "tied":
+        X = np.round(X)
+    elif kind == "repeated":
+        X = X[rng.randint(n_samples // 4, size=n_samples)]
+    elif kind == "constant":
+        X[:, -1] = 1.5
+    return X
+
+
+KINDS_OF_SAMPLES = ["random", "tied", "repeated", "constant"]
+
+
+class TestFolds:
+    @given(st.one_of(st.integers(2, 60), st.sampled_from([299, 2999, 3000])), seeds)
+    def test_every_row_is_asked_once_and_never_seen_by_the_fold_that_asks_it(self, n_rows, seed):
+        folds = deal(n_rows, random_state(seed))
+        asked = np.concatenate([fold.asked for fold in folds])
+        assert_array_equal(np.sort(asked), np.arange(n_rows))
+        for fold in folds:
+            assert_array_equal(np.sort(np.append(fold.rows, fold.asked)), np.arange(n_rows))
+            assert_array_equal(fold.some, fold.rows)
+
+    @given(st.integers(2, 4000), seeds)
+    def test_folds_are_even_and_answers_have_places(self, n_rows, seed):
+        folds = deal(n_rows, random_state(seed))
+        sizes = [n_rows - len(fold.rows) for fold in folds]
+        assert max(sizes) - min(sizes) <= 1
+        assert all(len(fold.asked) == len(fold.places) for fold in folds)
+        places = np.concatenate([fold.places for fold in folds])
+        assert_array_equal(places, np.arange(len(places)))
+
+    @pytest.mark.parametrize("n_rows", [7000, 20_000])
+    def test_many_rows_are_seen_and_asked_in_part(self, n_rows):
+        folds = deal(n_rows, random_state())
+        asked = np.concatenate([fold.asked for fold in folds])
+        assert len(np.unique(asked)) == len(asked) <= 3000 + len(folds)
+        assert len(asked) >= 2900
+        for fold in folds:
+            assert len(fold.some) == min(len(fold.rows), 6000)
+            assert np.isin(fold.some, fold.rows).all()
+            assert not np.isin(fold.asked, fold.rows).any()
+
+    def test_one_row_is_all_there_is(self):
+        (fold,) = deal(1, random_state())
+        assert all(list(part) == [0] for part in fold)
+
+    def test_seeds(self):
+        one, same, other = (deal(50, random_state(seed))[0].rows for seed in (1, 1, 2))
+        assert_array_equal(one, same)
+        assert (one != other).any()
+
+
+class TestScatter:
+    @given(samples(min_samples=1, max_samples=40, scales=(1e-9, 1.0, 1e9)))
+    def test_covariance_is_numpys(self, X):
+        mean, scatter = covariance(X)
+        size = np.abs(X).max() + 1e-300
+        assert_allclose(mean, X.mean(axis=0), atol=1e-12 * size)
+        assert_allclose(scatter, np.cov(X.T, ddof=0).reshape(scatter.shape), atol=1e-12 * size**2)
+
+    @given(st.lists(st.floats(-1e9, 1e9), min_size=1, max_size=5), st.integers(1, 50))
+    def test_covariance_of_equal_rows_is_exactly_zero(self, row, n_rows):
+        mean, scatter = covariance(np.array([row] * n_rows))
+        assert_array_equal(mean, row)
+        assert_array_equal(scatter, 0)
+
+    @given(seeds, st.integers(1, 5))
+    def test_seen_from_leads_to_the_same_coordinates(self, seed, n_features):
+        rng = random_state(seed)
+        one, other = (
+            Ellipse(
+                rng.standard_normal(n_features),
+                rng.standard_normal((n_features, n_features)) + 4 * np.eye(n_features),
+            )
+            for _ in range(2)
+        )
+        X = rng.standard_normal((7, n_features))
+        within = one.seen_from(other)
+        Y = (X - other.mean) @ other.transform
+        expected = (X - one.mean) @ one.transform
+        assert_allclose((Y - within.mean) @ within.transform, expected, atol=1e-9)
+        assert_allclose(within.log_det, one.log_det - other.log_det, atol=1e-9)
+        itself = one.seen_from(one)
+        assert_allclose(itself.mean, 0, atol=1e-12)
+        assert_allclose(itself.transform, np.eye(n_features), atol=1e-9)
+
+    @given(seeds, st.sampled_from(KINDS_OF_SAMPLES), st.booleans())
+    def test_an_ellipse_has_the_shrunk_covariance(self, seed, kind, shared):
+        X = awkward(kind, seed, 20, 3)
+        ridge, common = np.diag([1e-4, 1e-3, 1e-2]), np.diag([1.0, 2.0, 3.0]) if shared else None
+        found = ellipse(X, ridge, common, Shrinkage(0.25, 0.5))
+        S = np.cov(X.T, ddof=0)
+        S = S if common is None else 0.75 * S + 0.25 * common
+        S = 0.5 * S + 0.5 * np.diag(np.diag(S)) + ridge
+        assert_allclose(found.transform.T @ S @ found.transform, np.eye(3), atol=1e-9)
+        assert_allclose(found.scatter, S, atol=1e-9)
+        assert_allclose(found.mean, X.mean(axis=0), atol=1e-12)
+
+    @given(seeds, st.integers(1, 6), st.integers(3, 30), st.booleans(), st.booleans())
+    def test_shrinkage_is_the_best_of_a_plain_search(self, seed, n_features, n, shared, alike):
+        """First towards the common covariance, then towards its diagonal."""
+        rng = random_state(seed)
+        mixing = rng.standard_normal((n_features, n_features))
+        mixing = np.eye(n_features) if alike else mixing
+        X = rng.standard_normal((n, n_features)) @ mixing
+        common = np.eye(n_features) + mixing.T @ mixing if shared else None
+        ridge = 1e-3 * np.eye(n_features)
+        folds = deal(n, rng)
+        data = [X[fold.rows] for fold in folds], [X[fold.asked] for fold in folds], ridge, common
+        found = choose_shrinkage(*data)
+        if shared:
+            poolings = [shrinkage_log_likelihood(*data, p, 0.0) for p in scatters._POOLING]
+            chosen = shrinkage_log_likelihood(*data, found.pooling, 0.0)
+            assert_allclose(chosen, max(poolings), rtol=1e-8, atol=1e-8)
+        else:
+            assert found.pooling == 0
+        pooling = found.pooling
+        diagonals = [shrinkage_log_likelihood(*data, pooling, d) for d in scatters._DIAGONAL]
+        chosen = shrinkage_log_likelihood(*data, *found)
+        assert_allclose(chosen, max(diagonals), rtol=1e-8, atol=1e-8)
+
+    def test_few_samples_are_shrunk_and_many_are_not(self):
+        rng = random_state()
+        mixing = rng.standard_normal((5, 5))
+        strengths = []
+        for n in (8, 5000):
+            X = rng.standard_normal((n, 5)) @ mixing
+            folds = deal(n, rng)
+            seen, held = [X[fold.rows] for fold in folds], [X[fold.asked] for fold in folds]
+            strengths.append(choose_shrinkage(seen, held, 1e-8 * np.eye(5), None).diagonal)
+        assert strengths[0] > 0.05
+        assert strengths[1] < 0.01
+
+
+class TestNeighbourhoods:
+    @given(samples(min_samples=3, max_samples=60, max_features=5), seeds, st.integers(1, 20))
+    def test_moments_are_numpys(self, X, seed, n_neighbors):
+        """Of seen neighbours only, and of fewer if there are not as many in the table."""
+        rng = random_state(seed)
+        K = rng.randint(1, len(X) + 1)
+        neighbours = KDTree(X).query(X, k=np.arange(1, K + 1))[1]
+        neighbours[:, 0] = np.arange(len(X))  # among equal points, another may have come first
+        seen = rng.uniform(size=len(X)) < 0.7
+        seen[rng.randint(len(X))] = True
+        rows = np.flatnonzero(seen)
+        means = np.full((len(rows), X.shape[1]), np.nan)
+        covariances = np.full((len(rows), X.shape[1], X.shape[1]), np.nan)
+        neighbourhood_moments(X, neighbours, seen, rows, n_neighbors, means, covariances)
+        size = max(1.0, np.abs(X).max())
+        for row, mean, scatter in zip(rows, means, covariances, strict=True):
+            expected = neighbourhood(X, neighbours, seen, row, n_neighbors)
+            assert_allclose(mean, expected[0], atol=1e-11 * size)
+            assert_allclose(scatter, expected[1], atol=1e-11 * size**2)
+
+
+def random_components(seed, n_components, n_features, dof):
+    rng = random_state(seed)
+    factors = rng.standard_normal((n_components, n_features, n_features))
+    return Components(
+        weights=rng.dirichlet(np.ones(n_components)),
+        means=3 * rng.standard_normal((n_components, n_features)),
+        scatters=factors @ factors.transpose(0, 2, 1) + 0.1 * np.eye(n_features),
+        dof=dof,
+    )
+
+
+def one_hot(labels, n_labels):
+    return np.eye(n_labels)[labels]
+
+
+class TestComponents:
+    @given(seeds, st.integers(1, 6), st.integers(1, 6), st.sampled_from([np.inf, 1.0, 4.0, 30.0]))
+    def test_densities_are_direct_sums(self, seed, n_components, n_features, dof):
+        components = random_components(seed, n_components, n_features, dof)
+        X = 4 * random_state(seed).standard_normal((15, n_features))
+        features, parts = quadratic_features(X), mixture_log_parts(X, *components)
+        assert_allclose(log_components(features, components), parts, rtol=1e-8, atol=1e-8)
+        expected = logsumexp(parts, axis=1)
+        assert_allclose(log_density(features, components), expected, rtol=1e-8, atol=1e-8)
+
+    @settings(max_examples=40)
+    @given(
+        seeds,
+        st.sampled_from(KINDS_OF_SAMPLES),
+        st.integers(1, 4),
+        st.integers(1, 3),
+        st.sampled_from([np.inf, 4.0]),
+        st.sampled_from([(0.0, 0.0), (1.0, 3.0), (2.0, 0.0)]),
+        st.booleans(),
+    )
+    def test_fit_equals_plain_expectation_maximisation(
+        self, seed, kind, n_components, n_features, dof, strengths, known
+    ):
+        X = awkward(kind, seed, 40, n_features)
+        shape = np.diag(1.0 + np.arange(n_features)) if known else None
+        prior = Prior(*strengths, shape, 1e-4 * np.eye(n_features))
+        start = nearest_centres(X, n_components, random_state(seed))
+        components, shares = fit_components(quadratic_features(X), start, prior, dof)
+        expected, expected_shares, likelihoods = expectation_maximisation(X, start, prior, dof)
+        assert_allclose(components.weights, expected[0], atol=1e-6)
+        parts = mixture_log_parts(X, *expected, dof)
+        found = log_density(quadratic_features(X), components)
+        assert_allclose(found, logsumexp(parts, axis=1), atol=1e-4)
+        assert_allclose(shares, expected_shares, atol=1e-4)
+        assert_allclose(shares.sum(axis=1), 1.0)
+        assert components.dof == dof
+        assert np.isclose(found.mean(), likelihoods[-1], atol=1e-4)
+
+    @settings(max_examples=20)
+    @given(seeds, st.integers(1, 3), st.sampled_from([np.inf, 4.0]))
+    def test_likelihood_never_falls_where_nothing_is_shrunk(self, seed, n_components, dof):
+        X, _ = blobs([30, 30], apart=3.0, seed=seed)
+        start = one_hot(random_state(seed).randint(n_components, size=60), n_components)
+        prior = Prior(0.0, 0.0, None, np.zeros((2, 2)))
+        features = quadratic_features(X)
+        found = log_density(features, fit_components(features, start, prior, dof)[0]).mean()
+        steps = expectation_maximisation(X, start, prior, dof)[2]
+        assert (np.diff(steps) > -1e-8).all()
+        assert_allclose(found, steps[-1], atol=1e-6)
+        before, shares = -np.inf, start
+        for _ in range(6):  # every fit goes on from the responsibilities of the one before
+            components, shares = fit_components(features, shares, prior)
+            after = log_density(features, components).mean()
+            assert after >= before - 1e-8
+            before = after
+
+    def test_one_gaussian_has_mean_and_covariance(self):
+        X = awkward("random", 0, 50, 3)
+        prior = Prior(0.0, 0.0, None, np.zeros((3, 3)))
+        components, shares = fit_components(quadratic_features(X), np.ones((50, 1)), prior)
+        assert_allclose(components.means, [X.mean(axis=0)], atol=1e-9)
+        assert_allclose(components.scatters, [np.cov(X.T, ddof=0)], atol=1e-8)
+        assert_array_equal(shares, 1.0)
+
+    def test_far_samples_pull_less_on_a_student(self):
+        X = np.append(awkward("random", 0, 50, 1), [[100.0]], axis=0)
+        prior = Prior(0.0, 0.0, None, 1e-8 * np.eye(1))
+        features, start = quadratic_features(X), np.ones((51, 1))
+        means = [fit_components(features, start, prior, dof)[0].means for dof in (4.0, np.inf)]
+        assert abs(means[0]) < 0.3 < 1.5 < means[1]
+
+    @given(seeds, st.integers(1, 6), st.sampled_from([1.0, 10.0, 100.0]))
+    def test_a_component_of_equal_samples_far_out_is_known_well(self, seed, n_features, far):
+        """Its scatter is the ridge, whose inverse is huge; rounding must not be magnified."""
+        rng = random_state(seed)
+        bulk, spot = rng.standard_normal((30, n_features)), rng.standard_normal((1, n_features))
+        X = np.concatenate([bulk, np.repeat(far * spot, 4, axis=0)])
+        start = one_hot(np.repeat([0, 1], [30, 4]), 2)
+        prior = Prior(0.0, 0.0, None, 1e-8 * np.eye(n_features))
+        components = fit_components(quadratic_features(X), start, prior)[0]
+        squares = squared_distances(quadratic_features(X), *components[1:3])[0][30:, 1]
+        assert_allclose(squares, 0.0, atol=1e-5 * far**2)
+
+    def test_priors_make_components_round_or_alike(self):
+        rng = random_state(0)
+        X = np.concatenate([rng.standard_normal((40, 2)) * s for s in ([1, 5], [3, 1])])
+        X[40:] += 50
+        features, start = quadratic_features(X), one_hot(np.repeat([0, 1], 40), 2)
+        nothing = np.zeros((2, 2))
+        round_ones = fit_components(features, start, Prior(1e9, 0.0, None, nothing))[0].scatters
+        for scatter in round_ones:
+            assert_allclose(scatter, scatter[0, 0] * np.eye(2), atol=1e-4 * scatter[0, 0])
+        alike = fit_components(features, start, Prior(0.0, 1e9, None, nothing))[0].scatters
+        shapes = [scatter / np.trace(scatter) for scatter in alike]
+        assert_allclose(shapes[0], shapes[1], atol=1e-4)
+        assert np.trace(alike[0]) > 1.5 * np.trace(alike[1])
+
+    @given(
+        seeds,
+        st.sampled_from(KINDS_OF_SAMPLES),
+        st.integers(1, 9),
+        st.integers(1, 40),
+    )
+    def test_every_row_has_one_centre(self, seed, kind, n_centres, n_samples):
+        X = awkward(kind, seed, max(n_samples, 4))
+        shares = nearest_centres(X, n_centres, random_state(seed))
+        assert shares.shape == (len(X), n_centres)
+        assert set(np.unique(shares)) <= {0.0, 1.0}
+        assert_array_equal(shares.sum(axis=1), 1.0)
+        assert_array_equal(nearest_centres(X, n_centres, random_state(seed)), shares)
+
+    def test_equal_rows_have_one_centre_and_can_be_fitted(self):
+        X = np.full((12, 2), 0.1)
+        shares = nearest_centres(X, 3, random_state())
+        assert_array_equal(shares.sum(axis=1), 1.0)
+        prior = Prior(1.0, 3.0, None, 1e-8 * np.eye(2))
+        components = fit_components(quadratic_features(X), shares, prior)[0]
+        assert np.isfinite(log_density(quadratic_features(X), components)).all()
+
+    @given(seeds)
+    def test_groups_far_apart_have_centres_of_their_own(self, seed):
+        group = np.repeat(np.arange(3), 20)
+        X = awkward("random", seed, 60) + 1e3 * group[:, None]
+        shares = nearest_centres(X, 3, random_state(seed))
+        centre = shares.argmax(axis=1)
+        assert len({(a, b) for a, b in zip(group, centre, strict=True)}) == 3
+
+
+class TestStudent:
+    @pytest.mark.parametrize("n_features", [1, 2, 5, 24])
+    def test_gaussians_add_up_to_students_t(self, n_features):
+        factors, weights = precisions(4.0, n_features)
+        assert_allclose(weights.sum(), 1.0)
+        truth = multivariate_t(np.zeros(n_features), np.eye(n_features), 4.0)
+        X = truth.rvs(5000, random_state=0).reshape(5000, n_features)
+        sum_of_gaussians = KernelMixture(
+            weights=weights,
+            centres=np.zeros((len(factors), n_features)),
+            offsets=np.arange(len(factors) + 1),
+            transforms=np.sqrt(factors)[:, None, None] * np.eye(n_features),
+        )
+        apart = np.abs(sum_of_gaussians.logpdf(X) - truth.logpdf(X))
+        assert np.mean(apart < 0.02) > 0.999
+
+    def test_a_few_gaussians_are_enough(self):
+        assert all(len(precisions(4.0, n_features)[0]) < 40 for n_features in (1, 2, 5, 24))
+
+
+@st.composite
+def margins(draw):
+    """Values of one feature: smooth, skewed, bounded, tied or constant."""
+    rng = random_state(draw(seeds))
+    n = draw(st.integers(5, 300))
+    kind = draw(st.sampled_from(["normal", "skewed", "bounded", "tied", "few", "constant"]))
+    x = rng.standard_normal(n)
+    if kind == "skewed":
+        return rng.exponential(size=n)
+    if kind == "bounded":
+        return rng.uniform(size=n)
+    if kind == "tied":
+        return np.round(x)
+    if kind == "few":
+        return np.where(np.arange(n) < n // 10, 1.0, 0.0)
+    return np.full(n, 0.3) if kind == "constant" else x
+
+
+class TestWarp:
+    @given(margins())
+    def test_margins_rise_and_are_inverted(self, x):
+        margin = margin_of(x)
+        z = np.linspace(-8, 8, 401)
+        values = margin.values_at(z)
+        assert (np.diff(values) > 0).all()
+        # The inverse is tabulated, with 64 steps to a standard deviation.
+        assert_allclose(margin.deviates_of(values), z, atol=1 / 64)
+        inner = np.linspace(*margin.ends, 50)
+        assert margin.values_at(inner).min() >= x.min() - 1e-9
+        assert margin.values_at(inner).max() <= x.max() + 1e-5 * (1 + np.ptp(x))
+
+    def test_bent_samples_look_normal(self):
+        X = random_state(0).exponential(size=(500, 2))
+        for deviates in Bent.of(X).deviates.T:
+            assert kstest(deviates, "norm").pvalue > 0.1
+
+    def test_kernels_have_the_margins_of_the_samples(self):
+        """Of exponential samples, where plain kernels put mass below zero."""
+        X = random_state(1).exponential(size=(600, 2))
+        bent = Bent.of(X)
+        density = bent.carried_back(bent.deviates, 0.3, 1e-8 * np.eye(2))
+        assert isinstance(density, KernelMixture)
+        assert density.n_kernels == len(X)
+        drawn = density.sample(600, random_state=0)
+        assert np.isfinite(density.logpdf(drawn)).all()
+        for margin in drawn.T:
+            assert kstest(margin, "expon").pvalue > 0.01
+        assert np.mean(drawn < -0.1) < 0.01
+
+    @pytest.mark.parametrize("n_features", [1, 2, 4])
+    def test_kernels_on_spread_spots_are_a_gaussian_copula(self, n_features):
+        rng = random_state(0)
+        latent = rng.standard_normal((500, n_features)) @ (np.eye(n_features) + 0.5)
+        bent = Bent.of(np.exp(latent / latent.std(axis=0)))
+        density = bent.carried_back(bent.normal_spots(), 0.4, 1e-8 * np.eye(n_features))
+        drawn = density.sample(2000, random_state=0)
+        for margin in drawn.T:
+            assert kstest(margin, "lognorm", (1.0,)).statistic < 0.07
+        found = np.corrcoef(bent.normal_spots().T).reshape(n_features, n_features)
+        assert_allclose(found, bent.correlation, atol=0.03)
+
+    @given(margins(), margins(), st.sampled_from([0.1, 0.5, 0.8]))
+    def test_tied_and_constant_features_give_finite_densities(self, x, y, width):
+        n = min(len(x), len(y))
+        X = np.stack([x[:n], y[:n], np.full(n, 0.1), np.full(n, -7.0)], axis=1)
+        bent = Bent.of(X)
+        for spots in (bent.deviates, bent.normal_spots()[:50]):
+            density = bent.carried_back(spots, width, 1e-8 * np.eye(4))
+            assert np.isfinite(density.logpdf(X)).all()
+
+
+def members_of(cell):
+    """Every kind of member."""
+    return {
+        "gaussian": gaussian(cell),
+        "student": student(cell),
+        "shrunk": shrunk_kernels(cell, 0.4),
+        "bent": bent_kernels(cell, 0.4),
+        "copula": bent_gaussian(cell, 0.4),
+        "local": local_gaussians(cell, 15, 0.7),
+        "mixture": mixture(cell, 3, False, np.inf, 0).member,
+        "alike": mixture(cell, 3, True, np.inf, 0).member,
+        "students": mixture(cell, 2, False, 4.0, 0).member,
+    }
+
+
+MEMBERS = ["gaussian", "student", "shrunk", "bent", "copula", "local", "mixture"]
+MEMBERS += ["alike", "students"]
+
+
+def cell_of(X, common=None, least=1e-6):
+    return Cell.of(X, least * np.eye(X.shape[1]), common, random_state())
+
+
+@pytest.fixture(scope="module")
+def crescent():
+    """A bent cluster with margins that are not normal."""
+    rng = random_state(0)
+    x = rng.standard_normal(120)
+    return np.stack([x, x**2 + 0.3 * rng.standard_normal(120)], axis=1)
+
+
+@pytest.fixture(scope="module")
+def cell(crescent):
+    return cell_of(crescent)
+
+
+@pytest.fixture(scope="module")
+def members(cell):
+    return members_of(cell)
+
+
+class TestMembers:
+    def test_a_cell_is_whitened(self, cell, crescent):
+        assert_allclose((crescent - cell.whole.mean) @ cell.whole.transform, cell.points, atol=1e-8)
+        again = ellipse(cell.points, cell.ridge, None, Shrinkage(0.0, 0.0))
+        if cell.shrinkage == (0.0, 0.0):
+            assert_allclose(again.scatter, np.eye(2), atol=1e-3)
+        assert_array_equal(cell.neighbours[:, 0], np.arange(cell.n_rows))
+        assert (cell.n_rows, cell.n_features, cell.n_asked) == (120, 2, 120)
+
+    @pytest.mark.parametrize("name", MEMBERS)
+    def test_integrates_to_one(self, members, name):
+        density = members[name].build()
+        axis = np.arange(-16, 18, 0.1)
+        grid = np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)
+        assert_allclose(density.pdf(grid).sum() * 0.1**2, 1.0, atol=2e-3)
+
+    @pytest.mark.parametrize("name", MEMBERS)
+    def test_held_out_samples_are_less_likely_than_seen_ones(self, members, cell, name):
+        member = members[name]
+        seen = member.build().logpdf(cell.points[cell.asked])
+        assert member.held_out.shape == (cell.n_asked,)
+        assert member.held_out.mean() - 0.02 < seen.mean() < member.held_out.mean() + 1.5
+
+    @pytest.mark.parametrize("shared", [False, True])
+    def test_one_gaussian_by_hand(self, crescent, shared):
+        common = np.array([[2.0, 0.3], [0.3, 1.0]]) if shared else None
+        cell = cell_of(crescent, common)
+        member = gaussian(cell)
+        for fold in cell.folds:
+            mean, S = by_hand(crescent[fold.rows], cell.shrinkage, common)
+            truth = multivariate_normal(mean, S + 1e-6 * np.eye(2)).logpdf(crescent[fold.asked])
+            found = member.held_out[fold.places] + cell.whole.log_det
+            assert_allclose(found, truth, rtol=1e-6, atol=1e-6)
+
+    @pytest.mark.parametrize("width", [0.1, 0.5, 0.97])
+    def test_shrunk_kernels_by_hand(self, crescent, width):
+        cell = cell_of(crescent)
+        member = shrunk_kernels(cell, width)
+        for fold in cell.folds:
+            mean, S = by_hand(crescent[fold.rows], cell.shrinkage, None)
+            S = width**2 * S + 1e-6 * np.eye(2)
+            centres = mean + np.sqrt(1 - width**2) * (crescent[fold.rows] - mean)
+            terms = [multivariate_normal(c, S).logpdf(crescent[fold.asked]) for c in centres]
+            truth = logsumexp(terms, axis=0) - np.log(len(centres))
+            found = member.held_out[fold.places] + cell.whole.log_det
+            assert_allclose(found, truth, rtol=1e-6, atol=1e-6)
+
+    def test_shrunk_kernels_keep_mean_and_covariance(self, cell):
+        for width in (0.2, 0.6):
+            density = shrunk_kernels(cell, width).build()
+            T = density.transforms[0]
+            whole = np.cov(density.centres.T, ddof=0) + np.linalg.inv(T @ T.T)
+            given = np.cov(cell.points.T, ddof=0)  # where not shrunk, it is that of kernels, too
+            assert_allclose(whole, (1 - width**2) * given + width**2 * np.eye(2), atol=1e-5)
+            assert_allclose(density.centres.mean(axis=0), 0, atol=1e-8)
+
+    @pytest.mark.parametrize("width", [0.35, 1.0])
+    def test_local_gaussians_are_the_slow_ones(self, cell, width):
+        found = local_gaussians(cell, 12, width).build().logpdf(cell.points)
+        expected = local_log_density(cell.points, 12, width, cell.ridge, cell.points)
+        assert_allclose(found, expected, rtol=1e-7, atol=1e-7)
+
+    @pytest.mark.parametrize("name", ["bent", "copula", "local", "mixture", "student", "students"])
+    def test_what_a_fold_is_told_does_not_depend_on_its_own_samples(self, members, cell, name):
+        """It is what is built on the other samples alone."""
+        fold = cell.folds[0]
+        rows = np.arange(len(fold.rows))
+        rest = replace(cell, points=cell.points[fold.rows], folds=(Fold(rows, rows, rows, rows),))
+        expected = members_of(rest)[name].build().logpdf(cell.points[fold.asked])
+        # Student's t is spelled out in Gaussians when it is built.
+        atol = 0.03 if name.startswith("student") else 1e-7
+        assert_allclose(members[name].held_out[fold.places], expected, atol=atol)
+
+    def test_mixtures_can_go_on_from_others(self, cell):
+        start = mixture(cell, 3, False, np.inf, 0)
+        again = mixture(cell, 3, False, np.inf, 0, start)
+        assert abs(again.member.held_out.mean() - start.member.held_out.mean()) < 0.05
+        assert mixture(cell, 3, True, 4.0, 0, start).n_components == 3
+
+    @pytest.mark.parametrize("kind", ["tied", "repeated", "constant"])
+    def test_awkward_samples_have_members(self, kind):
+        cell = cell_of(awkward(kind, 0, 60, 3), least=1e-8)
+        for member in members_of(cell).values():
+            assert np.isfinite(member.held_out).all()
+            assert np.isfinite(member.build().logpdf(cell.points)).all()
+
+
+def by_hand(X, shrinkage, common):
+    S = np.cov(X.T, ddof=0)
+    if common is not None:
+        S = (1 - shrinkage.pooling) * S + shrinkage.pooling * common
+    return X.mean(axis=0), (1 - shrinkage.diagonal) * S + shrinkage.diagonal * np.diag(np.diag(S))
+
+
+class TestRace:
+    def test_what_looks_gaussian_is_left_at_that(self):
+        X = random_state(3).standard_normal((400, 2))
+        fit = fit_cell(cell_of(X), 0)
+        assert len(fit.members) == 1
+        assert fit.density.n_kernels == 1
+        assert fit.reason
+        assert fit.gain == fit.gain_error == 0
+
+    def test_others_gain(self, cell, crescent):
+        fit = fit_cell(cell, 0)
+        assert fit.gain > 5 * fit.gain_error > 0
+        assert fit.n_tried > 15
+        assert len(fit.members) == len(fit.weights) <= 6
+        assert_allclose(fit.weights.sum(), 1.0)
+        assert not fit.reason
+        # Held-out log densities are in the coordinates that came in, as is the density.
+        new = random_state(9).standard_normal(500)
+        new = np.stack([new, new**2 + 0.3 * random_state(8).standard_normal(500)], axis=1)
+        assert abs(fit.density.logpdf(new).mean() - fit.held_out.mean()) < 0.3
+
+    def test_few_samples_try_few_members(self):
+        few = fit_cell(cell_of(random_state(0).standard_normal((12, 2))), 0)
+        many = fit_cell(cell_of(random_state(0).standard_normal((40, 2))), 0)
+        assert few.reason
+        assert few.n_tried < many.n_tried
+
+    def test_what_would_take_too_long_is_done_without(self, cell, monkeypatch):
+        whole = fit_cell(cell, 0)
+        monkeypatch.setattr(Cell, "allows_components", False)
+        monkeypatch.setattr(Cell, "allows_kernels_of_their_own", False)
+        part = fit_cell(cell, 0)
+        assert 1 < part.n_tried < whole.n_tried
+        assert part.gain > 0
+
+
+def likelihood(held_out, weights):
+    return logsumexp(held_out + np.log(weights), axis=1).mean()
+
+
+class TestWeights:
+    @given(seeds, st.integers(2, 10), st.integers(30, 200))
+    def test_no_other_weights_are_likelier(self, seed, n_members, n_samples):
+        rng = random_state(seed)
+        held_out = 3 * rng.standard_normal((n_samples, n_members)) + rng.standard_normal(n_members)
+        weights = stacking_weights(held_out)
+        assert_allclose(weights.sum(), 1.0)
+        assert (weights >= 0).all()
+        best = likelihood(held_out, np.maximum(weights, 1e-300))
+        for sharpness in (0.01, 0.1, 1.0):
+            for _ in range(20):
+                other = (weights + 1e-6) * np.exp(sharpness * rng.standard_normal(n_members))
+                assert likelihood(held_out, other / other.sum()) < best + 1e-6
+            other = rng.dirichlet(np.full(n_members, sharpness) + 1e-2) + 1e-300
+            assert likelihood(held_out, other) < best + 1e-6
+
+    @settings(max_examples=20)
+    @given(seeds, st.integers(2, 20), st.sampled_from([0.0, 0.01, 0.1]))
+    def test_members_that_say_nearly_the_same_cost_little(self, seed, n_members, spread):
+        """Steps are slow there, but n of them are never behind by more than log(members) / n."""
+        rng = random_state(seed)
+        held_out = rng.standard_normal((100, 1)) + spread * rng.standard_normal((100, n_members))
+        found = likelihood(held_out, np.maximum(stacking_weights(held_out, 50), 1e-300))
+        best = likelihood(held_out, np.maximum(stacking_weights(held_out, 2000), 1e-300))
+        assert best - 1e-9 <= found + np.log(n_members) / 50
+        assert found <= best + 1e-9
+
+    def test_one_that_is_clearly_best_gets_all(self):
+        rng = random_state(0)
+        held_out = rng.standard_normal((200, 5)) * 0.2
+        held_out[:, 3] += 2.0
+        assert stacking_weights(held_out)[3] > 0.99
+        kept, weights = stack(held_out)
+        assert_array_equal(kept, [3])
+        assert_array_equal(weights, [1.0])
+
+    def test_densities_of_any_size(self):
+        held_out = random_state(0).standard_normal((50, 4))
+        for shift in (-1e6, 1e6):
+            assert_allclose(stacking_weights(held_out + shift), stacking_weights(held_out))
+        lost = np.concatenate([held_out, np.full((50, 1), -1e9)], axis=1)
+        assert_allclose(stacking_weights(lost), np.append(stacking_weights(held_out), 0.0))
+
+    @given(seeds, st.integers(1, 30), st.sampled_from([0.0, 0.01, 1.0, 5.0]))
+    def test_few_are_kept(self, seed, n_members, spread):
+        held_out = spread * random_state(seed).standard_normal((60, n_members))
+        kept, weights = stack(held_out)
+        assert 1 <= len(kept) == len(weights) <= 6
+        assert len(set(kept)) == len(kept)
+        assert_allclose(weights.sum(), 1.0)
+        assert (np.diff(weights) <= 0).all()
+        assert weights.min() >= 0.02
+        whole = stacked(held_out[:, kept], weights)
+        assert_allclose(whole, logsumexp(held_out[:, kept] + np.log(weights), axis=1))
+
+
+def blobs(sizes, apart=100.0, n_features=2, seed=0):
+    group = np.repeat(np.arange(len(sizes)), sizes)
+    noise = random_state(seed).standard_normal((len(group), n_features))
+    return noise + apart * group[:, None], group
+
+
+class TestPartition:
+    def test_small_clusters_and_noise_join_the_nearest(self):
+        X, group = blobs([30, 30, 5], apart=7.0)
+        labels = group.copy()
+        labels[:3] = -1
+        expected = np.where(group == 2, 1, group)
+        assert_array_equal(joined(X, labels), expected)
+
+    def test_a_gross_outlier_stays_alone(self):
+        X, group = blobs([30, 30, 1])
+        X[-1] = 1e6
+        for label in (2, -1):
+            labels = np.where(group == 2, label, group)
+            assert_array_equal(joined(X, labels), np.where(group == 2, STRAY, group))
+
+    def test_labels_are_numbered_anew(self):
+        X, group = blobs([5, 30, 30], apart=8.0)
+        assert_array_equal(np.unique(joined(X, group)), [0, 1])
+
+    @pytest.mark.parametrize("label", [-1, 0])
+    def test_all_noise_or_all_small_is_one_cluster(self, label):
+        X, _ = blobs([9])
+        assert_array_equal(joined(X, np.full(9, label)), 0)
+        assert_array_equal(joined(X, np.arange(9)), 0)
+
+    @given(samples(min_samples=1, max_samples=60, max_features=4), seeds)
+    def test_joined_clusters_are_large_and_whole(self, X, seed):
+        labels = random_state(seed).randint(-1, 4, size=len(X))
+        found = joined(X, labels)
+        sizes = np.bincount(found[found >= 0])
+        assert len(sizes) == 1 or (sizes >= 10).all()
+        assert (sizes > 0).all()
+        for label in range(4):  # no cluster is torn apart, but for samples that are far away
+            inside = found[labels == label]
+            if len(inside) >= max(10, X.shape[1] + 2):
+                assert (inside == inside[0]).all()
+                assert inside[0] >= 0
+
+    @pytest.mark.parametrize("values", [(0.0, 1.0), (-1.0, 0.0, 1e5)])
+    def test_a_feature_of_a_few_values_splits(self, values):
+        rng = random_state(0)
+        chosen = rng.randint(len(values), size=150)
+        X = np.stack([rng.standard_normal(150), np.array(values)[chosen]], axis=1)
+        found = split_by_values(X, np.zeros(150, dtype=int))
+        assert_array_equal(found, chosen)
+        strays = np.where(np.arange(150) < 3, STRAY, 0)
+        assert_array_equal(split_by_values(X, strays), np.where(strays == STRAY, STRAY, chosen))
+
+    def test_two_such_features_split_in_turn(self):
+        rng = random_state(0)
+        X = rng.randint(2, size=(400, 2)).astype(float)
+        found = split_by_values(X, np.zeros(400, dtype=int))
+        assert_array_equal(found, 2 * X[:, 0] + X[:, 1])
+
+    @given(seeds, st.integers(1, 400), st.integers(1, 4))
+    def test_continuous_samples_are_not_split(self, seed, n_samples, n_features):
+        X = random_state(seed).standard_normal((n_samples, n_features))
+        labels = np.zeros(n_samples, dtype=int)
+        assert_array_equal(split_by_values(X, labels), labels)
+        X[:, 0] = 1.0  # one value tells nothing apart
+        assert_array_equal(split_by_values(X, labels), labels)
+
+    def test_rare_values_stay_together(self):
+        rng = random_state(0)
+        value = np.repeat([0.0, 1.0, 2.0, 3.0], [90, 90, 4, 3])
+        X = np.stack([value, rng.standard_normal(len(value))], axis=1)
+        found = split_by_values(X, np.zeros(len(value), dtype=int))
+        assert set(found) == {0, 1}  # too few to be a cluster
+        assert len(set(found[value >= 2])) == 1
+        value = np.repeat([0.0, 1.0, 2.0, 3.0], [90, 90, 8, 8])
+        X = np.stack([value, rng.standard_normal(len(value))], axis=1)
+        found = split_by_values(X, np.zeros(len(value), dtype=int))
+        assert_array_equal(found, np.minimum(value, 2))  # enough together
+
+    def test_clusters_that_change_without_some_samples_are_put_together(self):
+        X, group = blobs([15, 15], n_features=1)
+        calls = []
+
+        def fickle(rows):
+            calls.append(len(rows))
+            return np.arange(len(rows)) % 2
+
+        torn = fit_partition(X, group, fickle, 0.0, random_state())
+        assert torn.n_fragments == 2
+        assert_array_equal(torn.labels, 0)
+        assert calls == [24]
+        firm = fit_partition(
+            X, group, lambda rows: (rows[:, 0] > 50).astype(int), 0.0, random_state()
+        )
+        assert firm.n_fragments == 0
+        assert_array_equal(firm.labels, group)
+        assert firm.held_out > torn.held_out
+
+    def test_what_is_near_to_all_is_no_stray_once_fragments_are_put_together(self):
+        """It may be far from every fragment, as measured by the fragment's own spread."""
+        x = np.concatenate([0.01 * random_state(0).standard_normal(30), [0.5]])
+        x[15:30] += 1.0
+        labels = np.append(np.repeat([0, 1], 15), -1)
+        assert joined(x[:, None], labels)[-1] == STRAY
+        found = fit_partition(
+            x[:, None], labels, lambda rows: np.arange(len(rows)) % 2, 0.0, random_state()
+        )
+        assert found.n_fragments == 2
+        assert_array_equal(found.labels, 0)
+
+    def test_fewer_than_five_samples_are_not_clustered(self):
+        X, _ = blobs([2, 2])
+        ordering, candidates, labels = find_clusters(X)
+        assert ordering is None
+        assert candidates is None
+        assert_array_equal(labels, 0)
+
+    def test_clusters_are_romes(self):
+        X, _ = blobs([40, 30])
+        ordering, candidates, labels = find_clusters(X)
+        rome = ROME(start="first").fit(X)
+        assert_array_equal(labels, rome.labels_)
+        assert_array_equal(labels, candidates.labels())
+        assert_array_equal(ordering.order, rome.ordering_.order)
+        assert_array_equal(find_clusters(X, selection=None)[2], 0)
+
+
+def two_moons(n_samples, seed):
+    return datasets.load("two_moons").sample(n_samples, random_state=seed)
+
+
+@pytest.fixture(scope="module")
+def moons():
+    return two_moons(120, 1)
+
+
+@pytest.fixture(scope="module")
+def auto(moons):
+    return AutoROME().fit(moons)
+
+
+@pytest.fixture(scope="module")
+def blob():
+    rng = random_state(0)
+    return rng.standard_normal((400, 3)) @ rng.standard_normal((3, 3))
+
+
+def narrowest(density):
+    """The smallest standard deviation of any kernel in any direction."""
+    return 1 / np.linalg.norm(density.transforms, 2, axis=(1, 2)).max()
+
+
+def margin_log_density(density, feature, x):
+    """The logarithm of the density of one feature."""
+    roots = np.linalg.inv(density.transforms)[:, :, feature]
+    stds = np.repeat(np.linalg.norm(roots, axis=1), np.diff(density.offsets))
+    parts = norm(density.centres[:, feature], stds).logpdf(np.reshape(x, (-1, 1)))
+    return logsumexp(parts + np.log(density.weights), axis=1)
+
+
+class TestAutoROME:
+    def test_row_order_does_not_matter(self, auto, moons):
+        rows = random_state(1).permutation(len(moons))
+        again = AutoROME().fit(moons[rows])
+        assert_allclose(again.score_samples(moons), auto.score_samples(moons), atol=1e-9)
+        assert_array_equal(again.labels_, auto.labels_[rows])
+
+    @pytest.mark.parametrize("factor", [1e-9, 7.3, 1e12])
+    def test_units_do_not_matter(self, auto, moons, factor):
+        again = AutoROME().fit(factor * moons)
+        moved = again.score_samples(factor * moons) + 2 * np.log(factor)
+        assert_allclose(moved, auto.score_samples(moons), atol=1e-8)
+        assert_array_equal(again.labels_, auto.labels_)
+        assert_allclose(again.held_out_ + 2 * np.log(factor), auto.held_out_, atol=1e-8)
+
+    @pytest.mark.parametrize("scales", [(1e-6, 1.0, 1e6), (1e6, 1e-6, 1.0)])
+    def test_units_of_features_matter_little_in_one_cluster(self, blob, scales):
+        """Up to the folds, since rows are ordered by their distance to the mean."""
+        one, other = AutoROME().fit(blob), AutoROME().fit(blob * scales)
+        moved = other.score_samples(blob * scales) + np.log(scales).sum()
+        assert np.abs(moved - one.score_samples(blob)).mean() < 0.05
+
+    def test_translation(self, blob):
+        shift = 2.0**10
+        one, other = AutoROME().fit(blob), AutoROME().fit(blob + shift)
+        assert_allclose(other.score_samples(blob + shift), one.score_samples(blob), atol=1e-6)
+
+    def test_seeds(self, moons):
+        X, queries = moons[:70], moons[70:]
+        expected = AutoROME().fit(X).score_samples(queries)
+        for again in (AutoROME(random_state=0), AutoROME(random_state=random_state(0))):
+            assert_array_equal(again.fit(X).score_samples(queries), expected)
+        other = AutoROME(random_state=1).fit(X).score_samples(queries)
+        assert (other != expected).any()
+        assert abs(other.mean() - expected.mean()) < 0.2
+
+    def test_a_refit_is_a_fit(self, auto, moons, blob):
+        again = AutoROME().fit(blob).fit(moons)
+        assert_array_equal(again.score_samples(moons), auto.score_samples(moons))
+
+    def test_threads_over_clusters_change_nothing(self):
+        X, _ = blobs([20, 25, 15])
+        one, other = AutoROME().fit(X), AutoROME(n_jobs=3).fit(X)
+        assert len(one.clusters_) == 3
+        assert_array_equal(other.score_samples(X), one.score_samples(X))
+
+    def test_numpys_generator_is_left_alone(self, blob):
+        before = np.random.get_state()[1].copy()  # noqa: NPY002
+        AutoROME(random_state=None).fit(blob).sample(3)
+        assert_array_equal(np.random.get_state()[1], before)  # noqa: NPY002
+
+    def test_one_feature_integrates_to_one_and_samples_follow(self):
+        X = random_state(0).exponential(size=(200, 1))
+        model = AutoROME().fit(X)
+        axis = np.linspace(-20, 60, 40_001)
+        mass = np.exp(model.score_samples(axis[:, None])) * (axis[1] - axis[0])
+        assert_allclose(mass.sum(), 1.0, atol=1e-3)
+        drawn = model.sample(3000, random_state=0)[:, 0]
+        assert kstest(drawn, lambda x: np.interp(x, axis, np.cumsum(mass))).pvalue > 0.01
+
+    def test_gaussian_clusters_keep_one_gaussian(self):
+        X = datasets.load("aniso").sample(1000, random_state=0)
+        model = AutoROME().fit(X)
+        assert len(model.clusters_) == 3
+        assert model.density_.n_kernels < 6
+        for cluster in model.clusters_:
+            rows = X[model.labels_ == cluster.label]
+            assert len(cluster.members) == 1
+            assert cluster.n_members == len(rows)
+            assert_allclose(cluster.share, len(rows) / len(X))
+            assert_allclose(cluster.mean, rows.mean(axis=0), atol=1e-9)
+
+    @pytest.mark.parametrize(("name", "gain"), [("two_moons", 0.3), ("trajectories", 2.0)])
+    def test_new_samples_are_likelier_than_under_rome(self, name, gain):
+        train, test = datasets.load(name).split(run=0, n_samples=800)
+        model = AutoROME().fit(train)
+        assert model.score(test) > ROME().fit(train).score(test) + gain
+        assert abs(model.held_out_ - model.score(test)) < 0.4
+
+    def test_one_gross_outlier_changes_little(self, blob, moons, auto):
+        plain = AutoROME().fit(blob)
+        model = AutoROME().fit(np.append(blob, [[1e6, -1e6, 1e6]], axis=0))
+        assert np.abs(model.score_samples(blob) - plain.score_samples(blob)).mean() < 0.05
+        assert model.labels_[-1] == STRAY
+        assert (model.labels_[:-1] == 0).all()
+        assert np.isfinite(model.score_samples([[1e6, -1e6, 1e6]])).all()
+        model, new = AutoROME().fit([*moons, [1e6, -1e6]]), two_moons(500, 2)
+        assert abs(model.score(new) - auto.score(new)) < 0.05
+
+    def test_a_feature_of_two_values(self):
+        rng = random_state(0)
+        X = np.stack([rng.standard_normal(200), rng.randint(2, size=200)], axis=1)
+        model = AutoROME().fit(X)
+        assert len(model.clusters_) == 2
+        drawn = model.sample(500, random_state=0)[:, 1]
+        n_others = np.sum(np.abs(drawn - (drawn > 0.5)) > 0.01)
+        assert n_others < 5
+        assert abs(drawn.mean() - X[:, 1].mean()) < 0.1
+        # Other values are unlikely, but not ruled out.
+        assert -30 < model.score_samples([[0.0, 0.5]])[0] < -5
+
+    @pytest.mark.parametrize("values", [1, 2])
+    def test_what_has_no_spread_tells_nothing_of_the_rest(self, values):
+        """Narrow kernels must not be chosen for what they win on a feature without spread."""
+        rng = random_state(0)
+        x, new = rng.standard_normal(200), rng.standard_normal(500)
+        X = np.stack([x, 3.3 + rng.randint(values, size=200)], axis=1)
+        alone, model = AutoROME().fit(X[:, :1]), AutoROME().fit(X)
+        found = margin_log_density(model.density_, 0, new).mean()
+        assert found > alone.score(new[:, None]) - 0.05
+
+    def test_a_constant_feature(self, blob):
+        X = np.append(blob, np.full((len(blob), 1), 0.1), axis=1)
+        model = AutoROME().fit(X)
+        assert np.isfinite(model.score_samples(X)).all()
+        assert_allclose(model.sample(50, random_state=0)[:, 3], 0.1, atol=1e-2)
+
+    def test_equal_samples(self):
+        X = np.full((20, 2), 0.1)
+        with pytest.raises(ValueError, match="min_std"):
+            AutoROME().fit(X)
+        model = AutoROME(min_std=0.1).fit(X)
+        truth = multivariate_normal([0.1, 0.1], 0.1**2).logpdf([0.1, 0.2])
+        assert_allclose(model.score_samples([[0.1, 0.2]]), truth, atol=1e-6)
+
+    @pytest.mark.parametrize("n_samples", [2, 3, 5, 7])
+    @pytest.mark.parametrize("n_features", [1, 2, 9])
+    def test_few_samples(self, n_samples, n_features):
+        X = random_state(n_features).standard_normal((n_samples, n_features))
+        model = AutoROME().fit(X)
+        assert np.isfinite(model.score_samples(X)).all()
+        assert np.isfinite(model.held_out_)
+        assert model.sample(3, random_state=0).shape == (3, n_features)
+        assert all(cluster.reason in model.summary() for cluster in model.clusters_)
+
+    @pytest.mark.parametrize("n_samples", [2, 3, 5])
+    def test_few_samples_are_no_spikes(self, n_samples):
+        """Between samples there may be others."""
+        model = AutoROME().fit(np.linspace(-1, 1, n_samples)[:, None] ** 3)
+        between = np.linspace(-1, 1, 41)[:, None]
+        assert model.score_samples(between).min() > -10
+
+    def test_one_sample_has_no_spread(self):
+        with pytest.raises(ValueError, match="min_std"):
+            AutoROME().fit([[1.0, 2.0]])
+        assert np.isfinite(AutoROME(min_std=1.0).fit([[1.0, 2.0]]).score([[1.0, 2.0]]))
+
+    @pytest.mark.parametrize("min_std", [0.01, 2.0])
+    def test_no_kernel_is_narrower_than_min_std(self, moons, min_std):
+        rng = random_state(0)
+        line = rng.standard_normal((40, 1)) * [1.0, 2.0, -1.0]
+        outlier = np.append(moons[:40], [[1e3, 1e3]], axis=0)
+        counts = rng.randint(2, size=(50, 2)).astype(float)
+        tails = rng.standard_t(1.5, size=(60, 2))
+        for X in (line, outlier, counts, tails, moons[:9]):
+            model = AutoROME(min_std=min_std).fit(X)
+            assert narrowest(model.density_) > min_std * (1 - 1e-6)
+            assert np.isfinite(model.score_samples(X)).all()
+
+    @settings(max_examples=10)
+    @given(samples(min_samples=1, max_samples=40, max_features=5, scales=(1e-12, 1.0, 1e12)))
+    def test_any_samples_give_a_finite_density(self, X):
+        model = AutoROME()
+        if (X[0] == X).all():
+            with pytest.raises(ValueError, match="min_std"):
+                model.fit(X)
+            model.set_params(min_std=0.01 * max(np.abs(X).max(), 1e-300))
+        model.fit(X)
+        assert np.isfinite(model.score_samples(X)).all()
+        assert np.isfinite(model.sample(5, random_state=0)).all()
+        assert np.isfinite(model.held_out_)
+
+    def test_a_failed_refit_keeps_the_old_model(self, blob):
+        model = AutoROME().fit(blob)
+        before = model.score_samples(blob)
+        with pytest.raises(ValueError, match="min_std"):
+            model.fit(np.ones((5, 2)))
+        with pytest.raises(ValueError, match="min_std"):
+            model.set_params(min_std=-1.0).fit(blob)
+        assert_array_equal(model.score_samples(blob), before)
+        assert model.n_features_in_ == 3
+
+    def test_summaries_name_members_weights_and_gains(self, auto, moons):
+        said, shown = auto.summary(), auto._repr_html_()
+        (cluster,) = auto.clusters_
+        for text in (said, shown):
+            for name, weight in zip(cluster.members, cluster.weights, strict=True):
+                assert f"{name} ({weight:.0%})" in text.replace("&#x27;", "'")
+            assert f"{cluster.gain:.3f} ± {cluster.gain_error:.3f}" in text
+            assert f"{auto.held_out_:.4g}" in text
+        assert f"{auto.density_.n_kernels} kernels in 2 dimensions" in said
+        assert "AutoROME" in AutoROME()._repr_html_()
+        assert_allclose(cluster.weights.sum(), 1.0)
+        assert cluster.n_members == len(moons)
+
+    def test_summaries_tell_of_strays(self, blob):
+        strays = AutoROME().fit([*blob, [1e6] * 3])
+        for text in (strays.summary(), strays._repr_html_()):
+            assert "far from all clusters" in text
+            assert "put together" not in text
+
+    def test_a_spiral_is_put_together(self):
+        model = AutoROME().fit(spiral())
+        assert model.n_fragments_ > 1
+        assert_array_equal(model.labels_, 0)
+        for text in (model.summary(), model._repr_html_()):
+            assert f"{model.n_fragments_} clusters" in text
+
+    @pytest.mark.parametrize("sizes", [(15, 15), (60, 12), (40, 40)])
+    def test_clusters_that_are_apart_stay(self, sizes):
+        X, group = blobs(sizes, apart=20.0)
+        model = AutoROME().fit(X)
+        assert model.n_fragments_ == 0
+        assert len(np.unique(model.labels_[group == 0])) == 1
+        assert len(np.unique(model.labels_)) == 2
+        shares = sorted(cluster.share for cluster in model.clusters_)
+        assert_allclose(shares, sorted(np.divide(sizes, sum(sizes))))
+
+    @pytest.mark.parametrize(
+        ("parameters", "error"),
+        [
+            ({"min_std": -1.0}, ValueError),
+            ({"min_std": np.nan}, ValueError),
+            ({"min_std": np.inf}, ValueError),
+            ({"min_std": "auto"}, TypeError),
+            ({"min_std": None}, TypeError),
+            ({"min_std": True}, TypeError),
+            ({"min_std": [0.1]}, TypeError),
+            ({"random_state": "seed"}, TypeError),
+            ({"random_state": 1.5}, TypeError),
+            ({"random_state": True}, TypeError),
+            ({"random_state": -1}, ValueError),
+        ],
+    )
+    def test_bad_parameters_are_named(self, blob, parameters, error):
+        with pytest.raises(error, match=next(iter(parameters))):
+            AutoROME(**parameters).fit(blob)
+
+
+def spiral():
+    rng = random_state(0)
+    angle = 3 * np.pi * np.sqrt(rng.uniform(size=150))
+    X = np.stack([angle * np.cos(angle), angle * np.sin(angle)], axis=1)
+    return X + 0.1 * rng.standard_normal(X.shape)
