@@ -82,7 +82,7 @@ def print_rows(path):
     )
     print(
         "| row | L - oracle's L | bar | L better | D_JS_true better | D_JS_true | W, mean "
-        "| least mean abs. W of rivals | D_JS | floor |"
+        "| least abs. mean W of rivals | D_JS | floor |"
     )
     print("|---" * 10 + "|")
     for name, part in table.groupby(level="distribution"):

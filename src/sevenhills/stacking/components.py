@@ -84,7 +84,9 @@ def squared_distances(
     """Return the distances of rows to components, and the log determinants of the scatters."""
     i, j, counts = _pairs(means.shape[1])
     factors = np.linalg.cholesky(scatters)
-    log_dets = 2 * np.log(np.diagonal(factors, axis1=1, axis2=2)).sum(axis=1)
+    n_components, n_features = means.shape
+    diagonals = factors.reshape(n_components, -1)[:, :: n_features + 1]
+    log_dets = 2 * np.log(diagonals).sum(axis=1)
     inverses = np.linalg.inv(scatters)
     # Only the upper half is used below, beside all of it; what rounding made of them would differ.
     inverses = 0.5 * (inverses + inverses.transpose(0, 2, 1))
@@ -215,14 +217,15 @@ def _shrunk(scatters: np.ndarray, sizes: np.ndarray, prior: Prior) -> np.ndarray
 
     A component of a single sample has no size of its own; so a bit of the common size is mixed in.
     """
-    n_features = scatters.shape[1]
-    traces = np.trace(scatters, axis1=1, axis2=2)
+    n_components, n_features, _ = scatters.shape
+    flat = scatters.reshape(n_components, -1)
+    traces = flat[:, :: n_features + 1].sum(axis=1)
     pooled = float(sizes @ traces) / sizes.sum()
     traces = (sizes * traces + _COMMON_SIZE * pooled) / (sizes + _COMMON_SIZE)
     common = prior.shape
     if common is None:
-        common = np.einsum("k,kij->ij", sizes / sizes.sum(), scatters)
-    common = common / max(float(np.trace(common)), _NOTHING)
+        common = (sizes @ flat / sizes.sum()).reshape(n_features, n_features)
+    common = common / max(float(common.trace()), _NOTHING)
     towards = prior.round / n_features * np.eye(n_features) + prior.pooled * common
     strength = sizes + prior.round + prior.pooled
     shrunk = sizes[:, None, None] * scatters + np.maximum(traces, 0.0)[:, None, None] * towards
