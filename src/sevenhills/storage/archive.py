@@ -250,9 +250,7 @@ def _array(archive: zipfile.ZipFile, info: zipfile.ZipInfo, member: _Member) -> 
 def _parse_header(text: bytes) -> tuple[dict[str, Any], list[_Member]]:
     """Return the fields of a header, and the table of arrays among them."""
     with _blaming(_HEADER):
-        fields = json.loads(
-            text.decode("ascii"), object_pairs_hook=_distinct, parse_constant=_no_constant
-        )
+        fields = json.loads(text.decode("ascii"), object_pairs_hook=_distinct)
     if not isinstance(fields, dict) or fields.get("magic") != MAGIC:
         raise ModelFileError("magic: not a model file of sevenhills")
     _check_version(fields.get("version"))
@@ -270,10 +268,6 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(out) != len(pairs):
         raise ModelFileError(f"{_HEADER}: there are two fields of one name")
     return out
-
-
-def _no_constant(name: str) -> None:
-    raise ModelFileError(f"{_HEADER}: holds {name}, which is not finite")
 
 
 def _check_version(version: Any) -> None:

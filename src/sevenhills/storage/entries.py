@@ -52,7 +52,7 @@ def refusing(name: str) -> Iterator[None]:
         yield
     except ModelFileError:
         raise
-    except (ValueError, TypeError, ArithmeticError, LookupError) as error:
+    except ValueError as error:
         raise ModelFileError(f"{name}: {error}") from error
 
 
