@@ -29,6 +29,8 @@ _FARTHEST = 8.0
 _N_TABLE = 1025
 #: How many kernels spell a normal distribution out in one dimension, in two, and in more.
 _N_SPOTS = (512, 2048, 4096)
+#: But not more than this for each sample.
+_MOST_PER_SAMPLE = 16
 #: Margins rise by at least this from knot to knot, in units of about a standard deviation.
 _LEAST_RISE = 1e-7
 
@@ -128,7 +130,11 @@ class Bent(NamedTuple):
 
     def normal_spots(self) -> np.ndarray:
         """Return spots spread evenly like a normal distribution with this covariance."""
-        steps = _even_normals(len(self.mean)) @ np.linalg.cholesky(self._regular()).T
+        n_samples, n_features = self.deviates.shape
+        n_spots = _N_SPOTS[min(n_features, len(_N_SPOTS)) - 1]
+        while n_spots > _MOST_PER_SAMPLE * n_samples:
+            n_spots //= 2
+        steps = _even_normals(n_spots, n_features) @ np.linalg.cholesky(self._regular()).T
         return self.mean + self.stds * steps
 
     def _regular(self) -> np.ndarray:
@@ -136,9 +142,8 @@ class Bent(NamedTuple):
 
 
 @cache
-def _even_normals(n_features: int) -> np.ndarray:
+def _even_normals(n_spots: int, n_features: int) -> np.ndarray:
     """Return normal deviates without gaps or clumps, from a Sobol sequence."""
-    n_spots = _N_SPOTS[min(n_features, len(_N_SPOTS)) - 1]
     even = qmc.Sobol(n_features, scramble=False).random(n_spots) + 0.5 / n_spots
     out = np.asarray(ndtri(even))
     out.flags.writeable = False
