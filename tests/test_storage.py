@@ -985,12 +985,8 @@ def test_pickles(estimator, moons, path):
 
 @pytest.mark.parametrize(
     "estimator",
-    # skops knows neither the trees of scipy, on which neighbours are found, nor vines.
-    [
-        each
-        for each in ESTIMATORS
-        if not isinstance(each, VineDensity) and getattr(each, "estimator", None) != "knn"
-    ],
+    # skops does not know vines.
+    [each for each in ESTIMATORS if not isinstance(each, VineDensity)],
     ids=repr,
 )
 def test_skops(estimator, moons):

@@ -1,6 +1,7 @@
 """Densities of clusters by their k nearest neighbours."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -43,9 +44,14 @@ class NeighbourCluster:
     n_neighbors: int
     min_radius: float
 
-    def __post_init__(self) -> None:
-        tree = KDTree((self.members - self.location) @ self.transform)
-        object.__setattr__(self, "_tree", tree)
+    @cached_property
+    def _tree(self) -> KDTree:
+        """What finds the neighbours."""
+        return KDTree((self.members - self.location) @ self.transform)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what can be computed again."""
+        return {name: value for name, value in vars(self).items() if not name.startswith("_")}
 
     def logpdf(self, X: np.ndarray, n_jobs: int | None) -> np.ndarray:
         """Return the log density at points (Q, M)."""
@@ -54,8 +60,7 @@ class NeighbourCluster:
             Y = (X - self.location) @ self.transform
         near = np.isfinite(Y).all(axis=1)
         radii = np.full(len(X), np.inf)
-        tree: KDTree = self._tree  # type: ignore[attr-defined]
-        found, _ = tree.query(Y[near], k=[self.n_neighbors], workers=effective_n_jobs(n_jobs))
+        found, _ = self._tree.query(Y[near], k=[self.n_neighbors], workers=effective_n_jobs(n_jobs))
         radii[near] = found[:, 0]
         with np.errstate(divide="ignore"):
             # Volumes in data units: of the neighbourhood, and of the smallest ball.
