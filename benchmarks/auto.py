@@ -4,15 +4,13 @@ Start it with ``make bench-auto``. Costs come from processes of their own; the r
 are read from the stored results of ``sevenhills reproduce``.
 """
 
-import json
-import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from measuring import report
+from measuring import report, run_part
 from sevenhills import AutoROME, datasets
 from sevenhills.clustering import Frame, find_clusters
 
@@ -35,7 +33,7 @@ GAUSSIANS = {"aniso": 3, "varied": 3, "gaussian": 1, "elliptical": 1, "rotated_e
 
 
 def cost(name, n_samples):
-    """Time a fit, or its clustering alone."""
+    """Time a fit."""
     X = datasets.load(name).sample(int(n_samples), random_state=0)
     AutoROME().fit(X[:1000])
     repeats = 3 if int(n_samples) <= 3000 else 1
@@ -53,19 +51,15 @@ def clustering(name, n_samples):
     report(work, 3 if int(n_samples) <= 3000 else 1)
 
 
-def run(*arguments):
-    """Run a part in a process of its own."""
-    command = [sys.executable, __file__, *map(str, arguments)]
-    output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    return json.loads(output.splitlines()[-1])
-
-
 def print_costs():
     """Print the seconds beyond the clustering."""
     print("| samples | clustering, CPU s | beyond it, CPU s | bar | peak MB |")
     print("|---|---|---|---|---|")
     for name, n_samples, bar in COSTS:
-        whole, part = run("cost", name, n_samples), run("clustering", name, n_samples)
+        whole, part = (
+            run_part(__file__, "cost", name, n_samples),
+            run_part(__file__, "clustering", name, n_samples),
+        )
         beyond = whole["seconds"] - part["seconds"]
         print(
             f"| {name}, {n_samples} | {part['seconds']:.3f} | {beyond:.3f} | {bar} "

@@ -2,6 +2,8 @@
 
 import json
 import resource
+import subprocess
+import sys
 import time
 
 
@@ -23,6 +25,13 @@ def memory_mb(peak):
             return next(int(line.split()[1]) / 1024 for line in status if line.startswith(field))
     except OSError:  # not Linux: the peak is all that can be had
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def run_part(script, *arguments):
+    """Run a part of a script in a process of its own and return what it reports."""
+    command = [sys.executable, script, *map(str, arguments)]
+    output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    return json.loads(output.splitlines()[-1])
 
 
 def report(work, repeats, parts=1):

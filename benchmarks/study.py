@@ -3,11 +3,9 @@
 Start it with ``make bench-study``. Every figure comes from a process of its own.
 """
 
-import json
-import subprocess
 import sys
 
-from measuring import report
+from measuring import report, run_part
 from sevenhills import ROME, ManifoldParzen, datasets
 
 SETS = ("aniso", "varied", "two_moons", "gaussian", "trajectories")
@@ -33,23 +31,19 @@ def windows(name, n_queries):
     report(lambda: model.score_samples(queries), 3)
 
 
-def run(*arguments):
-    command = [sys.executable, __file__, *map(str, arguments)]
-    output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    return json.loads(output.splitlines()[-1])
-
-
 def main():
     print("| cuts and scores, 3000 samples | silhouette, CPU s | DBCV, CPU s | ratio | bar |")
     print("|---|---|---|---|---|")
     for name in SETS:
-        plain, dbcv = (run("choose", name, by)["seconds"] for by in ("silhouette", "dbcv"))
+        plain, dbcv = (
+            run_part(__file__, "choose", name, by)["seconds"] for by in ("silhouette", "dbcv")
+        )
         print(f"| {name} | {plain:.4f} | {dbcv:.4f} | {dbcv / plain:.1f} | 20 |", flush=True)
     print("\n| windows, 3000 kernels | queries | CPU s | peak MB above the fitted model |")
     print("|---|---|---|---|")
     for name in ("aniso", "trajectories"):
         for n_queries in (3000, 30_000):
-            found = run("windows", name, n_queries)
+            found = run_part(__file__, "windows", name, n_queries)
             print(
                 f"| {name} | {n_queries} | {found['seconds']:.3f} | {found['peak_mb']:.0f} |",
                 flush=True,

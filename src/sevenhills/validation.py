@@ -67,12 +67,18 @@ def check_positive(value: Any, name: str) -> float:
 
 def check_min_std(value: Any) -> None:
     """Refuse a smallest standard deviation that is neither "auto" nor a number from zero on."""
-    if isinstance(value, str) and value == "auto":
-        return
+    if not (isinstance(value, str) and value == "auto"):
+        check_not_negative(value, "min_std", "a number or 'auto'")
+
+
+def check_not_negative(value: Any, name: str, kind: str = "a number") -> float:
+    """Return a finite number from zero on."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise TypeError(f"min_std must be a number or 'auto', got {value!r}")
-    if not 0 <= float(value) < np.inf:
-        raise ValueError(f"min_std must be finite and not negative, got {value}")
+        raise TypeError(f"{name} must be {kind}, got {value!r}")
+    number = float(value)
+    if not 0 <= number < np.inf:
+        raise ValueError(f"{name} must be finite and not negative, got {value}")
+    return number
 
 
 def check_flag(value: Any, name: str) -> None:

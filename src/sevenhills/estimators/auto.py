@@ -1,6 +1,5 @@
 """ROME that chooses by itself what to put on every cluster."""
 
-import numbers
 from functools import partial
 from typing import Any
 
@@ -11,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..clustering import Candidates, Frame, Ordering, find_clusters
 from ..density import KernelMixture
 from ..stacking import CellFit, Partition, fit_partition
-from ..validation import random_generator
+from ..validation import check_not_negative, random_generator
 from .base import DensityEstimator
 from .clusters import StackedCluster
 from .summary import describe_members, member_table_html
@@ -95,7 +94,7 @@ class AutoROME(DensityEstimator):
         self.n_jobs = n_jobs
 
     def _fit(self, X: np.ndarray) -> None:
-        min_std = _check_least(self.min_std)
+        min_std = check_not_negative(self.min_std, "min_std")
         rng = random_generator(self.random_state)
         frame = Frame.of(X, "canonical")
         points = frame.enter(X)
@@ -126,14 +125,6 @@ class AutoROME(DensityEstimator):
         return diagram + member_table_html(
             self.clusters_, self.labels_, self.n_fragments_, self.held_out_
         )
-
-
-def _check_least(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise TypeError(f"min_std must be a number, got {value!r}")
-    if not 0 <= float(value) < np.inf:
-        raise ValueError(f"min_std must be finite and not negative, got {value}")
-    return float(value)
 
 
 def _labels_of(points: np.ndarray, n_jobs: int | None) -> np.ndarray:

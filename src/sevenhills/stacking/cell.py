@@ -90,11 +90,6 @@ class Cell:
         """The number of samples by which members are judged."""
         return sum(len(fold.asked) for fold in self.folds)
 
-    @cached_property
-    def asked(self) -> np.ndarray:
-        """The rows by which members are judged."""
-        return np.concatenate([fold.asked for fold in self.folds])
-
     @property
     def allows_kernels_of_their_own(self) -> bool:
         """Whether a matrix for every sample is not too much."""

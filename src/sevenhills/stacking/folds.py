@@ -46,12 +46,10 @@ def deal(n_rows: int, rng: np.random.RandomState) -> tuple[Fold, ...]:
     for f in range(n_folds):
         held = order[f::n_folds]
         rows = np.sort(np.setdiff1d(order, held, assume_unique=True))
-        some = rows if len(rows) <= _MOST_TRAINED else np.sort(_take(rows, _MOST_TRAINED, rng))
+        some = rows
+        if len(rows) > _MOST_TRAINED:
+            some = np.sort(rng.permutation(rows)[:_MOST_TRAINED])
         asked = np.sort(held[:most]) if f < n_scored else held[:0]
         folds.append(Fold(rows, some, asked, first + np.arange(len(asked))))
         first += len(asked)
     return tuple(folds)
-
-
-def _take(rows: np.ndarray, n: int, rng: np.random.RandomState) -> np.ndarray:
-    return rng.permutation(rows)[:n]

@@ -27,6 +27,8 @@ from .warp import Bent
 
 #: Shapes of components are shrunk by as many samples as this, or as this times the features.
 _LIGHT, _HEAVY = 3.0, 3.0
+#: The degrees of freedom of Student's t.
+DOF = 4.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -251,7 +253,7 @@ def _prior(cell: Cell, alike: bool) -> Prior:
     return Prior(1.0, strength, cell.common, cell.ridge)
 
 
-def student(cell: Cell, dof: float = 4.0) -> Member:
+def student(cell: Cell, dof: float = DOF) -> Member:
     """Fit one Student's t, the mean of the fits to all folds."""
     few = cell.shrinkage.diagonal / max(1 - cell.shrinkage.diagonal, 0.1) * cell.n_rows
     prior = Prior(1.0 + few, 0.0, None, cell.ridge)

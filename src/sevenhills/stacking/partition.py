@@ -272,11 +272,11 @@ def _fragmented(
     there are other gaps. Clusters that are all large are not asked, since fragments that large
     are described well.
     """
-    from sklearn.metrics import adjusted_rand_score  # slow to import, and rarely needed
-
     inside = np.flatnonzero(labels != STRAY)
     if labels.max() == 0 or np.bincount(labels[inside]).min() >= ENOUGH_TO_STOP:
         return False
+    from sklearn.metrics import adjusted_rand_score  # slow to import, and rarely needed
+
     seen = np.sort(rng.permutation(inside)[len(inside) // 5 :])
     again = joined(X[seen], cluster(X[seen]))
     return bool(adjusted_rand_score(labels[seen], again) < _SAME)

@@ -11,6 +11,7 @@ from ..bandwidth import silverman
 from ..density import KernelMixture
 from .cell import MOST_NEIGHBOURS, Cell
 from .members import (
+    DOF,
     Member,
     MixtureFit,
     bent_gaussian,
@@ -181,10 +182,26 @@ def _pairs(cell: Cell, seed: int) -> list[MixtureFit]:
     """Return two components and, if samples are few for the features, two that are alike."""
     if not _enough(cell, 2):
         return []
-    light = mixture(cell, 2, False, np.inf, seed)
-    if cell.n_rows >= _PLENTY * cell.n_features:
-        return [light]
-    return [light, mixture(cell, 2, True, np.inf, seed, light)]
+    light = _fitted(cell, 2, False, np.inf, seed)
+    if not light or cell.n_rows >= _PLENTY * cell.n_features:
+        return light
+    return light + _fitted(cell, 2, True, np.inf, seed, light[0])
+
+
+def _fitted(
+    cell: Cell,
+    n_components: int,
+    alike: bool,
+    dof: float,
+    seed: int,
+    start: MixtureFit | None = None,
+) -> list[MixtureFit]:
+    """Return a mixture, or nothing where it does not exist."""
+    try:
+        fit = mixture(cell, n_components, alike, dof, seed, start)
+    except np.linalg.LinAlgError:
+        return []
+    return [fit] if np.isfinite(fit.member.held_out).all() else []
 
 
 def _enough(cell: Cell, n_components: int) -> bool:
@@ -202,15 +219,17 @@ def _mixtures(cell: Cell, seed: int, pairs: list[MixtureFit]) -> list[Member]:
     for number in _NUMBERS:
         if not _enough(cell, number) or len(path) - 1 - _best(path) > beside:
             break
-        path.append(mixture(cell, number, alike, np.inf, seed + number))
+        path += _fitted(cell, number, alike, np.inf, seed + number)
     best = _best(path)
     variants = [
-        mixture(cell, fit.n_components, shapes, dof, seed, fit)
+        variant
         for fit in path[max(0, best - beside) : best + beside + 1]
-        for shapes, dof in ((not alike, np.inf), (alike, 4.0), (not alike, 4.0))
+        for shapes, dof in ((not alike, np.inf), (alike, DOF), (not alike, DOF))
+        # Two components of both kinds may be there already.
         if fit.n_components > 2 or np.isfinite(dof) or len(pairs) == 1
+        for variant in _fitted(cell, fit.n_components, shapes, dof, seed, fit)
     ]
-    return [fit.member for fit in path[1:] + variants if np.isfinite(fit.member.held_out).all()]
+    return [fit.member for fit in path[1:] + variants]
 
 
 def _best(path: list[MixtureFit]) -> int:
