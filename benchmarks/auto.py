@@ -43,10 +43,10 @@ def cost(name, n_samples):
 def clustering(name, n_samples):
     """Time the clustering that a fit begins with."""
     X = datasets.load(name).sample(int(n_samples), random_state=0)
-    find_clusters(Frame.of(X[:1000], "canonical").enter(X[:1000]))
+    find_clusters(Frame.of(X[:1000]).enter(X[:1000]))
 
     def work():
-        find_clusters(Frame.of(X, "canonical").enter(X))
+        find_clusters(Frame.of(X).enter(X))
 
     report(work, 3 if int(n_samples) <= 3000 else 1)
 

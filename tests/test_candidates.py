@@ -60,7 +60,7 @@ def test_a_cluster_may_have_a_hole_of_noise():
     """Rounding twice lets a reachability fall below the height at which its source is no core."""
     reachability = np.array([np.inf, 1.0, 3.0, 1.0, 1.0])
     core = np.array([1.0, 1.0, 3.0, 1.0, 1.0])
-    runs, _ = dbscan_cuts(reachability, core, np.array([2.0]))
+    runs, _ = dbscan_cuts(reachability, core, np.ones(5), np.array([2.0]))
     assert_array_equal(runs, [[0, 2, 0], [2, 3, -1], [3, 5, 0]])
     X = np.array([[0.0], [0.1], [5.0], [0.2], [0.4]])
     found = silhouette_scores(X, Partitions(runs, np.array([0, 3])))
@@ -69,7 +69,7 @@ def test_a_cluster_may_have_a_hole_of_noise():
 
 def test_single_members_become_noise_and_labels_are_renumbered():
     reachability = np.array([np.inf, 1.0, 9.0, 9.0, 1.0, 1.0])
-    runs, _ = dbscan_cuts(reachability, np.ones(6), np.array([2.0]))
+    runs, _ = dbscan_cuts(reachability, np.ones(6), np.ones(6), np.array([2.0]))
     assert_array_equal(runs, [[0, 2, 0], [2, 3, -1], [3, 6, 1]])
     assert_array_equal(without_single_members(np.array([0, 0, 1, 2, 2, 2])), [0, 0, -1, 1, 1, 1])
 

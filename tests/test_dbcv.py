@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse.csgraph import minimum_spanning_tree
 from scipy.spatial.distance import cdist
 
@@ -37,8 +37,12 @@ def test_nearest_distances(X, k):
     k = min(k, len(X) - 1)
     blocks = build_blocks(X, 16)
     expected = np.sort(cdist(X, X), axis=1)
-    assert_allclose(nearest_distances(X, blocks, k), expected[:, 1 : k + 1], atol=1e-12)
-    assert_allclose(core_distances(X, blocks, k + 1), expected[:, k], atol=1e-12)
+    ones = np.ones(len(X))
+    farthest, found, weights = nearest_distances(X, ones, blocks, np.full(len(X), k + 1.0), k + 1)
+    assert_allclose(found, expected[:, : k + 1], atol=1e-12)
+    assert_allclose(farthest, expected[:, k], atol=1e-12)
+    assert_array_equal(weights, 1.0)
+    assert_allclose(core_distances(X, ones, blocks, k + 1), expected[:, k], atol=1e-12)
 
 
 @given(samples(min_samples=2, max_samples=200))
@@ -56,7 +60,7 @@ def test_the_spanning_tree_is_scipys(X):
 
 def test_repeated_points_reach_nowhere():
     X = np.array([[0.0, 0.0], [0.0, 0.0], [1.0, 0.0], [0.0, 2.0], [3.0, 3.0]])
-    reach = all_points_reach(X, build_blocks(X, 16), 2)
+    reach = all_points_reach(X, np.ones(len(X)), build_blocks(X, 16), 2)
     assert (reach[:2] == 0).all()
     assert (reach[2:] > 0).all()
 

@@ -10,12 +10,14 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.spatial import KDTree
 from scipy.special import logsumexp
 from scipy.stats import kstest, multivariate_normal, multivariate_t, norm
+from sklearn.metrics import adjusted_rand_score
 
 from sevenhills import ROME, AutoROME, KernelMixture, datasets
 from sevenhills.clustering import find_clusters
 from sevenhills.kernels.neighbourhoods import neighbourhood_moments
 from sevenhills.stacking import STRAY, fit_partition
 from sevenhills.stacking import scatter as scatters
+from sevenhills.stacking.agreement import adjusted_rand
 from sevenhills.stacking.cell import Cell
 from sevenhills.stacking.components import (
     Components,
@@ -27,7 +29,8 @@ from sevenhills.stacking.components import (
     quadratic_features,
     squared_distances,
 )
-from sevenhills.stacking.folds import Fold, deal
+from sevenhills.stacking.counts import count, counts
+from sevenhills.stacking.folds import Fold, deal, deal_in_turn, without_a_fifth
 from sevenhills.stacking.members import (
     bent_gaussian,
     bent_kernels,
@@ -39,10 +42,17 @@ from sevenhills.stacking.members import (
 )
 from sevenhills.stacking.partition import joined, split_by_values
 from sevenhills.stacking.race import fit_cell
-from sevenhills.stacking.scatter import Ellipse, Shrinkage, choose_shrinkage, covariance, ellipse
+from sevenhills.stacking.scatter import (
+    Ellipse,
+    Shrinkage,
+    Weighted,
+    choose_shrinkage,
+    covariance,
+    ellipse,
+)
 from sevenhills.stacking.student import precisions
-from sevenhills.stacking.warp import Bent, margin_of
-from sevenhills.stacking.weights import stack, stacked, stacking_weights
+from sevenhills.stacking.warp import Bent, Spots, _quantiles, margin_of
+from sevenhills.stacking.weights import mean_and_error, stack, stacked, stacking_weights
 
 from .oracles import (
     expectation_maximisation,
@@ -76,19 +86,167 @@ def awkward(kind, seed, n_samples=40, n_features=2):
 KINDS_OF_SAMPLES = ["random", "tied", "repeated", "constant"]
 
 
+@st.composite
+def wild_weights(draw, min_size=1, max_size=50):
+    """Positive weights: equal, whole, fractional, tiny, huge, and all of these at once."""
+    size = draw(st.integers(min_size, max_size))
+    rng = random_state(draw(seeds))
+    kind = draw(st.sampled_from(["ones", "whole", "fractional", "little", "wild", "one heavy"]))
+    if kind == "whole":
+        return rng.randint(1, 30, size=size).astype(float)
+    if kind == "fractional":
+        return rng.exponential(5.0, size=size) + 1e-3
+    if kind == "little":
+        return np.full(size, draw(st.sampled_from([1e-3, 1e-12, 0.5 / size])))
+    if kind == "wild":
+        return 10.0 ** rng.uniform(-12, 12, size=size)
+    weights = np.ones(size)
+    if kind == "one heavy":
+        weights[rng.randint(size)] = draw(st.sampled_from([50.0, 1e12]))
+    return weights
+
+
+def repeats_of(n_rows, seed):
+    """How often rows are repeated in slow twins."""
+    return random_state(seed).randint(1, 5, size=n_rows)
+
+
+class TestCounts:
+    def test_rounding_does_not_matter(self):
+        assert count(np.full(100, 0.1)) == 10
+        assert count(np.full(30, 1 / 3)) == 10
+        assert_array_equal(counts(np.arange(300) % 3, np.full(300, 0.1)), [10, 10, 10])
+
+    @given(wild_weights())
+    def test_sums(self, weights):
+        assert_allclose(count(weights), weights.sum(), rtol=1e-11)
+        labels = np.arange(len(weights)) % 3
+        expected = [weights[labels == label].sum() for label in range(labels.max() + 1)]
+        assert_allclose(counts(labels, weights), expected, rtol=1e-11)
+
+
+class TestAgreement:
+    @given(seeds, st.integers(1, 60), st.integers(1, 5), st.integers(1, 5))
+    def test_it_is_scikit_learns_of_repeated_rows(self, seed, n_rows, n_here, n_there):
+        rng = random_state(seed)
+        here, there = rng.randint(n_here, size=n_rows), rng.randint(-1, n_there, size=n_rows)
+        if rng.uniform() < 0.5:
+            there = np.where(rng.uniform(size=n_rows) < 0.1, there, here)
+        repeats = repeats_of(n_rows, seed)
+        expected = adjusted_rand_score(np.repeat(here, repeats), np.repeat(there, repeats))
+        assert_allclose(adjusted_rand(here, there, repeats.astype(float)), expected, atol=1e-12)
+
+    @given(wild_weights())
+    def test_any_weights(self, weights):
+        labels = np.arange(len(weights)) % 3
+        assert adjusted_rand(labels, 2 - labels, weights) == 1
+        assert adjusted_rand(labels, np.arange(len(weights)) % 2, weights) <= 1
+
+
+def spread_out(rows, weights, n_rows):
+    """Weights of some rows as weights of all."""
+    out = np.zeros(n_rows)
+    out[rows] = weights
+    return out
+
+
 class TestFolds:
     @given(st.one_of(st.integers(2, 60), st.sampled_from([299, 2999, 3000])), seeds)
     def test_every_row_is_asked_once_and_never_seen_by_the_fold_that_asks_it(self, n_rows, seed):
-        folds = deal(n_rows, random_state(seed))
+        folds = deal(np.ones(n_rows), random_state(seed))
         asked = np.concatenate([fold.asked for fold in folds])
         assert_array_equal(np.sort(asked), np.arange(n_rows))
-        for fold in folds:
+        order = random_state(seed).permutation(n_rows)
+        for f, fold in enumerate(folds):
+            assert_array_equal(fold.asked, np.sort(order[f :: len(folds)]))
             assert_array_equal(np.sort(np.append(fold.rows, fold.asked)), np.arange(n_rows))
             assert_array_equal(fold.some, fold.rows)
+            for weights in (fold.row_weights, fold.some_weights, fold.asked_weights):
+                assert_array_equal(weights, 1.0)
+
+    @given(st.lists(st.integers(1, 12), min_size=2, max_size=40), seeds)
+    def test_whole_weights_are_dealt_out_as_repeated_rows(self, weights, seed):
+        row_of = np.repeat(np.arange(len(weights)), weights)
+        copies = deal(np.ones(len(row_of)), random_state(seed))
+        found = deal(np.array(weights, dtype=float), random_state(seed))
+        for fold, repeated in zip(found, copies, strict=True):
+            for part in ("row", "some", "asked"):
+                name = "rows" if part == "row" else part
+                rows, expected = (getattr(each, name) for each in (fold, repeated))
+                parts = spread_out(rows, getattr(fold, f"{part}_weights"), len(weights))
+                assert_array_equal(parts, np.bincount(row_of[expected], minlength=len(weights)))
+
+    @given(st.lists(st.integers(1, 12), min_size=2, max_size=40), st.integers(2, 7))
+    def test_dealing_in_turn(self, weights, n_folds):
+        row_of = np.repeat(np.arange(len(weights)), weights)
+        held = deal_in_turn(np.array(weights, dtype=float), n_folds)
+        for f, part in enumerate(held):
+            assert_array_equal(part, np.bincount(row_of[f::n_folds], minlength=len(weights)))
+
+    @given(wild_weights(), st.integers(2, 7))
+    def test_any_weights_dealt_out_in_turn_add_up(self, weights, n_folds):
+        held = deal_in_turn(weights, n_folds)
+        assert (held >= 0).all()
+        assert_allclose(held.sum(axis=0), weights, rtol=1e-12)
+        assert ((held.sum(axis=0) - held).sum(axis=1) > 0).all()
+
+    @given(wild_weights(min_size=2), seeds)
+    def test_parts_add_up(self, weights, seed):
+        """And every fold sees something and asks for something."""
+        folds, n_rows = deal(weights, random_state(seed)), len(weights)
+        held = [spread_out(fold.asked, fold.asked_weights, n_rows) for fold in folds]
+        assert_allclose(np.sum(held, axis=0), weights, rtol=1e-12)
+        assert 2 <= len(folds) <= 5
+        for fold, part in zip(folds, held, strict=True):
+            assert len(fold.asked) > 0
+            assert len(fold.rows) > 0
+            left = spread_out(fold.rows, fold.row_weights, n_rows)
+            assert_allclose(left + part, weights, rtol=1e-12)
+            assert (fold.row_weights > 0).all()
+            assert (fold.asked_weights > 0).all()
+
+    @given(st.integers(2, 60), seeds)
+    def test_less_than_two_samples_are_never_seen_and_asked_for_at_once(self, n_rows, seed):
+        weights = random_state(seed).uniform(1e-3, 1.99, size=n_rows)
+        whole = deal(np.ones(n_rows), random_state(seed))
+        for fold, expected in zip(deal(weights, random_state(seed)), whole, strict=True):
+            assert_array_equal(fold.rows, expected.rows)
+            assert_array_equal(fold.row_weights, weights[fold.rows])
+            assert_array_equal(fold.some_weights, weights[fold.some])
+            assert_array_equal(fold.asked, expected.asked)
+            assert_array_equal(fold.asked_weights, weights[fold.asked])
+
+    def test_copies_are_of_equal_weight_and_rounding_costs_none(self):
+        folds = deal(np.array([2 - 1e-12, 2.5, 1 - 1e-12]), random_state())
+        asked = np.sort(np.concatenate([fold.asked_weights for fold in folds]))
+        assert_allclose(asked, [1.0, 1.0, 1.0, 1.25, 1.25])
+
+    def test_heavy_rows_are_dealt_out_in_a_few_copies(self):
+        """As many as make sure that they are seen and asked for."""
+        for fold in deal(np.array([1e12, 1.0, 1e15]), random_state()):
+            assert_array_equal(np.setdiff1d(fold.rows, [1]), [0, 2])
+            assert len(fold.asked) > 0
+
+    @given(wild_weights(), seeds)
+    def test_a_fifth_of_any_weights_is_left_out(self, weights, seed):
+        left = without_a_fifth(weights, random_state(seed))
+        assert (left >= 0).all()
+        assert (left <= weights * (1 + 1e-12)).all()
+        assert left.sum() > 0
+        if weights.max() < 2 and len(weights) > 1:
+            assert np.sum(left == 0) == len(weights) // 5
+
+    @given(st.lists(st.integers(1, 9), min_size=2, max_size=30), seeds)
+    def test_a_fifth_of_the_copies_is_left_out(self, weights, seed):
+        left = without_a_fifth(np.array(weights, dtype=float), random_state(seed))
+        row_of = np.repeat(np.arange(len(weights)), weights)
+        copies = row_of[random_state(seed).permutation(len(row_of))]
+        expected = np.bincount(copies[len(copies) // 5 :], minlength=len(weights))
+        assert_array_equal(left, expected)
 
     @given(st.integers(2, 4000), seeds)
     def test_folds_are_even_and_answers_have_places(self, n_rows, seed):
-        folds = deal(n_rows, random_state(seed))
+        folds = deal(np.ones(n_rows), random_state(seed))
         sizes = [n_rows - len(fold.rows) for fold in folds]
         assert max(sizes) - min(sizes) <= 1
         assert all(len(fold.asked) == len(fold.places) for fold in folds)
@@ -97,7 +255,7 @@ class TestFolds:
 
     @pytest.mark.parametrize("n_rows", [7000, 20_000])
     def test_many_rows_are_seen_and_asked_in_part(self, n_rows):
-        folds = deal(n_rows, random_state())
+        folds = deal(np.ones(n_rows), random_state())
         asked = np.concatenate([fold.asked for fold in folds])
         assert len(np.unique(asked)) == len(asked) <= 3000 + len(folds)
         assert len(asked) >= 2900
@@ -106,27 +264,62 @@ class TestFolds:
             assert np.isin(fold.some, fold.rows).all()
             assert not np.isin(fold.asked, fold.rows).any()
 
-    def test_one_row_is_all_there_is(self):
-        (fold,) = deal(1, random_state())
-        assert all(list(part) == [0] for part in fold)
+    def test_weights_of_a_part_of_the_rows_are_kept(self):
+        weights = random_state(1).randint(1, 4, size=9000).astype(float)
+        for fold in deal(weights, random_state()):
+            assert len(fold.some) == 6000
+            left = spread_out(fold.rows, fold.row_weights, 9000)
+            assert_array_equal(fold.some_weights, left[fold.some])
+
+    @pytest.mark.parametrize("weight", [1.0, 0.2, 30.0])
+    def test_one_row_is_all_there_is(self, weight):
+        folds = deal(np.array([weight]), random_state())
+        for fold in folds:
+            for rows in (fold.rows, fold.some, fold.asked):
+                assert_array_equal(rows, [0])
+            assert_allclose(fold.row_weights + fold.asked_weights, weight)
+        assert_allclose(sum(fold.asked_weights[0] for fold in folds), weight)
 
     def test_seeds(self):
-        one, same, other = (deal(50, random_state(seed))[0].rows for seed in (1, 1, 2))
+        one, same, other = (deal(np.ones(50), random_state(seed))[0].rows for seed in (1, 1, 2))
         assert_array_equal(one, same)
         assert (one != other).any()
+
+
+def moments_and_held(X, folds):
+    moments = [covariance(X[fold.rows], fold.row_weights) for fold in folds]
+    return moments, [Weighted(X[fold.asked], fold.asked_weights) for fold in folds]
+
+
+def copies_of(X, folds):
+    """What folds see and are asked, copy by copy."""
+    seen = [np.repeat(X[fold.rows], fold.row_weights.astype(int), axis=0) for fold in folds]
+    asked = [np.repeat(X[fold.asked], fold.asked_weights.astype(int), axis=0) for fold in folds]
+    return seen, asked
 
 
 class TestScatter:
     @given(samples(min_samples=1, max_samples=40, scales=(1e-9, 1.0, 1e9)))
     def test_covariance_is_numpys(self, X):
-        mean, scatter = covariance(X)
+        mean, scatter = covariance(X, np.ones(len(X)))
         size = np.abs(X).max() + 1e-300
         assert_allclose(mean, X.mean(axis=0), atol=1e-12 * size)
         assert_allclose(scatter, np.cov(X.T, ddof=0).reshape(scatter.shape), atol=1e-12 * size**2)
 
-    @given(st.lists(st.floats(-1e9, 1e9), min_size=1, max_size=5), st.integers(1, 50))
-    def test_covariance_of_equal_rows_is_exactly_zero(self, row, n_rows):
-        mean, scatter = covariance(np.array([row] * n_rows))
+    @given(samples(min_samples=1, max_samples=40), seeds)
+    def test_covariance_of_weights_is_that_of_repeated_rows(self, X, seed):
+        repeats = repeats_of(len(X), seed)
+        mean, scatter = covariance(X, repeats.astype(float))
+        copies = np.repeat(X, repeats, axis=0)
+        size = np.abs(X).max() + 1e-300
+        assert_allclose(mean, copies.mean(axis=0), atol=1e-12 * size)
+        expected = np.cov(copies.T, ddof=0).reshape(scatter.shape)
+        assert_allclose(scatter, expected, atol=1e-12 * size**2)
+        assert_array_equal(scatter, scatter.T)
+
+    @given(st.lists(st.floats(-1e9, 1e9), min_size=1, max_size=5), wild_weights())
+    def test_covariance_of_equal_rows_is_exactly_zero(self, row, weights):
+        mean, scatter = covariance(np.array([row] * len(weights)), weights)
         assert_array_equal(mean, row)
         assert_array_equal(scatter, 0)
 
@@ -154,7 +347,7 @@ class TestScatter:
     def test_an_ellipse_has_the_shrunk_covariance(self, seed, kind, shared):
         X = awkward(kind, seed, 20, 3)
         ridge, common = np.diag([1e-4, 1e-3, 1e-2]), np.diag([1.0, 2.0, 3.0]) if shared else None
-        found = ellipse(X, ridge, common, Shrinkage(0.25, 0.5))
+        found = ellipse(covariance(X, np.ones(20)), ridge, common, Shrinkage(0.25, 0.5))
         S = np.cov(X.T, ddof=0)
         S = S if common is None else 0.75 * S + 0.25 * common
         S = 0.5 * S + 0.5 * np.diag(np.diag(S)) + ridge
@@ -171,9 +364,10 @@ class TestScatter:
         X = rng.standard_normal((n, n_features)) @ mixing
         common = np.eye(n_features) + mixing.T @ mixing if shared else None
         ridge = 1e-3 * np.eye(n_features)
-        folds = deal(n, rng)
-        data = [X[fold.rows] for fold in folds], [X[fold.asked] for fold in folds], ridge, common
-        found = choose_shrinkage(*data)
+        repeats = rng.randint(1, 4, size=n)
+        folds = deal(repeats.astype(float), rng)
+        found = choose_shrinkage(*moments_and_held(X, folds), ridge, common)
+        data = *copies_of(X, folds), ridge, common
         if shared:
             poolings = [shrinkage_log_likelihood(*data, p, 0.0) for p in scatters._POOLING]
             chosen = shrinkage_log_likelihood(*data, found.pooling, 0.0)
@@ -191,9 +385,8 @@ class TestScatter:
         strengths = []
         for n in (8, 5000):
             X = rng.standard_normal((n, 5)) @ mixing
-            folds = deal(n, rng)
-            seen, held = [X[fold.rows] for fold in folds], [X[fold.asked] for fold in folds]
-            strengths.append(choose_shrinkage(seen, held, 1e-8 * np.eye(5), None).diagonal)
+            data = moments_and_held(X, deal(np.ones(n), rng))
+            strengths.append(choose_shrinkage(*data, 1e-8 * np.eye(5), None).diagonal)
         assert strengths[0] > 0.05
         assert strengths[1] < 0.01
 
@@ -201,22 +394,46 @@ class TestScatter:
 class TestNeighbourhoods:
     @given(samples(min_samples=3, max_samples=60, max_features=5), seeds, st.integers(1, 20))
     def test_moments_are_numpys(self, X, seed, n_neighbors):
-        """Of seen neighbours only, and of fewer if there are not as many in the table."""
+        """Of seen neighbours only, and of fewer if there are not as many in the table.
+
+        The slow twin repeats neighbours as often as they count.
+        """
         rng = random_state(seed)
         K = rng.randint(1, len(X) + 1)
         neighbours = KDTree(X).query(X, k=np.arange(1, K + 1))[1]
         neighbours[:, 0] = np.arange(len(X))  # among equal points, another may have come first
-        seen = rng.uniform(size=len(X)) < 0.7
-        seen[rng.randint(len(X))] = True
-        rows = np.flatnonzero(seen)
+        repeats = rng.randint(1, 4, size=len(X)) * (rng.uniform(size=len(X)) < 0.7)
+        repeats[rng.randint(len(X))] = 1
+        rows = np.flatnonzero(repeats)
         means = np.full((len(rows), X.shape[1]), np.nan)
         covariances = np.full((len(rows), X.shape[1], X.shape[1]), np.nan)
-        neighbourhood_moments(X, neighbours, seen, rows, n_neighbors, means, covariances)
+        weights = repeats.astype(float)
+        neighbourhood_moments(X, neighbours, weights, rows, n_neighbors, means, covariances)
         size = max(1.0, np.abs(X).max())
         for row, mean, scatter in zip(rows, means, covariances, strict=True):
-            expected = neighbourhood(X, neighbours, seen, row, n_neighbors)
+            copies = np.repeat(neighbours, repeats[neighbours[row]], axis=1)
+            expected = neighbourhood(X, copies, repeats > 0, row, n_neighbors)
             assert_allclose(mean, expected[0], atol=1e-11 * size)
             assert_allclose(scatter, expected[1], atol=1e-11 * size**2)
+
+    def test_the_last_neighbour_counts_in_part(self):
+        X = np.array([[0.0], [1.0], [5.0]])
+        table, weights = np.array([[0, 1, 2]] * 3), np.array([1.5, 0.25, 10.0])
+        mean, scatter = np.empty((1, 1)), np.empty((1, 1, 1))
+        neighbourhood_moments(X, table, weights, np.array([0]), 3, mean, scatter)
+        expected = covariance(X, np.array([1.5, 0.25, 1.25]))
+        assert_allclose(mean[0], expected.mean)
+        assert_allclose(scatter[0], expected.scatter)
+
+    def test_a_heavy_point_is_a_neighbourhood_of_its_own(self):
+        X, table = np.array([[0.0], [1.0]]), np.array([[0, 1], [1, 0]])
+        mean, scatter = np.empty((2, 1)), np.empty((2, 1, 1))
+        weights = np.array([8.0, 1e-9])
+        neighbourhood_moments(X, table, weights, np.array([0, 1]), 8, mean, scatter)
+        assert_array_equal(mean[0], 0.0)
+        assert_array_equal(scatter[0], 0.0)
+        # The other one has hardly any part in its own, which must not be lost to rounding.
+        assert_allclose(scatter[1], 1e-9 / 8, rtol=1e-6)
 
 
 def random_components(seed, n_components, n_features, dof):
@@ -253,16 +470,21 @@ class TestComponents:
         st.sampled_from([np.inf, 4.0]),
         st.sampled_from([(0.0, 0.0), (1.0, 3.0), (2.0, 0.0)]),
         st.booleans(),
+        st.booleans(),
     )
     def test_fit_equals_plain_expectation_maximisation(
-        self, seed, kind, n_components, n_features, dof, strengths, known
+        self, seed, kind, n_components, n_features, dof, strengths, known, tied
     ):
         X = awkward(kind, seed, 40, n_features)
+        repeats = repeats_of(40, seed) if tied else np.ones(40, dtype=int)
+        weights = repeats.astype(float)
         shape = np.diag(1.0 + np.arange(n_features)) if known else None
         prior = Prior(*strengths, shape, 1e-4 * np.eye(n_features))
-        start = nearest_centres(X, n_components, random_state(seed))
-        components, shares = fit_components(quadratic_features(X), start, prior, dof)
-        expected, expected_shares, likelihoods = expectation_maximisation(X, start, prior, dof)
+        start = nearest_centres(X, weights, n_components, random_state(seed))
+        components, shares = fit_components(quadratic_features(X), weights, start, prior, dof)
+        copies, starts = np.repeat(X, repeats, axis=0), np.repeat(start, repeats, axis=0)
+        expected, found_shares, likelihoods = expectation_maximisation(copies, starts, prior, dof)
+        expected_shares = found_shares[np.cumsum(repeats) - 1]
         assert_allclose(components.weights, expected[0], atol=1e-6)
         parts = mixture_log_parts(X, *expected, dof)
         found = log_density(quadratic_features(X), components)
@@ -270,7 +492,7 @@ class TestComponents:
         assert_allclose(shares, expected_shares, atol=1e-4)
         assert_allclose(shares.sum(axis=1), 1.0)
         assert components.dof == dof
-        assert np.isclose(found.mean(), likelihoods[-1], atol=1e-4)
+        assert np.isclose(np.average(found, weights=weights), likelihoods[-1], atol=1e-4)
 
     @settings(max_examples=20)
     @given(seeds, st.integers(1, 3), st.sampled_from([np.inf, 4.0]))
@@ -278,14 +500,14 @@ class TestComponents:
         X, _ = blobs([30, 30], apart=3.0, seed=seed)
         start = one_hot(random_state(seed).randint(n_components, size=60), n_components)
         prior = Prior(0.0, 0.0, None, np.zeros((2, 2)))
-        features = quadratic_features(X)
-        found = log_density(features, fit_components(features, start, prior, dof)[0]).mean()
+        features, ones = quadratic_features(X), np.ones(60)
+        found = log_density(features, fit_components(features, ones, start, prior, dof)[0]).mean()
         steps = expectation_maximisation(X, start, prior, dof)[2]
         assert (np.diff(steps) > -1e-8).all()
         assert_allclose(found, steps[-1], atol=1e-6)
         before, shares = -np.inf, start
         for _ in range(6):  # every fit goes on from the responsibilities of the one before
-            components, shares = fit_components(features, shares, prior)
+            components, shares = fit_components(features, ones, shares, prior)
             after = log_density(features, components).mean()
             assert after >= before - 1e-8
             before = after
@@ -293,7 +515,8 @@ class TestComponents:
     def test_one_gaussian_has_mean_and_covariance(self):
         X = awkward("random", 0, 50, 3)
         prior = Prior(0.0, 0.0, None, np.zeros((3, 3)))
-        components, shares = fit_components(quadratic_features(X), np.ones((50, 1)), prior)
+        start = np.ones((50, 1))
+        components, shares = fit_components(quadratic_features(X), np.ones(50), start, prior)
         assert_allclose(components.means, [X.mean(axis=0)], atol=1e-9)
         assert_allclose(components.scatters, [np.cov(X.T, ddof=0)], atol=1e-8)
         assert_array_equal(shares, 1.0)
@@ -301,8 +524,8 @@ class TestComponents:
     def test_far_samples_pull_less_on_a_student(self):
         X = np.append(awkward("random", 0, 50, 1), [[100.0]], axis=0)
         prior = Prior(0.0, 0.0, None, 1e-8 * np.eye(1))
-        features, start = quadratic_features(X), np.ones((51, 1))
-        means = [fit_components(features, start, prior, dof)[0].means for dof in (4.0, np.inf)]
+        data = quadratic_features(X), np.ones(51), np.ones((51, 1))
+        means = [fit_components(*data, prior, dof)[0].means for dof in (4.0, np.inf)]
         assert abs(means[0]) < 0.3 < 1.5 < means[1]
 
     @given(seeds, st.integers(1, 6), st.sampled_from([1.0, 10.0, 100.0]))
@@ -313,7 +536,7 @@ class TestComponents:
         X = np.concatenate([bulk, np.repeat(far * spot, 4, axis=0)])
         start = one_hot(np.repeat([0, 1], [30, 4]), 2)
         prior = Prior(0.0, 0.0, None, 1e-8 * np.eye(n_features))
-        components = fit_components(quadratic_features(X), start, prior)[0]
+        components = fit_components(quadratic_features(X), np.ones(34), start, prior)[0]
         squares = squared_distances(quadratic_features(X), *components[1:3])[0][30:, 1]
         assert_allclose(squares, 0.0, atol=1e-5 * far**2)
 
@@ -321,12 +544,12 @@ class TestComponents:
         rng = random_state(0)
         X = np.concatenate([rng.standard_normal((40, 2)) * s for s in ([1, 5], [3, 1])])
         X[40:] += 50
-        features, start = quadratic_features(X), one_hot(np.repeat([0, 1], 40), 2)
+        data = quadratic_features(X), np.ones(80), one_hot(np.repeat([0, 1], 40), 2)
         nothing = np.zeros((2, 2))
-        round_ones = fit_components(features, start, Prior(1e9, 0.0, None, nothing))[0].scatters
+        round_ones = fit_components(*data, Prior(1e9, 0.0, None, nothing))[0].scatters
         for scatter in round_ones:
             assert_allclose(scatter, scatter[0, 0] * np.eye(2), atol=1e-4 * scatter[0, 0])
-        alike = fit_components(features, start, Prior(0.0, 1e9, None, nothing))[0].scatters
+        alike = fit_components(*data, Prior(0.0, 1e9, None, nothing))[0].scatters
         shapes = [scatter / np.trace(scatter) for scatter in alike]
         assert_allclose(shapes[0], shapes[1], atol=1e-4)
         assert np.trace(alike[0]) > 1.5 * np.trace(alike[1])
@@ -339,25 +562,26 @@ class TestComponents:
     )
     def test_every_row_has_one_centre(self, seed, kind, n_centres, n_samples):
         X = awkward(kind, seed, max(n_samples, 4))
-        shares = nearest_centres(X, n_centres, random_state(seed))
+        weights = 10.0 ** random_state(seed).uniform(-3, 3, size=len(X))
+        shares = nearest_centres(X, weights, n_centres, random_state(seed))
         assert shares.shape == (len(X), n_centres)
         assert set(np.unique(shares)) <= {0.0, 1.0}
         assert_array_equal(shares.sum(axis=1), 1.0)
-        assert_array_equal(nearest_centres(X, n_centres, random_state(seed)), shares)
+        assert_array_equal(nearest_centres(X, weights, n_centres, random_state(seed)), shares)
 
     def test_equal_rows_have_one_centre_and_can_be_fitted(self):
-        X = np.full((12, 2), 0.1)
-        shares = nearest_centres(X, 3, random_state())
+        X, weights = np.full((12, 2), 0.1), np.ones(12)
+        shares = nearest_centres(X, weights, 3, random_state())
         assert_array_equal(shares.sum(axis=1), 1.0)
         prior = Prior(1.0, 3.0, None, 1e-8 * np.eye(2))
-        components = fit_components(quadratic_features(X), shares, prior)[0]
+        components = fit_components(quadratic_features(X), weights, shares, prior)[0]
         assert np.isfinite(log_density(quadratic_features(X), components)).all()
 
     @given(seeds)
     def test_groups_far_apart_have_centres_of_their_own(self, seed):
         group = np.repeat(np.arange(3), 20)
         X = awkward("random", seed, 60) + 1e3 * group[:, None]
-        shares = nearest_centres(X, 3, random_state(seed))
+        shares = nearest_centres(X, np.ones(60), 3, random_state(seed))
         centre = shares.argmax(axis=1)
         assert len({(a, b) for a, b in zip(group, centre, strict=True)}) == 3
 
@@ -403,7 +627,7 @@ def margins(draw):
 class TestWarp:
     @given(margins())
     def test_margins_rise_and_are_inverted(self, x):
-        margin = margin_of(x)
+        margin = margin_of(x, np.ones(len(x)))
         z = np.linspace(-8, 8, 401)
         values = margin.values_at(z)
         assert (np.diff(values) > 0).all()
@@ -413,16 +637,47 @@ class TestWarp:
         assert margin.values_at(inner).min() >= x.min() - 1e-9
         assert margin.values_at(inner).max() <= x.max() + 1e-5 * (1 + np.ptp(x))
 
+    @given(margins(), seeds, st.integers(1, 40))
+    def test_weights_bend_like_repeated_rows(self, x, seed, n_kernels):
+        X = np.stack([x, random_state(seed).standard_normal(len(x))], axis=1)
+        repeats = repeats_of(len(X), seed)
+        found = Bent.of(X, repeats.astype(float))
+        copies = np.repeat(X, repeats, axis=0)
+        expected = Bent.of(copies, np.ones(len(copies)))
+        assert_allclose(np.repeat(found.deviates, repeats, axis=0), expected.deviates, atol=1e-9)
+        for name in ("mean", "stds", "correlation"):
+            assert_allclose(getattr(found, name), getattr(expected, name), atol=1e-9)
+        ridge, queries = 1e-4 * np.eye(2), X[:n_kernels]
+        one, other = (
+            bent.carried_back(bent.own_spots(), 0.4, ridge).logpdf(queries)
+            for bent in (found, expected)
+        )
+        assert_allclose(one, other, atol=1e-6)
+        assert_allclose(found.normal_spots().places, expected.normal_spots().places, atol=1e-9)
+
+    @given(margins(), seeds, st.sampled_from([1e-9, 0.1, 0.37, 7.5, 1e9]))
+    def test_quantiles(self, x, seed, scale):
+        """By a search through the steps, sample by sample."""
+        weights = scale * random_state(seed).exponential(size=len(x)) + 1e-12
+        values, deviates = _quantiles(x, weights)
+        assert len(x) <= len(values) == len(deviates) <= 2000
+        order = np.argsort(x)
+        reached = np.cumsum(weights[order]) / weights.sum()
+        for value, level in zip(values[::7], norm.cdf(deviates[::7]), strict=True):
+            found = x[order][reached > level][0]
+            near = x[order][np.abs(reached - level) < 1e-9]  # either side of a step will do
+            assert value == found or len(near)
+
     def test_bent_samples_look_normal(self):
         X = random_state(0).exponential(size=(500, 2))
-        for deviates in Bent.of(X).deviates.T:
+        for deviates in Bent.of(X, np.ones(500)).deviates.T:
             assert kstest(deviates, "norm").pvalue > 0.1
 
     def test_kernels_have_the_margins_of_the_samples(self):
         """Of exponential samples, where plain kernels put mass below zero."""
         X = random_state(1).exponential(size=(600, 2))
-        bent = Bent.of(X)
-        density = bent.carried_back(bent.deviates, 0.3, 1e-8 * np.eye(2))
+        bent = Bent.of(X, np.ones(600))
+        density = bent.carried_back(bent.own_spots(), 0.3, 1e-8 * np.eye(2))
         assert isinstance(density, KernelMixture)
         assert density.n_kernels == len(X)
         drawn = density.sample(600, random_state=0)
@@ -435,20 +690,21 @@ class TestWarp:
     def test_kernels_on_spread_spots_are_a_gaussian_copula(self, n_features):
         rng = random_state(0)
         latent = rng.standard_normal((500, n_features)) @ (np.eye(n_features) + 0.5)
-        bent = Bent.of(np.exp(latent / latent.std(axis=0)))
+        bent = Bent.of(np.exp(latent / latent.std(axis=0)), np.ones(500))
         density = bent.carried_back(bent.normal_spots(), 0.4, 1e-8 * np.eye(n_features))
         drawn = density.sample(2000, random_state=0)
         for margin in drawn.T:
             assert kstest(margin, "lognorm", (1.0,)).statistic < 0.07
-        found = np.corrcoef(bent.normal_spots().T).reshape(n_features, n_features)
+        found = np.corrcoef(bent.normal_spots().places.T).reshape(n_features, n_features)
         assert_allclose(found, bent.correlation, atol=0.03)
 
-    @given(margins(), margins(), st.sampled_from([0.1, 0.5, 0.8]))
-    def test_tied_and_constant_features_give_finite_densities(self, x, y, width):
+    @given(margins(), margins(), st.sampled_from([0.1, 0.5, 0.8]), st.sampled_from([1.0, 1e-12]))
+    def test_tied_and_constant_features_give_finite_densities(self, x, y, width, weight):
         n = min(len(x), len(y))
         X = np.stack([x[:n], y[:n], np.full(n, 0.1), np.full(n, -7.0)], axis=1)
-        bent = Bent.of(X)
-        for spots in (bent.deviates, bent.normal_spots()[:50]):
+        bent = Bent.of(X, weight * np.ones(n))
+        few = Spots(*(each[:50] for each in bent.normal_spots()))
+        for spots in (bent.own_spots(), few):
             density = bent.carried_back(spots, width, 1e-8 * np.eye(4))
             assert np.isfinite(density.logpdf(X)).all()
 
@@ -472,8 +728,9 @@ MEMBERS = ["gaussian", "student", "shrunk", "bent", "copula", "local", "mixture"
 MEMBERS += ["alike", "students"]
 
 
-def cell_of(X, common=None, least=1e-6):
-    return Cell.of(X, least * np.eye(X.shape[1]), common, random_state())
+def cell_of(X, common=None, least=1e-6, weights=None):
+    weights = np.ones(len(X)) if weights is None else weights
+    return Cell.of(X, weights, least * np.eye(X.shape[1]), common, random_state())
 
 
 @pytest.fixture(scope="module")
@@ -497,11 +754,13 @@ def members(cell):
 class TestMembers:
     def test_a_cell_is_whitened(self, cell, crescent):
         assert_allclose((crescent - cell.whole.mean) @ cell.whole.transform, cell.points, atol=1e-8)
-        again = ellipse(cell.points, cell.ridge, None, Shrinkage(0.0, 0.0))
+        again = covariance(cell.points, cell.weights)
+        again = ellipse(again, cell.ridge, None, Shrinkage(0.0, 0.0))
         if cell.shrinkage == (0.0, 0.0):
             assert_allclose(again.scatter, np.eye(2), atol=1e-3)
         assert_array_equal(cell.neighbours[:, 0], np.arange(cell.n_rows))
-        assert (cell.n_rows, cell.n_features, cell.n_asked) == (120, 2, 120)
+        assert (cell.n_rows, cell.n_features, cell.total) == (120, 2, 120)
+        assert_array_equal(cell.asked_weights, np.ones(120))
 
     @pytest.mark.parametrize("name", MEMBERS)
     def test_integrates_to_one(self, members, name):
@@ -515,7 +774,8 @@ class TestMembers:
         member = members[name]
         asked = np.concatenate([fold.asked for fold in cell.folds])
         seen = member.build().logpdf(cell.points[asked])
-        assert member.held_out.shape == (cell.n_asked,)
+        assert member.held_out.shape == asked.shape
+        assert_allclose(member.score, member.held_out.mean())
         assert member.held_out.mean() - 0.02 < seen.mean() < member.held_out.mean() + 1.5
 
     @pytest.mark.parametrize("shared", [False, True])
@@ -561,8 +821,9 @@ class TestMembers:
     def test_what_a_fold_is_told_does_not_depend_on_its_own_samples(self, members, cell, name):
         """It is what is built on the other samples alone."""
         fold = cell.folds[0]
-        rows = np.arange(len(fold.rows))
-        rest = replace(cell, points=cell.points[fold.rows], folds=(Fold(rows, rows, rows, rows),))
+        rows, ones = np.arange(len(fold.rows)), np.ones(len(fold.rows))
+        alone = Fold(rows, ones, rows, ones, rows, ones, rows)
+        rest = replace(cell, points=cell.points[fold.rows], weights=ones, folds=(alone,))
         expected = members_of(rest)[name].build().logpdf(cell.points[fold.asked])
         # Student's t is spelled out in Gaussians when it is built.
         atol = 0.03 if name.startswith("student") else 1e-7
@@ -573,6 +834,19 @@ class TestMembers:
         again = mixture(cell, 3, False, np.inf, 0, start)
         assert abs(again.member.held_out.mean() - start.member.held_out.mean()) < 0.05
         assert mixture(cell, 3, True, 4.0, 0, start).n_components == 3
+
+    @pytest.mark.parametrize("name", MEMBERS[:6])
+    def test_weights_are_repetitions(self, crescent, name):
+        """For all that starts from no random draw."""
+        X, repeats = crescent[:60], repeats_of(60, 0)
+        one = cell_of(X, weights=repeats.astype(float))
+        other = cell_of(np.repeat(X, repeats, axis=0))
+        assert_allclose(other.whole.transform, one.whole.transform, rtol=1e-9)
+        assert one.total == other.total == repeats.sum()
+        found, expected = members_of(one)[name], members_of(other)[name]
+        assert_allclose(found.score, expected.score, rtol=1e-6)
+        queries = random_state(1).standard_normal((50, 2))
+        assert_allclose(found.build().logpdf(queries), expected.build().logpdf(queries), rtol=1e-6)
 
     @pytest.mark.parametrize("kind", ["tied", "repeated", "constant"])
     def test_awkward_samples_have_members(self, kind):
@@ -608,7 +882,7 @@ class TestRace:
         # Held-out log densities are in the coordinates that came in, as is the density.
         new = random_state(9).standard_normal(500)
         new = np.stack([new, new**2 + 0.3 * random_state(8).standard_normal(500)], axis=1)
-        assert abs(fit.density.logpdf(new).mean() - fit.held_out.mean()) < 0.3
+        assert abs(fit.density.logpdf(new).mean() - fit.held_out) < 0.3
 
     def test_few_samples_try_few_members(self):
         few = fit_cell(cell_of(random_state(0).standard_normal((12, 2))), 0)
@@ -625,6 +899,19 @@ class TestRace:
         assert part.gain > 0
 
 
+class TestMeans:
+    @given(seeds, st.integers(1, 50))
+    def test_mean_and_error_of_weights_are_those_of_repeated_values(self, seed, n_values):
+        values, repeats = random_state(seed).standard_normal(n_values), repeats_of(n_values, seed)
+        copies = np.repeat(values, repeats)
+        expected = copies.mean(), copies.std() / np.sqrt(len(copies))
+        found = mean_and_error(values, repeats.astype(float))
+        assert_allclose(found, expected, atol=1e-12)
+
+    def test_what_is_equal_has_no_error(self):
+        assert mean_and_error(np.zeros(7), np.full(7, 0.1)) == (0.0, 0.0)
+
+
 def likelihood(held_out, weights):
     return logsumexp(held_out + np.log(weights), axis=1).mean()
 
@@ -634,7 +921,7 @@ class TestWeights:
     def test_no_other_weights_are_likelier(self, seed, n_members, n_samples):
         rng = random_state(seed)
         held_out = 3 * rng.standard_normal((n_samples, n_members)) + rng.standard_normal(n_members)
-        weights = stacking_weights(held_out)
+        weights = stacking_weights(held_out, np.ones(n_samples))
         assert_allclose(weights.sum(), 1.0)
         assert (weights >= 0).all()
         best = likelihood(held_out, np.maximum(weights, 1e-300))
@@ -651,8 +938,9 @@ class TestWeights:
         """Steps are slow there, but n of them are never behind by more than log(members) / n."""
         rng = random_state(seed)
         held_out = rng.standard_normal((100, 1)) + spread * rng.standard_normal((100, n_members))
-        found = likelihood(held_out, np.maximum(stacking_weights(held_out, 50), 1e-300))
-        best = likelihood(held_out, np.maximum(stacking_weights(held_out, 2000), 1e-300))
+        ones = np.ones(100)
+        found = likelihood(held_out, np.maximum(stacking_weights(held_out, ones, 50), 1e-300))
+        best = likelihood(held_out, np.maximum(stacking_weights(held_out, ones, 2000), 1e-300))
         assert best - 1e-9 <= found + np.log(n_members) / 50
         assert found <= best + 1e-9
 
@@ -660,22 +948,31 @@ class TestWeights:
         rng = random_state(0)
         held_out = rng.standard_normal((200, 5)) * 0.2
         held_out[:, 3] += 2.0
-        assert stacking_weights(held_out)[3] > 0.99
-        kept, weights = stack(held_out)
+        assert stacking_weights(held_out, np.ones(200))[3] > 0.99
+        kept, weights = stack(held_out, np.ones(200))
         assert_array_equal(kept, [3])
         assert_array_equal(weights, [1.0])
 
     def test_densities_of_any_size(self):
-        held_out = random_state(0).standard_normal((50, 4))
+        held_out, ones = random_state(0).standard_normal((50, 4)), np.ones(50)
+        expected = stacking_weights(held_out, ones)
         for shift in (-1e6, 1e6):
-            assert_allclose(stacking_weights(held_out + shift), stacking_weights(held_out))
+            assert_allclose(stacking_weights(held_out + shift, ones), expected)
         lost = np.concatenate([held_out, np.full((50, 1), -1e9)], axis=1)
-        assert_allclose(stacking_weights(lost), np.append(stacking_weights(held_out), 0.0))
+        assert_allclose(stacking_weights(lost, ones), np.append(expected, 0.0))
+
+    @given(seeds, st.integers(1, 8), st.integers(1, 60))
+    def test_answers_of_many_samples_are_repeated_answers(self, seed, n_members, n_asked):
+        held_out = random_state(seed).standard_normal((n_asked, n_members))
+        repeats = repeats_of(n_asked, seed)
+        copies = np.repeat(held_out, repeats, axis=0)
+        found = stacking_weights(held_out, repeats.astype(float))
+        assert_allclose(found, stacking_weights(copies, np.ones(len(copies))), atol=1e-9)
 
     @given(seeds, st.integers(1, 30), st.sampled_from([0.0, 0.01, 1.0, 5.0]))
     def test_few_are_kept(self, seed, n_members, spread):
         held_out = spread * random_state(seed).standard_normal((60, n_members))
-        kept, weights = stack(held_out)
+        kept, weights = stack(held_out, np.ones(60))
         assert 1 <= len(kept) == len(weights) <= 6
         assert len(set(kept)) == len(kept)
         assert_allclose(weights.sum(), 1.0)
@@ -697,29 +994,30 @@ class TestPartition:
         labels = group.copy()
         labels[:3] = -1
         expected = np.where(group == 2, 1, group)
-        assert_array_equal(joined(X, labels), expected)
+        assert_array_equal(joined(X, np.ones(65), labels), expected)
 
     def test_a_gross_outlier_stays_alone(self):
         X, group = blobs([30, 30, 1])
         X[-1] = 1e6
         for label in (2, -1):
             labels = np.where(group == 2, label, group)
-            assert_array_equal(joined(X, labels), np.where(group == 2, STRAY, group))
+            found = joined(X, np.ones(61), labels)
+            assert_array_equal(found, np.where(group == 2, STRAY, group))
 
     def test_labels_are_numbered_anew(self):
         X, group = blobs([5, 30, 30], apart=8.0)
-        assert_array_equal(np.unique(joined(X, group)), [0, 1])
+        assert_array_equal(np.unique(joined(X, np.ones(65), group)), [0, 1])
 
     @pytest.mark.parametrize("label", [-1, 0])
     def test_all_noise_or_all_small_is_one_cluster(self, label):
         X, _ = blobs([9])
-        assert_array_equal(joined(X, np.full(9, label)), 0)
-        assert_array_equal(joined(X, np.arange(9)), 0)
+        assert_array_equal(joined(X, np.ones(9), np.full(9, label)), 0)
+        assert_array_equal(joined(X, np.ones(9), np.arange(9)), 0)
 
     @given(samples(min_samples=1, max_samples=60, max_features=4), seeds)
     def test_joined_clusters_are_large_and_whole(self, X, seed):
         labels = random_state(seed).randint(-1, 4, size=len(X))
-        found = joined(X, labels)
+        found = joined(X, np.ones(len(X)), labels)
         sizes = np.bincount(found[found >= 0])
         assert len(sizes) == 1 or (sizes >= 10).all()
         assert (sizes > 0).all()
@@ -734,52 +1032,51 @@ class TestPartition:
         rng = random_state(0)
         chosen = rng.randint(len(values), size=150)
         X = np.stack([rng.standard_normal(150), np.array(values)[chosen]], axis=1)
-        found = split_by_values(X, np.zeros(150, dtype=int))
+        found = split_by_values(X, np.ones(150), np.zeros(150, dtype=int))
         assert_array_equal(found, chosen)
         strays = np.where(np.arange(150) < 3, STRAY, 0)
-        assert_array_equal(split_by_values(X, strays), np.where(strays == STRAY, STRAY, chosen))
+        found = split_by_values(X, np.ones(150), strays)
+        assert_array_equal(found, np.where(strays == STRAY, STRAY, chosen))
 
     def test_two_such_features_split_in_turn(self):
         rng = random_state(0)
         X = rng.randint(2, size=(400, 2)).astype(float)
-        found = split_by_values(X, np.zeros(400, dtype=int))
+        found = split_by_values(X, np.ones(400), np.zeros(400, dtype=int))
         assert_array_equal(found, 2 * X[:, 0] + X[:, 1])
 
     @given(seeds, st.integers(1, 400), st.integers(1, 4))
     def test_continuous_samples_are_not_split(self, seed, n_samples, n_features):
         X = random_state(seed).standard_normal((n_samples, n_features))
-        labels = np.zeros(n_samples, dtype=int)
-        assert_array_equal(split_by_values(X, labels), labels)
+        labels, ones = np.zeros(n_samples, dtype=int), np.ones(n_samples)
+        assert_array_equal(split_by_values(X, ones, labels), labels)
         X[:, 0] = 1.0  # one value tells nothing apart
-        assert_array_equal(split_by_values(X, labels), labels)
+        assert_array_equal(split_by_values(X, ones, labels), labels)
 
     def test_rare_values_stay_together(self):
         rng = random_state(0)
         value = np.repeat([0.0, 1.0, 2.0, 3.0], [90, 90, 4, 3])
         X = np.stack([value, rng.standard_normal(len(value))], axis=1)
-        found = split_by_values(X, np.zeros(len(value), dtype=int))
+        found = split_by_values(X, np.ones(len(value)), np.zeros(len(value), dtype=int))
         assert set(found) == {0, 1}  # too few to be a cluster
         assert len(set(found[value >= 2])) == 1
         value = np.repeat([0.0, 1.0, 2.0, 3.0], [90, 90, 8, 8])
         X = np.stack([value, rng.standard_normal(len(value))], axis=1)
-        found = split_by_values(X, np.zeros(len(value), dtype=int))
+        found = split_by_values(X, np.ones(len(value)), np.zeros(len(value), dtype=int))
         assert_array_equal(found, np.minimum(value, 2))  # enough together
 
     def test_clusters_that_change_without_some_samples_are_put_together(self):
         X, group = blobs([15, 15], n_features=1)
         calls = []
 
-        def fickle(rows):
-            calls.append(len(rows))
+        def fickle(rows, weights):
+            calls.append(weights.sum())
             return np.arange(len(rows)) % 2
 
-        torn = fit_partition(X, group, fickle, 0.0, random_state())
+        torn = fit_partition(X, np.ones(30), group, fickle, 0.0, random_state())
         assert torn.n_fragments == 2
         assert_array_equal(torn.labels, 0)
         assert calls == [24]
-        firm = fit_partition(
-            X, group, lambda rows: (rows[:, 0] > 50).astype(int), 0.0, random_state()
-        )
+        firm = fit_partition(X, np.ones(30), group, right_of(50), 0.0, random_state())
         assert firm.n_fragments == 0
         assert_array_equal(firm.labels, group)
         assert firm.held_out > torn.held_out
@@ -789,28 +1086,130 @@ class TestPartition:
         x = np.concatenate([0.01 * random_state(0).standard_normal(30), [0.5]])
         x[15:30] += 1.0
         labels = np.append(np.repeat([0, 1], 15), -1)
-        assert joined(x[:, None], labels)[-1] == STRAY
+        X, ones = x[:, None], np.ones(31)
+        assert joined(X, ones, labels)[-1] == STRAY
         found = fit_partition(
-            x[:, None], labels, lambda rows: np.arange(len(rows)) % 2, 0.0, random_state()
+            X, ones, labels, lambda rows, _: np.arange(len(rows)) % 2, 0.0, random_state()
         )
         assert found.n_fragments == 2
         assert_array_equal(found.labels, 0)
 
     def test_fewer_than_five_samples_are_not_clustered(self):
         X, _ = blobs([2, 2])
-        ordering, candidates, labels = find_clusters(X)
-        assert ordering is None
-        assert candidates is None
-        assert_array_equal(labels, 0)
+        found = find_clusters(X)
+        assert found.ordering is None
+        assert found.candidates is None
+        assert_array_equal(found.labels, 0)
 
     def test_clusters_are_romes(self):
         X, _ = blobs([40, 30])
-        ordering, candidates, labels = find_clusters(X)
+        found = find_clusters(X)
         rome = ROME(start="first").fit(X)
-        assert_array_equal(labels, rome.labels_)
-        assert_array_equal(labels, candidates.labels())
-        assert_array_equal(ordering.order, rome.ordering_.order)
-        assert_array_equal(find_clusters(X, selection=None)[2], 0)
+        assert_array_equal(found.labels, rome.labels_)
+        assert_array_equal(found.labels, found.candidates.labels())
+        assert_array_equal(found.ordering.order, rome.ordering_.order)
+        assert_array_equal(find_clusters(X, selection=None).labels, 0)
+
+    def test_sizes_are_sums_of_weights(self):
+        X, group = blobs([30, 30, 5], apart=7.0)
+        tenths, ones = np.full(65, 0.1), np.ones(65)
+        assert_array_equal(joined(X, tenths, group), 0)  # all are small
+        assert_array_equal(joined(X, np.where(group == 2, 2.0, 1.0), group), group)
+        assert_array_equal(joined(X, ones, group), np.minimum(group, 1))
+        thirds = np.where(group == 0, 1 / 3, 1.0)  # which are just enough, up to rounding
+        assert_array_equal(joined(X, thirds, group), np.minimum(group, 1))
+
+    @given(seeds, st.integers(1, 4))
+    def test_splits_of_weights_are_those_of_repeated_rows(self, seed, n_values):
+        rng = random_state(seed)
+        X = np.stack([rng.randint(n_values, size=60), rng.standard_normal(60)], axis=1)
+        repeats, labels = rng.randint(1, 4, size=60), rng.randint(-1, 2, size=60)
+        labels[:2] = 0, 1
+        found = split_by_values(X, repeats.astype(float), labels)
+        copies = np.repeat(X, repeats, axis=0), np.ones(repeats.sum()), np.repeat(labels, repeats)
+        assert_array_equal(np.repeat(found, repeats), split_by_values(*copies))
+
+
+def right_of(border):
+    """A clustering of two clusters."""
+    return lambda rows, weights: (rows[:, 0] > border).astype(int)
+
+
+def whole(rows, weights):
+    """A clustering of one cluster."""
+    return np.zeros(len(rows), dtype=int)
+
+
+class TestWeightedPartition:
+    def test_rows_that_repeat_are_seen_and_asked_for(self):
+        """Kernels on values that repeat do well on samples that repeat them."""
+        X = np.arange(25.0)[:, None]
+        labels = np.zeros(25, dtype=int)
+        once, often = (
+            fit_partition(X, weight * np.ones(25), labels, whole, 0.01, random_state())
+            for weight in (1.0, 40.0)
+        )
+        assert often.held_out > once.held_out + 0.5
+        assert often.density.logpdf(X).mean() > often.density.logpdf(X + 0.5).mean() + 2
+
+    def test_densities_of_clusters_are_weighted(self):
+        X, group = blobs([20, 40], n_features=1)
+        weights = np.where(group == 0, 6.0, 1.0)
+        found = fit_partition(X, weights, group, right_of(50), 0.0, random_state())
+        drawn = found.density.sample(4000, random_state=0)[:, 0]
+        assert_allclose(np.mean(drawn < 50), 120 / 160, atol=0.03)
+        assert_array_equal(found.labels, group)
+
+    def test_heavy_samples_pull(self):
+        X = np.linspace(-1, 1, 41)[:, None]
+        weights = np.where(X[:, 0] > 0, 9.0, 1.0)
+        found = fit_partition(X, weights, np.zeros(41, dtype=int), whole, 0.0, random_state())
+        drawn = found.density.sample(4000, random_state=0)[:, 0]
+        assert_allclose(drawn.mean(), np.average(X[:, 0], weights=weights), atol=0.05)
+
+    @pytest.mark.parametrize("name", ["crescent", "moons"])
+    def test_weights_near_one_change_little(self, name, request):
+        X = request.getfixturevalue(name)
+        labels = np.zeros(len(X), dtype=int)
+        near = np.exp(1e-7 * random_state(1).standard_normal(len(X)))
+        near *= (len(X) + 1e-6) / near.sum()
+        one, other = (
+            fit_partition(X, weights, labels, whole, 0.0, random_state())
+            for weights in (np.ones(len(X)), near)
+        )
+        assert [fit.members for fit in one.fits] == [fit.members for fit in other.fits]
+        assert_allclose(other.held_out, one.held_out, atol=1e-5)
+        assert_allclose(other.density.logpdf(X), one.density.logpdf(X), atol=1e-4)
+
+    def test_weights_that_tell_nothing_do_not_spoil_the_fit(self, moons):
+        """No fit is judged by parts of samples that it has seen."""
+        labels, weights = np.zeros(len(moons), dtype=int), random_state(0).uniform(0.7, 1.3, 120)
+        one, other = (
+            fit_partition(moons, each, labels, whole, 0.0, random_state()).density
+            for each in (np.ones(120), weights)
+        )
+        new = two_moons(500, 2)
+        assert abs(one.logpdf(new).mean() - other.logpdf(new).mean()) < 0.1
+
+    @settings(max_examples=15)
+    @given(samples(min_samples=1, max_samples=50, max_features=4), wild_weights(50, 50), seeds)
+    def test_any_weights_give_a_finite_density(self, X, weights, seed):
+        X = np.unique(X, axis=0)
+        weights = weights[: len(X)]
+        labels = random_state(seed).randint(-1, 3, size=len(X))
+        min_std = 0.1 if len(X) == 1 else 0.0
+        found = fit_partition(X, weights, labels, whole, min_std, random_state(seed))
+        assert np.isfinite(found.density.logpdf(X)).all()
+        assert np.isfinite(found.density.sample(5, random_state=0)).all()
+        assert np.isfinite(found.held_out)
+        for fit in found.fits:
+            assert np.isfinite([fit.gain, fit.gain_error, fit.held_out]).all()
+
+    def test_the_number_of_samples_is_named_where_they_have_no_spread(self):
+        with pytest.raises(ValueError, match="n_samples = 7"):
+            fit_partition(
+                np.ones((1, 2)), np.array([7.0]), np.zeros(1, dtype=int), whole, 0.0, random_state()
+            )
 
 
 def two_moons(n_samples, seed):

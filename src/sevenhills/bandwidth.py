@@ -1,7 +1,7 @@
 """Rules for the width of kernels."""
 
 
-def silverman(n_samples: int, n_features: int) -> float:
+def silverman(n_samples: float, n_features: int) -> float:
     r"""Return Silverman's bandwidth for data of unit variance.
 
     .. math:: b = \left(\frac{M + 2}{4} n\right)^{-1 / (M + 4)}
@@ -10,7 +10,9 @@ def silverman(n_samples: int, n_features: int) -> float:
 
     Parameters
     ----------
-    n_samples, n_features : int
+    n_samples : float
+        The number of samples, or the sum of their weights.
+    n_features : int
 
     Examples
     --------

@@ -47,9 +47,13 @@ class ROME:
         self.min_std = min_std
         self.fitted = False
 
-    def fit(self, X: Any, clusters: Any = None) -> "ROME":
+    def __repr__(self) -> str:
+        return f"compat.ROME(min_std={self.min_std!r})"
+
+    def fit(self, X: Any, clusters: Any = None, sample_weight: Any = None) -> "ROME":
         """Fit the density to samples (n_samples, n_features), using ``clusters`` if given."""
-        model = _TiledROME(min_std=self.min_std, start="first").fit(X, labels=clusters)
+        model = _TiledROME(min_std=self.min_std, start="first")
+        model.fit(X, sample_weight=sample_weight, labels=clusters)
         self._model = model
         self.labels_ = model.labels_
         self.num_features = model.n_features_in_

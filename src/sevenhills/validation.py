@@ -111,6 +111,39 @@ def check_labels(labels: Any, n_samples: int, name: str = "labels") -> np.ndarra
     return out.astype(np.int64)
 
 
+def check_weights(sample_weight: Any, n_samples: int) -> np.ndarray | None:
+    """Return the weights of samples as a new float64 array, None if there are none."""
+    if sample_weight is None:
+        return None
+    if isinstance(sample_weight, np.ma.MaskedArray):
+        raise TypeError("sample_weight is a masked array; fill or drop the masked values first")
+    given = np.asarray(sample_weight)
+    if given.dtype.kind not in "biufO":
+        raise TypeError(f"sample_weight must be numbers, got dtype {given.dtype}")
+    try:
+        out = given.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise TypeError("sample_weight must be numbers") from error
+    if out.ndim == 0:
+        out = np.full(n_samples, out)
+    if out.shape != (n_samples,):
+        raise ValueError(f"sample_weight must have shape ({n_samples},), got {out.shape}")
+    if not np.isfinite(out).all():
+        raise ValueError("sample_weight must be finite, got NaN or infinity")
+    if (out < 0).any():
+        raise ValueError("sample_weight must not be negative")
+    _check_total(out)
+    return out
+
+
+def _check_total(weights: np.ndarray) -> None:
+    with np.errstate(over="ignore"):
+        total = weights.sum()
+    if not 0 < total < np.inf:
+        what = "has nothing but zeros" if total == 0 else "adds up to infinity"
+        raise ValueError(f"sample_weight {what}")
+
+
 def random_generator(random_state: Any) -> np.random.RandomState:
     """Return a generator for a seed, a generator or None, never numpy's global one."""
     if random_state is None:

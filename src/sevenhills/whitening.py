@@ -1,7 +1,7 @@
 """The rotation and the regularised scale of clusters.
 
-Clusters come as the deviations of their members from their means, one cluster after another;
-``offsets`` (n_clusters + 1) says where each begins.
+Clusters come as the deviations of their members from their means, one cluster after another, and
+the members' weights; ``offsets`` (n_clusters + 1) says where each cluster begins.
 """
 
 from dataclasses import dataclass
@@ -34,6 +34,7 @@ class Whitening:
 
 def whiten(
     deviations: np.ndarray,
+    weights: np.ndarray,
     offsets: np.ndarray,
     min_std: float,
     *,
@@ -50,6 +51,8 @@ def whiten(
     Parameters
     ----------
     deviations : ndarray of shape (n_members, n_features)
+    weights : ndarray of shape (n_members,)
+        How many samples every member is.
     offsets : ndarray of shape (n_clusters + 1,)
     min_std : float
         The smallest standard deviation :math:`s_{\min}`.
@@ -67,9 +70,9 @@ def whiten(
     Whitening
     """
     if decorrelate:
-        axes, stds = principal_axes(deviations, offsets, tiled)
+        axes, stds = principal_axes(deviations, weights, offsets, tiled)
     else:
-        stds = feature_stds(deviations, offsets)
+        stds = feature_stds(deviations, weights, offsets)
         axes = np.broadcast_to(np.eye(stds.shape[1]), (*stds.shape, stds.shape[1]))
     scales = regularise(stds, min_std) if normalize else np.full(stds.shape, 1 / unit)
     return scaled(axes, scales, stds)
@@ -81,10 +84,10 @@ def scaled(axes: np.ndarray, scales: np.ndarray, stds: np.ndarray) -> Whitening:
     return Whitening(transforms, -np.log(scales).sum(axis=1), stds)
 
 
-def feature_stds(deviations: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+def feature_stds(deviations: np.ndarray, weights: np.ndarray, offsets: np.ndarray) -> np.ndarray:
     """Return the standard deviation of every feature in every cluster, with ``ddof=0``."""
-    squares = np.add.reduceat(deviations**2, offsets[:-1])
-    return np.sqrt(squares / np.diff(offsets)[:, None])
+    squares = np.add.reduceat(deviations**2 * weights[:, None], offsets[:-1])
+    return np.sqrt(squares / np.add.reduceat(weights, offsets[:-1])[:, None])
 
 
 def regularise(stds: np.ndarray, min_std: float) -> np.ndarray:
@@ -102,20 +105,21 @@ def regularise(stds: np.ndarray, min_std: float) -> np.ndarray:
 
 
 def principal_axes(
-    deviations: np.ndarray, offsets: np.ndarray, tiled: bool = False
+    deviations: np.ndarray, weights: np.ndarray, offsets: np.ndarray, tiled: bool = False
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the principal axes of every cluster as rows, and the standard deviations along them.
 
     The axes are the eigenvectors of the covariance. The deviations are measured along them, since
     square roots of small eigenvalues would be nothing but rounding.
     """
-    parts = [deviations[start:end] for start, end in pairwise(offsets)]
+    weighted = deviations * np.sqrt(weights)[:, None]
+    parts = [weighted[start:end] for start, end in pairwise(offsets)]
     axes = np.linalg.eigh(np.stack([part.T @ part for part in parts]))[1].transpose(0, 2, 1)
     along = [part @ each.T for part, each in zip(parts, axes, strict=True)]
     squares = np.stack([np.einsum("ij,ij->j", each, each) for each in along])
 
-    n_members, n_features = np.diff(offsets), deviations.shape[1]
-    n_rows = n_members * -(-n_features // n_members) if tiled else n_members
+    n_members, n_features = np.add.reduceat(weights, offsets[:-1]), deviations.shape[1]
+    n_rows = n_members * np.ceil(n_features / n_members) if tiled else n_members
     stds = np.sqrt(squares * (n_rows / n_members / np.maximum(n_rows - 1, 1))[:, None])
     stds[stds <= _ROUNDING * stds.max(axis=1, keepdims=True)] = 0.0
     return axes, stds

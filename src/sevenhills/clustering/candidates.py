@@ -1,13 +1,12 @@
 """The candidate clusterings that an ordering can be cut into."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
 
 import numpy as np
 
 from ..kernels.cuts import dbscan_cuts, xi_cuts
-from .frame import Frame
 from .ordering import Ordering
 
 #: The score of a candidate with one label only, below that of any other.
@@ -56,10 +55,30 @@ class Partitions:
         """Return the number of clusters of every partition."""
         return np.maximum.reduceat(self.runs[:, 2], self.offsets[:-1]) + 1
 
-    def n_noise(self) -> np.ndarray:
-        """Return the number of noise points of every partition."""
-        lengths = (self.runs[:, 1] - self.runs[:, 0]) * (self.runs[:, 2] < 0)
-        return np.add.reduceat(lengths, self.offsets[:-1])
+    def noise_share(self, weights: np.ndarray) -> np.ndarray:
+        """Return the part of all weight, given in order, that is noise in every partition."""
+        starts, ends, labels = self.runs.T
+        masses = sums_of_runs(weights, starts, ends) * (labels < 0)
+        return np.add.reduceat(masses, self.offsets[:-1]) / weights.sum()
+
+    def counted(self, counts: np.ndarray) -> "Partitions":
+        """Return the partitions of an order in which every place stands for some samples, or none.
+
+        Parameters
+        ----------
+        counts : ndarray of shape (n_places,)
+        """
+        before = np.append(0, np.cumsum(counts))
+        runs = np.concatenate([before[self.runs[:, :2]], self.runs[:, 2:]], axis=1)
+        kept = runs[:, 0] < runs[:, 1]
+        lengths = np.add.reduceat(kept.astype(np.int64), self.offsets[:-1])
+        return Partitions(runs[kept], np.append(0, np.cumsum(lengths)))
+
+
+def sums_of_runs(values: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
+    """Return the sums of values over runs, none of them empty."""
+    bounds = np.stack([starts, ends], axis=1).ravel()
+    return np.add.reduceat(np.append(values, 0.0), bounds)[::2]
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,11 +129,6 @@ class Candidates:
     def __len__(self) -> int:
         return len(self.rules)
 
-    def in_given_rows(self, frame: Frame) -> "Candidates":
-        """Return the same candidates in terms of the rows and the unit before ``frame``."""
-        units = np.where(self.rules == "dbscan", frame.unit, 1.0)
-        return replace(self, parameters=self.parameters * units, order=frame.rows[self.order])
-
     def labels(self, index: int | None = None) -> np.ndarray:
         """Return the labels of a candidate, of the chosen one by default, -1 being noise."""
         runs = self.partitions[self.chosen if index is None else index]
@@ -157,7 +171,7 @@ class Candidates:
 
 
 def cut(
-    ordering: Ordering, n_heights: int, n_steps: int
+    ordering: Ordering, n_heights: int, n_steps: int, weights: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray, Partitions]:
     r"""Cut an ordering at many heights and at many steepnesses.
 
@@ -170,6 +184,8 @@ def cut(
     ordering : Ordering
     n_heights, n_steps : int
         How many of each.
+    weights : ndarray of shape (n_samples,), optional
+        How many samples every point is; one by default.
 
     Returns
     -------
@@ -187,8 +203,9 @@ def cut(
     position[order] = np.arange(len(order))
     position[-1] = -1
     predecessor = position[ordering.predecessor[order]]
-    flat, cuts = dbscan_cuts(reachability, core, heights)
-    steep, steep_cuts = xi_cuts(reachability, predecessor, steepness, ordering.n_neighbors)
+    weights = np.ones(len(order)) if weights is None else weights[order]
+    flat, cuts = dbscan_cuts(reachability, core, weights, heights)
+    steep, steep_cuts = xi_cuts(reachability, predecessor, weights, steepness, ordering.n_neighbors)
     runs = np.concatenate([flat, steep])
     offsets = np.concatenate([cuts, steep_cuts[1:] + cuts[-1]])
     runs[offsets[:-1][np.diff(offsets) == 1], 2] = 0

@@ -4,7 +4,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from ..kernels.blocks import Blocks, build_blocks
-from ..kernels.core_distances import nearest_distances
+from ..kernels.core_distances import most_needed, nearest_distances
 from ..kernels.spanning import Room, diameter_beyond, span, spanning_tree
 from ..threads import map_blocks
 from .candidates import Partitions
@@ -15,7 +15,11 @@ _SMALLEST = 1e-6
 
 
 def dbcv_scores(
-    X: np.ndarray, partitions: Partitions, n_neighbors: int, n_jobs: int | None = None
+    X: np.ndarray,
+    partitions: Partitions,
+    n_neighbors: int,
+    n_jobs: int | None = None,
+    weights: np.ndarray | None = None,
 ) -> np.ndarray:
     r"""Score partitions of an ordering by how dense clusters are inside and how sparse between.
 
@@ -37,6 +41,8 @@ def dbcv_scores(
         The number of neighbours that make a core in the ordering.
     n_jobs : int, optional
         Number of threads.
+    weights : ndarray of shape (n_samples,), optional
+        How many samples every point is; one by default.
 
     Returns
     -------
@@ -47,33 +53,44 @@ def dbcv_scores(
     D. Moulavi, P. A. Jaskowiak, R. J. G. B. Campello, A. Zimek, J. Sander: Density-Based
     Clustering Validation. SDM 2014.
     """
+    weights = np.ones(len(X)) if weights is None else weights
     blocks = build_blocks(X, _LEAF_SIZE)
-    forests = _Forests(X, all_points_reach(X, blocks, n_neighbors), blocks)
+    forests = _Forests(X, all_points_reach(X, weights, blocks, n_neighbors), blocks)
     scores = np.empty(len(partitions))
 
     def score(indices: range) -> None:
         room = Room.over(blocks)
         for index in indices:
-            scores[index] = _validity(forests, partitions[index], room)
+            scores[index] = _validity(forests, weights, partitions[index], room)
 
     map_blocks(score, len(partitions), n_jobs)
     return scores
 
 
-def all_points_reach(X: np.ndarray, blocks: Blocks, n_neighbors: int) -> np.ndarray:
+def all_points_reach(
+    X: np.ndarray, weights: np.ndarray, blocks: Blocks, n_neighbors: int
+) -> np.ndarray:
     r"""Return how far every point reaches: a mean of the distances to its nearest others.
 
     .. math:: a = \Big(\frac{1}{k} \sum_{j=1}^{k} d_j^{-M}\Big)^{-1 / M}, \qquad k = 2 k_c - 1
 
     It is zero for a point that occurs more than once.
     """
-    n_samples, n_features = X.shape
-    k = min(2 * n_neighbors - 1, n_samples - 1)
-    with np.errstate(divide="ignore"):
-        logs = np.log(nearest_distances(X, blocks, k))
-    repeated = logs[:, 0] == -np.inf
-    logs[repeated] = 0.0
-    reach = np.exp((logsumexp(-n_features * logs, axis=1) - np.log(k)) / -n_features)
+    n_features = X.shape[1]
+    itself = np.minimum(weights, 1.0)
+    masses = np.minimum(2 * n_neighbors - 1, weights.sum() - itself)
+    room = most_needed(weights, float((masses + itself).max()))
+    _, distances, others = nearest_distances(X, weights, blocks, masses + itself, room)
+    others[:, 0] = np.maximum(others[:, 0] - itself, 0.0)  # one sample is the point itself
+    # The last one counts only as far as it is needed.
+    before = np.cumsum(others, axis=1) - others
+    shares = np.clip(masses[:, None] - before, 0.0, others) / masses[:, None]
+    near = shares > 0
+    repeated = (near & (distances == 0)).any(axis=1)
+    logs = np.log(np.where(near & (distances > 0), distances, 1.0))
+    reach = np.exp(
+        logsumexp(-n_features * logs, axis=1, b=np.where(near, shares, 0.0)) / -n_features
+    )
     return np.where(repeated, 0.0, reach)
 
 
@@ -95,10 +112,10 @@ class _Forests:
         return span(self.X, self.reach, self.blocks, self.leaves, members, edges, lengths, room)
 
 
-def _validity(forests: _Forests, runs: np.ndarray, room: Room) -> float:
+def _validity(forests: _Forests, weights: np.ndarray, runs: np.ndarray, room: Room) -> float:
     """Return the score of one partition."""
     labels = np.repeat(runs[:, 2], runs[:, 1] - runs[:, 0])
-    sizes = np.bincount(labels + 1)[1:]
+    sizes = np.bincount(labels + 1, weights)[1:]
     edges, lengths = forests.tree
     kept = (labels[edges] >= 0).all(axis=1)
     edges, lengths = forests.span(np.flatnonzero(labels >= 0), edges[kept], lengths[kept], room)
@@ -113,7 +130,7 @@ def _validity(forests: _Forests, runs: np.ndarray, room: Room) -> float:
     )
     separation = np.where(np.isinf(separation), sparseness, separation)
     larger = np.maximum(np.maximum(sparseness, separation), _SMALLEST)
-    return float(sizes @ ((separation - sparseness) / larger)) / len(labels)
+    return float(sizes @ ((separation - sparseness) / larger) / weights.sum())
 
 
 def _sparseness(

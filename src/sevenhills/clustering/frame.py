@@ -1,4 +1,4 @@
-"""The row order and the unit of length in which a data set is clustered."""
+"""The points that are clustered: distinct, in one order and one unit of length."""
 
 from dataclasses import dataclass
 
@@ -8,49 +8,108 @@ import numpy as np
 _SQUARABLE = 2.0**300
 #: Kernels on samples spread wider than this, or less than its inverse, cannot be represented.
 _LARGEST = 2.0**960
+#: Digits of distances that are more than rounding.
+_DIGITS = 12
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Frame:
-    """How given rows are turned into the rows that are clustered.
+    """How given rows are turned into the points that are clustered.
 
     The density must depend neither on the order of the rows nor on the unit in which they are
-    measured. So rows are sorted lexicographically, which fixes the mean to the bit, then by their
-    distance to the mean, which a rotation does not change; and they are measured in a power of
-    two near their spread, which changes no digit but those that scikit-learn's absolute rounding
-    of distances to 15 decimals would take away.
+    measured, and a row that is given three times is a row that weighs three. So rows are sorted
+    lexicographically, which fixes the mean to the bit; equal rows become one point, whose weight
+    is the sum of theirs; points are sorted by their distance to the mean, which a rotation does
+    not change; and they are measured in a power of two near their spread, which changes no digit
+    but those that scikit-learn's absolute rounding of distances to 15 decimals would take away.
 
     Attributes
     ----------
-    rows : ndarray of shape (n_samples,)
-        The given row that stands at every place.
+    rows : ndarray of shape (n_points,)
+        The first given row of every point.
+    weights : ndarray of shape (n_points,)
     unit : float
         The power of two by which coordinates are divided.
+    members : ndarray of shape (n_members,)
+        All given rows that weigh anything, one point after another.
+    points : ndarray of shape (n_members,)
+        The point of each of these.
+    middles : ndarray of shape (n_members,)
+        The middle of each of these, if the members of a point are laid out along its weight.
+    n_given : int
+        The number of given rows.
     """
 
     rows: np.ndarray
+    weights: np.ndarray
     unit: float
+    members: np.ndarray
+    points: np.ndarray
+    middles: np.ndarray
+    n_given: int
 
     @classmethod
-    def of(cls, X: np.ndarray, start: str) -> "Frame":
-        """Return the frame of a data set; ``start="first"`` keeps rows and unit as given."""
-        unit = _unit_of(X)
+    def of(
+        cls,
+        X: np.ndarray,
+        weights: np.ndarray | None = None,
+        start: str = "canonical",
+        labels: np.ndarray | None = None,
+    ) -> "Frame":
+        """Return the frame of a data set.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_samples, n_features)
+        weights : ndarray of shape (n_samples,), optional
+            How often every row counts; once by default.
+        start : {"canonical", "first"}
+            With "first", rows and unit stay as given.
+        labels : ndarray of shape (n_samples,), optional
+            Rows of different labels are different points.
+        """
+        given = np.ones(len(X)) if weights is None else weights
+        kept = np.arange(len(X)) if weights is None else np.flatnonzero(weights)
+        unit = _unit_of(X if len(kept) == len(X) else X[kept])
         if start == "first":
-            return cls(np.arange(len(X)), 1.0 if 1 / _SQUARABLE < unit < _SQUARABLE else unit)
-        rows = _lexicographic(X)
-        centred = X[rows] / unit
-        centred -= centred.sum(axis=0) / len(X)
-        distance = np.einsum("ij,ij->i", centred, centred)
-        return cls(rows[np.argsort(distance, kind="stable")], unit)
+            unit = 1.0 if 1 / _SQUARABLE < unit < _SQUARABLE else unit
+            return cls(
+                kept, given[kept], unit, kept, np.arange(len(kept)), 0.5 * given[kept], len(X)
+            )
+        members = kept[_lexicographic(X[kept], None if labels is None else labels[kept])]
+        same = _equals_previous(X[members])
+        if labels is not None:
+            same &= np.append(False, labels[members[1:]] == labels[members[:-1]])
+        order, starts, total = _by_distance(X[members] / unit, given[members], same)
+        if not same.any():
+            members = members[order]
+            middles = 0.5 * given[members]
+            return cls(members, total, unit, members, np.arange(len(order)), middles, len(X))
+        sizes = np.diff(np.append(starts, len(members)))[order]
+        ends = np.cumsum(sizes)
+        turned = np.arange(len(members)) + np.repeat(starts[order] - (ends - sizes), sizes)
+        members, points = members[turned], np.repeat(np.arange(len(order)), sizes)
+        return cls(
+            rows=members[ends - sizes],
+            weights=total,
+            unit=unit,
+            members=members,
+            points=points,
+            middles=_middles(given[members], ends - sizes, points),
+            n_given=len(X),
+        )
 
     def enter(self, X: np.ndarray) -> np.ndarray:
-        """Return the given rows in the order and unit of the frame."""
+        """Return the points in the unit of the frame."""
         return X[self.rows] / self.unit
 
-    def to_given(self, values: np.ndarray) -> np.ndarray:
-        """Return values that belong to the frame's rows in the order of the given rows."""
-        out = np.empty_like(values)
-        out[self.rows] = values
+    def to_given(self, values: np.ndarray, absent: float) -> np.ndarray:
+        """Return values that belong to members in the order of the given rows.
+
+        Rows that weigh nothing have the value ``absent``.
+        """
+        out = np.full(self.n_given, absent, dtype=values.dtype)
+        out[self.members] = values
         return out
 
 
@@ -68,10 +127,49 @@ def _unit_of(X: np.ndarray) -> float:
     return float(2.0 ** np.frexp(spread)[1])
 
 
-def _lexicographic(X: np.ndarray) -> np.ndarray:
-    """Sort rows by the first feature, then the second, and so on."""
+def _lexicographic(X: np.ndarray, labels: np.ndarray | None) -> np.ndarray:
+    """Sort rows by the first feature, then the second, and so on, and by their labels."""
     rows = np.argsort(X[:, 0], kind="stable")
     first = X[rows, 0]
-    if X.shape[1] > 1 and (first[1:] == first[:-1]).any():
-        rows = np.lexsort(X.T[::-1])
+    if (first[1:] == first[:-1]).any():
+        keys = X.T[::-1] if labels is None else np.concatenate([labels[None], X.T[::-1]])
+        rows = np.lexsort(keys)
     return rows
+
+
+def _equals_previous(X: np.ndarray) -> np.ndarray:
+    """Return whether a row is the one before it."""
+    return np.append(False, (X[1:] == X[:-1]).all(axis=1))
+
+
+def _by_distance(
+    X: np.ndarray, weights: np.ndarray, same: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Order distinct rows by their distance to the mean.
+
+    Returns
+    -------
+    order : ndarray of shape (n_points,)
+    starts : ndarray of shape (n_points,)
+        The first row of every point, before they are ordered.
+    weights : ndarray of shape (n_points,)
+        The weights of the points in order.
+    """
+    starts = np.flatnonzero(~same)
+    if len(starts) < len(X):
+        X, weights = X[starts], np.add.reduceat(weights, starts)
+    shares = weights / weights.max()
+    centred = X - X[0]
+    centred -= (centred * shares[:, None]).sum(axis=0) / shares.sum()
+    distance = np.einsum("ij,ij->i", centred, centred)
+    # Points at one distance stay in lexicographic order, whatever rounding says.
+    mantissa, exponent = np.frexp(distance)
+    order = np.argsort(np.ldexp(np.round(mantissa, _DIGITS), exponent), kind="stable")
+    return order, starts, weights[order]
+
+
+def _middles(weights: np.ndarray, firsts: np.ndarray, points: np.ndarray) -> np.ndarray:
+    """Return where the middles of members lie in the weight of their point."""
+    ends = np.cumsum(weights)
+    begins = np.append(0.0, ends[:-1])[firsts]
+    return ends - 0.5 * weights - begins[points]

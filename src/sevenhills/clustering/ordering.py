@@ -7,7 +7,6 @@ import numpy as np
 from ..kernels.blocks import build_blocks
 from ..kernels.core_distances import core_distances
 from ..kernels.ordering import order_points
-from .frame import Frame
 
 #: Larger leaves mean fewer boxes to bound and more distances to compute; 64 to 256 are alike.
 _LEAF_SIZE = 128
@@ -25,7 +24,8 @@ class Ordering:
         The distance at which every row was reached, infinite for the first. Use
         ``reachability[order]`` for the reachability plot.
     core_distances : ndarray of shape (n_samples,)
-        The distance of every row to its k-th nearest, itself being the first.
+        The distance of every row to its k-th nearest, itself being the first, infinite like the
+        reachability for rows that weigh nothing; these come last.
     predecessor : ndarray of shape (n_samples,)
         The row from which every row was reached, -1 for the first.
     n_neighbors : int
@@ -45,43 +45,38 @@ class Ordering:
     def __repr__(self) -> str:
         return f"Ordering(n_samples={len(self.order)}, n_neighbors={self.n_neighbors})"
 
-    def in_given_rows(self, frame: Frame) -> "Ordering":
-        """Return the same ordering in terms of the rows and the unit before ``frame``."""
-        reached = np.where(self.predecessor < 0, -1, frame.rows[self.predecessor])
-        return Ordering(
-            order=frame.rows[self.order],
-            reachability=frame.to_given(self.reachability * frame.unit),
-            core_distances=frame.to_given(self.core_distances * frame.unit),
-            predecessor=frame.to_given(reached),
-            n_neighbors=self.n_neighbors,
-        )
 
-
-def neighbours_for(n_samples: int, n_features: int, k_min: int, k_max: int, alpha: float) -> int:
+def neighbours_for(total: float, n_features: int, k_min: int, k_max: int, alpha: float) -> int:
     r"""Return :math:`k_c`, which grows as :math:`N M / \alpha` between two limits."""
-    k = int(np.clip(n_samples * n_features / alpha, k_min, k_max))
-    return min(k, n_samples)
+    k = int(np.clip(total * n_features / alpha, k_min, k_max))
+    return min(k, int(total))
 
 
-def order_by_reachability(X: np.ndarray, n_neighbors: int) -> Ordering:
+def order_by_reachability(
+    X: np.ndarray, n_neighbors: int, weights: np.ndarray | None = None
+) -> Ordering:
     r"""Order points by reachability, starting at the first row.
 
     The reachability of :math:`p` from an ordered :math:`o` is
-    :math:`\max(c_o, \lVert o - p \rVert)` with the core distance :math:`c_o`. All values equal
-    those of ``sklearn.cluster.OPTICS(algorithm="kd_tree")`` to the bit.
+    :math:`\max(c_o, \lVert o - p \rVert)` with the core distance :math:`c_o`, within which the
+    weights of points add up to the number of neighbours. If all weigh one, all values equal those
+    of ``sklearn.cluster.OPTICS(algorithm="kd_tree")`` to the bit.
 
     Parameters
     ----------
     X : ndarray of shape (n_samples, n_features)
         C-contiguous, float64.
     n_neighbors : int
-        How many points, the point itself being one, make a core.
+        How many samples, the point itself being one, make a core.
+    weights : ndarray of shape (n_samples,), optional
+        How many samples every point is; one by default.
 
     Returns
     -------
     Ordering
     """
     blocks = build_blocks(X, _LEAF_SIZE)
-    core = np.around(core_distances(X, blocks, n_neighbors), 15)
+    weights = np.ones(len(X)) if weights is None else weights
+    core = np.around(core_distances(X, weights, blocks, n_neighbors), 15)
     order, reachability, predecessor = order_points(X, blocks, core)
     return Ordering(order, reachability, core, predecessor, n_neighbors)

@@ -4,11 +4,15 @@ import numpy as np
 
 from ..kernels.silhouettes import ROWS, sum_runs, sum_segments, sum_silhouettes
 from ..threads import map_blocks
-from .candidates import Partitions
+from .candidates import Partitions, sums_of_runs
 
 
 def silhouette_scores(
-    X: np.ndarray, partitions: Partitions, n_neighbors: int = 0, n_jobs: int | None = None
+    X: np.ndarray,
+    partitions: Partitions,
+    n_neighbors: int = 0,
+    n_jobs: int | None = None,
+    weights: np.ndarray | None = None,
 ) -> np.ndarray:
     r"""Score partitions of an ordering by their silhouettes, the noise being counted twice.
 
@@ -25,6 +29,8 @@ def silhouette_scores(
         Not used.
     n_jobs : int, optional
         Number of threads.
+    weights : ndarray of shape (n_samples,), optional
+        How many samples every point is; one by default.
 
     Returns
     -------
@@ -32,6 +38,7 @@ def silhouette_scores(
         Not a number for a single label.
     """
     n_samples = len(X)
+    weights = np.ones(n_samples) if weights is None else weights
     flat, offsets = partitions.runs, partitions.offsets
     is_edge = np.zeros(n_samples + 1, dtype=bool)
     is_edge[flat[:, :2]] = True
@@ -40,6 +47,7 @@ def silhouette_scores(
     starts, ends = position[flat[:, 0]], position[flat[:, 1]]
     runs, index = _distinct_runs(starts, ends, flat[:, 2] < 0)
     parts = np.stack([index, flat[:, 2]], axis=1)
+    masses = sums_of_runs(weights, edges[runs[:, 0]], edges[runs[:, 1]])
 
     n_blocks = -(-n_samples // ROWS)
     rows = np.zeros((n_blocks * ROWS, X.shape[1]))
@@ -50,15 +58,17 @@ def silhouette_scores(
     def score(blocks: range) -> None:
         trees = np.empty((2, 2 * (len(edges) - 1), ROWS))
         by_run = np.empty((2, len(runs), ROWS))
-        squares, own, work = np.empty(ROWS), np.empty(ROWS, dtype=np.int64), np.empty((5, ROWS))
+        squares, own, work = np.empty(ROWS), np.empty(ROWS, dtype=np.int64), np.empty((6, ROWS))
         for block in blocks:
-            sum_segments(X, rows, block, edges, *trees, squares)
+            sum_segments(X, weights, rows, block, edges, *trees, squares)
             sum_runs(runs, *trees, *by_run)
-            sum_silhouettes(block, edges, runs, parts, offsets, *by_run, own, work, out)
+            sum_silhouettes(
+                block, weights, masses, edges, runs, parts, offsets, *by_run, own, work, out
+            )
 
     map_blocks(score, n_blocks, n_jobs)
-    means = out.sum(axis=0) / n_samples
-    share = partitions.n_noise() / n_samples
+    means = out.sum(axis=0) / weights.sum()
+    share = partitions.noise_share(weights)
     return share * means[:, 0] + (1 - share) * means[:, 1]
 
 

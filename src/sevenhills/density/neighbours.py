@@ -9,8 +9,14 @@ from joblib import effective_n_jobs
 from scipy.spatial import KDTree
 from scipy.special import gammaln, logsumexp
 
+from ..kernels.core_distances import most_needed
 from ..validation import check_queries
 from .mixture import KernelMixture
+
+#: The numbers that a block of neighbours may hold.
+_BLOCK_NUMBERS = 2**20
+#: Sums of weights are rounded.
+_ALMOST = 1 - 1e-9
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -20,28 +26,32 @@ class NeighbourCluster:
     .. math:: p(x) = \frac{k}{n \, V_M \, r_k^M} \, |\det T|
 
     where :math:`r_k` is the distance from :math:`x T` to the k-th nearest member and :math:`V_M`
-    the volume of the unit ball.
+    the volume of the unit ball. Members that weigh more than one sample, or less, count as such.
 
     Parameters
     ----------
     members : ndarray of shape (n_members, n_features)
+    weights : ndarray of shape (n_members,)
+        How many samples every member is.
     location : ndarray of shape (n_features,)
         A point near the members, from which coordinates are measured without cancelling.
     transform : ndarray of shape (n_features, n_features)
         What turns differences, from the right, into the coordinates of the cluster.
     log_det : float
         The logarithm of its absolute determinant.
-    n_neighbors : int
+    n_neighbors : float
+        The number :math:`k` of samples.
     min_radius : float
         Neighbourhoods are taken to be no smaller than a ball of this radius, in data units, so
         that the density stays finite at repeated samples.
     """
 
     members: np.ndarray
+    weights: np.ndarray
     location: np.ndarray
     transform: np.ndarray
     log_det: float
-    n_neighbors: int
+    n_neighbors: float
     min_radius: float
 
     @cached_property
@@ -55,20 +65,35 @@ class NeighbourCluster:
 
     def logpdf(self, X: np.ndarray, n_jobs: int | None) -> np.ndarray:
         """Return the log density at points (Q, M)."""
-        n_members, n_features = self.members.shape
+        n_features = self.members.shape[1]
         with np.errstate(over="ignore", invalid="ignore"):
             Y = (X - self.location) @ self.transform
         near = np.isfinite(Y).all(axis=1)
         radii = np.full(len(X), np.inf)
-        found, _ = self._tree.query(Y[near], k=[self.n_neighbors], workers=effective_n_jobs(n_jobs))
-        radii[near] = found[:, 0]
+        radii[near] = self._radii(Y[near], effective_n_jobs(n_jobs))
         with np.errstate(divide="ignore"):
             # Volumes in data units: of the neighbourhood, and of the smallest ball.
             log_radii = np.maximum(
                 np.log(radii) - self.log_det / n_features, np.log(self.min_radius)
             )
         log_ball = 0.5 * n_features * np.log(np.pi) - gammaln(0.5 * n_features + 1)
-        return np.log(self.n_neighbors / n_members) - log_ball - n_features * log_radii
+        share = self.n_neighbors / self.weights.sum()
+        return np.log(share) - log_ball - n_features * log_radii
+
+    def _radii(self, Y: np.ndarray, n_jobs: int) -> np.ndarray:
+        """Return how far from every point the members reach the number of neighbours."""
+        n_most = most_needed(self.weights, self.n_neighbors)
+        if (self.weights == 1.0).all():
+            return np.asarray(self._tree.query(Y, k=[n_most], workers=n_jobs)[0])[:, 0]
+        out = np.empty(len(Y))
+        step = max(1, _BLOCK_NUMBERS // n_most)
+        for start in range(0, len(Y), step):
+            rows = slice(start, start + step)
+            apart, found = self._tree.query(Y[rows], k=np.arange(1, n_most + 1), workers=n_jobs)
+            reached = np.cumsum(self.weights[found], axis=1) >= self.n_neighbors * _ALMOST
+            reached[:, -1] = True
+            out[rows] = apart[np.arange(len(apart)), reached.argmax(axis=1)]
+        return out
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..clustering import Candidates, Frame, Ordering, find_clusters
 from ..density import KernelMixture
-from ..stacking import CellFit, Partition, fit_partition
+from ..stacking import STRAY, CellFit, Partition, fit_partition
 from ..validation import check_not_negative, random_generator
 from .base import DensityEstimator
 from .clusters import StackedCluster
@@ -93,22 +93,30 @@ class AutoROME(DensityEstimator):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    def _fit(self, X: np.ndarray) -> None:
+    def _fit(self, X: np.ndarray, weights: np.ndarray | None) -> None:
         min_std = check_not_negative(self.min_std, "min_std")
         rng = random_generator(self.random_state)
-        frame = Frame.of(X, "canonical")
+        frame = Frame.of(X, weights)
         points = frame.enter(X)
-        ordering, candidates, labels = find_clusters(points, n_jobs=self.n_jobs)
-        cluster = partial(_labels_of, n_jobs=self.n_jobs)
-        found = fit_partition(points, labels, cluster, min_std / frame.unit, rng, self.n_jobs)
+        clusters = find_clusters(points, frame.weights, n_jobs=self.n_jobs)
+        found = fit_partition(
+            points,
+            frame.weights,
+            clusters.pieces.heaviest(clusters.labels),
+            partial(_labels_of, n_jobs=self.n_jobs),
+            min_std / frame.unit,
+            rng,
+            self.n_jobs,
+        )
         unit = np.eye(X.shape[1]) * frame.unit
+        of_rows = clusters.of_given_rows(frame)
         self.density_ = found.density.affine(unit, np.zeros(X.shape[1]))
-        self.labels_ = frame.to_given(found.labels)
-        self.clusters_ = _describe(points * frame.unit, found)
+        self.labels_ = frame.to_given(found.labels[frame.points], STRAY)
+        self.clusters_ = _describe(points * frame.unit, frame, found)
         self.n_fragments_ = found.n_fragments
         self.held_out_ = found.held_out - X.shape[1] * float(np.log(frame.unit))
-        self.ordering_ = ordering and ordering.in_given_rows(frame)
-        self.candidates_ = candidates and candidates.in_given_rows(frame)
+        self.ordering_ = of_rows.ordering
+        self.candidates_ = of_rows.candidates
 
     def summary(self) -> str:
         """Return in a few lines what was found and what was put on it."""
@@ -127,18 +135,20 @@ class AutoROME(DensityEstimator):
         )
 
 
-def _labels_of(points: np.ndarray, n_jobs: int | None) -> np.ndarray:
-    return find_clusters(points, n_jobs=n_jobs)[2]
+def _labels_of(points: np.ndarray, weights: np.ndarray, n_jobs: int | None) -> np.ndarray:
+    clusters = find_clusters(points, weights, n_jobs=n_jobs)
+    return clusters.pieces.heaviest(clusters.labels)
 
 
-def _describe(X: np.ndarray, found: Partition) -> tuple[StackedCluster, ...]:
+def _describe(X: np.ndarray, frame: Frame, found: Partition) -> tuple[StackedCluster, ...]:
     def one(label: int, fit: CellFit) -> StackedCluster:
-        rows = X[found.labels == label]
+        inside = found.labels == label
+        weights = frame.weights[inside]
         return StackedCluster(
             label=label,
-            n_members=len(rows),
-            share=len(rows) / len(X),
-            mean=rows.mean(axis=0),
+            n_members=int(inside[frame.points].sum()),
+            share=float(weights.sum() / frame.weights.sum()),
+            mean=np.average(X[inside], axis=0, weights=weights),
             members=fit.members,
             weights=fit.weights,
             gain=fit.gain,

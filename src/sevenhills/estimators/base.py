@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils.validation import check_is_fitted
 
-from ..validation import check_samples, unchanged_on_failure
+from ..validation import check_samples, check_weights, unchanged_on_failure
 
 
 class Density(Protocol):
@@ -30,13 +30,17 @@ class DensityEstimator(DensityMixin, BaseEstimator, ABC):
     density_: Density
     n_jobs: int | None
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit the density to samples.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
         y : ignored
+        sample_weight : array-like of shape (n_samples,), optional
+            How many samples every row stands for, not necessarily a whole number: a row that
+            weighs three is a row that is given three times. Weights that only say how rows
+            compare should be scaled to add up to the number of samples that they are worth.
 
         Returns
         -------
@@ -44,11 +48,12 @@ class DensityEstimator(DensityMixin, BaseEstimator, ABC):
             If fitting fails, the estimator is as it was before.
         """
         with unchanged_on_failure(self):
-            self._fit(check_samples(self, X, reset=True))
+            X = check_samples(self, X, reset=True)
+            self._fit(X, check_weights(sample_weight, len(X)))
         return self
 
     @abstractmethod
-    def _fit(self, X: np.ndarray) -> None:
+    def _fit(self, X: np.ndarray, weights: np.ndarray | None) -> None:
         """Set ``density_`` and what else is learned from checked samples."""
 
     @property
@@ -71,19 +76,22 @@ class DensityEstimator(DensityMixin, BaseEstimator, ABC):
         check_is_fitted(self)
         return self.density_.logpdf(check_samples(self, X, reset=False), n_jobs=self.n_jobs)
 
-    def score(self, X: Any, y: Any = None) -> float:
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return the mean log density of the rows of ``X``.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
         y : ignored
+        sample_weight : array-like of shape (n_samples,), optional
+            How often every row counts; once by default.
 
         Returns
         -------
         float
         """
-        return float(np.mean(self.score_samples(X)))
+        scores = self.score_samples(X)
+        return float(np.average(scores, weights=check_weights(sample_weight, len(scores))))
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> np.ndarray:
         """Draw independent samples from the fitted density.

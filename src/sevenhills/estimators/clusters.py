@@ -18,8 +18,9 @@ class Cluster:
     label : int
         Its label, -1 for noise.
     n_members : int
+        The number of its samples.
     share : float
-        Its part of all samples, which is its weight in the density.
+        Its part of the weight of all samples, which is its weight in the density.
     mean : ndarray of shape (n_features,)
     stds : ndarray of shape (n_features,)
         Standard deviations along its axes, in data units.
@@ -50,8 +51,8 @@ class StackedCluster:
     n_members : int
         The number of its samples.
     share : float
-        Its part of all samples, which is its weight in the density but for a wide background
-        that counts as a tenth of a sample.
+        Its part of the weight of all samples, which is its weight in the density but for a wide
+        background that counts as a tenth of a sample.
     mean : ndarray of shape (n_features,)
     members : tuple of str
         What its density is a sum of.
@@ -92,6 +93,8 @@ class Grouping:
         The members of every cluster, one cluster after another.
     deviations : ndarray of shape (n_samples, n_features)
         The members' deviations from their mean, exactly zero if they are all equal.
+    weights : ndarray of shape (n_samples,)
+        How many samples every member is.
     """
 
     labels: np.ndarray
@@ -99,19 +102,27 @@ class Grouping:
     means: np.ndarray
     points: np.ndarray
     deviations: np.ndarray
+    weights: np.ndarray
 
     @classmethod
-    def of(cls, X: np.ndarray, labels: np.ndarray) -> "Grouping":
+    def of(cls, X: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> "Grouping":
         """Group samples by their labels, -1 being noise."""
         order = np.argsort(np.where(labels == NOISE, np.iinfo(np.int64).max, labels), kind="stable")
-        points, keys = X[order], labels[order]
+        points, keys, weights = X[order], labels[order], weights[order]
         starts = np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))
         sizes = np.diff(np.append(starts, len(X)))
         first = points[starts]
         deviations = points - np.repeat(first, sizes, axis=0)
-        shifts = np.add.reduceat(deviations, starts) / sizes[:, None]
+        sums = np.add.reduceat(deviations * weights[:, None], starts)
+        shifts = sums / np.add.reduceat(weights, starts)[:, None]
         deviations -= np.repeat(shifts, sizes, axis=0)
-        return cls(keys[starts], np.append(starts, len(X)), first + shifts, points, deviations)
+        offsets = np.append(starts, len(X))
+        return cls(keys[starts], offsets, first + shifts, points, deviations, weights)
+
+    @classmethod
+    def whole(cls, X: np.ndarray, weights: np.ndarray) -> "Grouping":
+        """Return all samples as one cluster."""
+        return cls.of(X, np.zeros(len(X), dtype=np.int64), weights)
 
     @property
     def n_proper(self) -> int:
@@ -119,9 +130,9 @@ class Grouping:
         return int(np.sum(self.labels != NOISE))
 
     @property
-    def sizes(self) -> np.ndarray:
-        """The number of members of every cluster."""
-        return np.diff(self.offsets)
+    def masses(self) -> np.ndarray:
+        """The weight of every cluster."""
+        return np.add.reduceat(self.weights, self.offsets[:-1])
 
     def spread(self) -> float:
         r"""Return the pooled standard deviation within clusters, noise left out.
@@ -130,12 +141,16 @@ class Grouping:
 
         If no cluster has any spread, it is that of all samples together.
         """
-        within = self.deviations[: self.offsets[self.n_proper]]
-        squares = np.vdot(within, within)
+        n_proper = self.offsets[self.n_proper]
+        squares = _squares(self.deviations[:n_proper], self.weights[:n_proper])
         if squares == 0.0:
-            whole = Grouping.of(self.points, np.zeros(len(self.deviations), dtype=np.int64))
-            squares = np.vdot(whole.deviations, whole.deviations)
-        return float(np.sqrt(squares / self.deviations.size))
+            whole = Grouping.whole(self.points, self.weights)
+            squares = _squares(whole.deviations, whole.weights)
+        return float(np.sqrt(squares / self.weights.sum() / self.points.shape[1]))
+
+
+def _squares(deviations: np.ndarray, weights: np.ndarray) -> float:
+    return float(np.einsum("ij,ij,i->", deviations, deviations, weights))
 
 
 def resolve_min_std(min_std: float | str, grouping: Grouping, unit: float) -> float:

@@ -1,6 +1,6 @@
 """From clusters to a density: what is put on every cluster, and how it adds up."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -10,7 +10,7 @@ from ..bandwidth import silverman
 from ..density import KernelMixture, NeighbourCluster, NeighbourDensity
 from ..whitening import Whitening, feature_stds, principal_axes, scaled, whiten
 from .clusters import NOISE, Cluster, Grouping
-from .parzen import nearest, neighbours_of_window, window_transforms
+from .parzen import Neighbourhoods, neighbours_of_window, window_transforms
 
 #: What can be put on a cluster.
 DOWNSTREAM = ("kde", "gaussian", "knn", "mpw")
@@ -62,7 +62,7 @@ class _Part:
 
 
 def cluster_density(
-    grouping: Grouping, options: Options
+    grouping: Grouping, counts: Mapping[int, int], options: Options
 ) -> tuple[KernelMixture | NeighbourDensity, tuple[Cluster, ...]]:
     """Put a density on every cluster, kernels on noise, and add them up by their shares.
 
@@ -70,6 +70,8 @@ def cluster_density(
     ----------
     grouping : Grouping
         The samples by cluster, in multiples of the unit.
+    counts : dict
+        The number of samples of every label, however much they weigh.
     options : Options
 
     Returns
@@ -97,30 +99,34 @@ def cluster_density(
         density = _mixture(parts, options.unit)
         bandwidths = [width for part in parts for width in part.bandwidths]
     stds = np.concatenate([each.stds for each in maps])
-    return density, _describe(grouping, stds, bandwidths, options.unit)
+    return density, _describe(grouping, counts, stds, bandwidths, options.unit)
 
 
 def _describe(
-    grouping: Grouping, stds: np.ndarray, bandwidths: Sequence[float | None], unit: float
+    grouping: Grouping,
+    counts: Mapping[int, int],
+    stds: np.ndarray,
+    bandwidths: Sequence[float | None],
+    unit: float,
 ) -> tuple[Cluster, ...]:
     rows = zip(
         grouping.labels.tolist(),
-        grouping.sizes.tolist(),
+        (grouping.masses / grouping.weights.sum()).tolist(),
         grouping.means * unit,
         stds * unit,
         bandwidths,
         strict=True,
     )
-    n_samples = len(grouping.points)
     return tuple(
-        Cluster(label, size, size / n_samples, mean, each, bandwidth)
-        for label, size, mean, each, bandwidth in rows
+        Cluster(label, counts.get(label, 0), share, mean, each, bandwidth)
+        for label, share, mean, each, bandwidth in rows
     )
 
 
 def _whiten_proper(grouping: Grouping, bounds: np.ndarray, options: Options) -> Whitening:
     return whiten(
         grouping.deviations[: bounds[-1]],
+        grouping.weights[: bounds[-1]],
         bounds,
         options.min_std,
         decorrelate=options.decorrelate,
@@ -139,7 +145,8 @@ def _whiten_noise(grouping: Grouping, options: Options) -> Whitening:
     scale = np.full(n_features, 1 / options.unit)
     if grouping.n_proper and options.normalize:
         bounds = grouping.offsets[: grouping.n_proper + 1]
-        stds = feature_stds(grouping.deviations[: bounds[-1]], bounds)
+        n_proper = bounds[-1]
+        stds = feature_stds(grouping.deviations[:n_proper], grouping.weights[:n_proper], bounds)
         scale = np.maximum(stds.mean(axis=0), options.min_std)
     if not (scale > 0).all():
         raise ValueError(
@@ -164,16 +171,17 @@ def _mixture(parts: Sequence[_Part], unit: float, total: float = 1.0) -> KernelM
 
 
 def _kernels(
-    points: np.ndarray, n_samples: int, sizes: np.ndarray, whitening: Whitening, counts: list[int]
+    grouping: Grouping, bounds: np.ndarray, whitening: Whitening, masses: np.ndarray
 ) -> _Part:
-    """Return kernels of Silverman's width for samples of these counts, in whitened space."""
-    n_features = points.shape[1]
-    bandwidths = [silverman(count, n_features) for count in counts]
+    """Return kernels of Silverman's width for samples of these masses, in whitened space."""
+    rows = slice(bounds[0], bounds[-1])
+    n_features = grouping.points.shape[1]
+    bandwidths = [silverman(mass, n_features) for mass in masses.tolist()]
     widths = np.array(bandwidths)
     return _Part(
-        weights=np.full(len(points), 1 / n_samples),
-        centres=points,
-        sizes=sizes,
+        weights=grouping.weights[rows] / grouping.weights.sum(),
+        centres=grouping.points[rows],
+        sizes=np.diff(bounds),
         transforms=whitening.transforms / widths[:, None, None],
         log_dets=whitening.log_dets - n_features * np.log(widths),
         bandwidths=bandwidths,
@@ -181,32 +189,32 @@ def _kernels(
 
 
 def _noise_kernels(grouping: Grouping, whitening: Whitening) -> _Part:
-    points = grouping.points[grouping.offsets[-2] :]
-    return _kernels(points, len(grouping.points), np.array([len(points)]), whitening, [1])
+    return _kernels(grouping, grouping.offsets[-2:], whitening, np.ones(1))
 
 
 def _kde(grouping: Grouping, bounds: np.ndarray, whitening: Whitening, options: Options) -> _Part:
-    points, sizes = grouping.points[: bounds[-1]], np.diff(bounds)
-    return _kernels(points, len(grouping.points), sizes, whitening, sizes.tolist())
+    return _kernels(grouping, bounds, whitening, grouping.masses[: len(bounds) - 1])
 
 
 def _gaussian(
     grouping: Grouping, bounds: np.ndarray, whitening: Whitening, options: Options
 ) -> _Part:
     """Return one Gaussian for each cluster, whatever its whitening."""
-    sizes = np.diff(bounds)
-    axes, stds = principal_axes(grouping.deviations[: bounds[-1]], bounds)
-    variances = stds**2 * ((sizes - 1) / sizes)[:, None] + options.ridge
+    masses, n_members = grouping.masses[: len(bounds) - 1], bounds[-1]
+    axes, stds = principal_axes(
+        grouping.deviations[:n_members], grouping.weights[:n_members], bounds
+    )
+    variances = stds**2 * (np.maximum(masses - 1, 1) / masses)[:, None] + options.ridge
     if not (variances > 0).all():
         raise ValueError("a cluster has no spread in some direction; pass a min_std above 0")
     gaussians = scaled(axes, np.sqrt(variances), stds)
     return _Part(
-        weights=sizes / len(grouping.points),
-        centres=grouping.means[: len(sizes)],
-        sizes=np.ones_like(sizes),
+        weights=masses / grouping.weights.sum(),
+        centres=grouping.means[: len(masses)],
+        sizes=np.ones(len(masses), dtype=np.int64),
         transforms=gaussians.transforms,
         log_dets=gaussians.log_dets,
-        bandwidths=[None] * len(sizes),
+        bandwidths=[None] * len(masses),
     )
 
 
@@ -217,12 +225,12 @@ def _parzen(
     n_members, n_features = int(bounds[-1]), grouping.points.shape[1]
     windows = []
     for (start, end), transform in zip(pairwise(bounds), whitening.transforms, strict=True):
-        members = grouping.deviations[start:end]
-        k = neighbours_of_window(len(members), n_features)
-        neighbours = nearest(members @ transform, k, options.n_jobs)
-        windows.append(window_transforms(members, neighbours, options.min_std))
+        members, weights = grouping.deviations[start:end], grouping.weights[start:end]
+        k = neighbours_of_window(float(weights.sum()), n_features)
+        near = Neighbourhoods.of(members @ transform, weights, k, options.n_jobs)
+        windows.append(window_transforms(members, near, options.min_std))
     return _Part(
-        weights=np.full(n_members, 1 / len(grouping.points)),
+        weights=grouping.weights[:n_members] / grouping.weights.sum(),
         centres=grouping.points[:n_members],
         sizes=np.ones(n_members, dtype=np.int64),
         transforms=np.concatenate([transforms for transforms, _ in windows]),
@@ -243,24 +251,25 @@ def _neighbours(
 ) -> NeighbourDensity:
     """Return a nearest-neighbour density for each cluster; noise keeps its kernels."""
     unit, n_features = options.unit, grouping.points.shape[1]
+    masses = grouping.masses
     clusters = []
     for g, (start, end) in enumerate(pairwise(bounds)):
-        n_members = int(end - start)
+        mass = float(masses[g])
         clusters.append(
             NeighbourCluster(
                 members=grouping.points[start:end] * unit,
+                weights=grouping.weights[start:end],
                 location=grouping.means[g] * unit,
                 transform=maps[0].transforms[g] / unit,
                 log_det=float(maps[0].log_dets[g] - n_features * np.log(unit)),
-                n_neighbors=max(min(n_members, 3), int(np.sqrt(n_members))),
+                n_neighbors=float(max(min(mass, 3.0), int(np.sqrt(mass)))),
                 min_radius=_SMALLEST_RADIUS * options.min_std * unit,
             )
         )
-    n_samples = len(grouping.points)
-    share = (n_samples - int(bounds[-1])) / n_samples
+    shares = masses / masses.sum()
     return NeighbourDensity(
-        weights=np.diff(bounds) / n_samples,
+        weights=shares[: len(bounds) - 1],
         clusters=tuple(clusters),
-        noise=_mixture(noise, unit, share) if noise else None,
+        noise=_mixture(noise, unit, float(shares[-1])) if noise else None,
         n_features=n_features,
     )

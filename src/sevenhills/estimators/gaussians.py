@@ -1,22 +1,28 @@
 """A Gaussian mixture whose number of components is chosen by the BIC."""
 
-import warnings
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import logsumexp
 from sklearn import config_context
-from sklearn.exceptions import ConvergenceWarning
 
 from ..clustering import Frame
 from ..density import KernelMixture
+from ..stacking.scatter import unit_transforms
 from ..validation import (
     check_count,
     check_positive,
     random_generator,
 )
 from .base import DensityEstimator
+from .clusters import Grouping
 
-_MOST_ITERATIONS = 100
+_MOST_STEPS = 100
+#: A fit ends when a step changes the mean log likelihood by less than this.
+_LEAST_GAIN = 1e-3
+#: Components without any member keep this weight, so that their means stay finite.
+_NOTHING = 10 * np.finfo(float).eps
+_LOG_2PI = float(np.log(2 * np.pi))
 
 
 class GaussianMixtureBIC(DensityEstimator):
@@ -24,7 +30,8 @@ class GaussianMixtureBIC(DensityEstimator):
 
     .. math:: p(x) = \sum_{k=1}^{K} w_k \, N(x; \mu_k, \Sigma_k)
 
-    scikit-learn's ``GaussianMixture`` is fitted for every number of components.
+    It is what scikit-learn's ``GaussianMixture`` finds for every number of components, which has
+    no weights for samples.
 
     Parameters
     ----------
@@ -78,43 +85,101 @@ class GaussianMixtureBIC(DensityEstimator):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    def _fit(self, X: np.ndarray) -> None:
+    def _fit(self, X: np.ndarray, weights: np.ndarray | None) -> None:
         most = check_count(self.max_components, "max_components", least=1)
-        check_count(self.n_init, "n_init", least=1)
+        n_init = check_count(self.n_init, "n_init", least=1)
         if len(X) < 2:
             raise ValueError("X has n_samples = 1; a covariance needs at least 2")
         rng = random_generator(self.random_state)
-        frame = Frame.of(X, "canonical")
-        points = frame.enter(X)
-        centre = points.mean(axis=0)
-        most = min(most, len(np.unique(points, axis=0)))
-        ridge = check_positive(self.reg_covar, "reg_covar") * np.var(points - centre)
+        frame = Frame.of(X, weights)
+        whole = Grouping.whole(frame.enter(X), frame.weights)
+        ridge = check_positive(self.reg_covar, "reg_covar") * whole.spread() ** 2
         if ridge == 0:
             raise ValueError(f"the samples have no spread (n_samples = {len(X)})")
-        fits = [self._fit_one(points - centre, k, ridge, rng) for k in range(1, most + 1)]
-        bic = np.array([fit.bic(points - centre) for fit in fits])
+        data = _Data(whole.deviations, frame.weights, ridge)
+        numbers = range(1, min(most, len(frame.rows)) + 1)
+        fits = [_best_fit(data, k, n_init, rng) for k in numbers]
+        bic = np.array([fit.bic(data) for fit in fits])
         best = fits[int(np.argmin(bic))]
         self.density_ = KernelMixture(
-            weights=best.weights_ / best.weights_.sum(),
-            centres=(best.means_ + centre) * frame.unit,
-            offsets=np.arange(best.n_components + 1),
-            transforms=best.precisions_cholesky_ / frame.unit,
+            weights=best.weights,
+            centres=(best.means + whole.means[0]) * frame.unit,
+            offsets=np.arange(len(best.weights) + 1),
+            transforms=best.transforms / frame.unit,
         )
-        self.n_components_ = best.n_components
-        self.bic_ = bic + 2 * X.size * np.log(frame.unit)
+        self.n_components_ = len(best.weights)
+        n_numbers = float(frame.weights.sum()) * X.shape[1]
+        self.bic_ = bic + 2 * n_numbers * np.log(frame.unit)
 
-    def _fit_one(self, points: np.ndarray, k: int, ridge: float, rng: np.random.RandomState) -> Any:
-        from sklearn.mixture import GaussianMixture  # a tenth of a second that others need not wait
 
-        mixture = GaussianMixture(
-            n_components=k,
-            n_init=self.n_init,
-            reg_covar=ridge,
-            max_iter=_MOST_ITERATIONS,
-            random_state=rng,
-        )
-        # k-means, which finds the starts, knows numpy alone.
-        with config_context(array_api_dispatch=False), warnings.catch_warnings():
-            # A start that did not converge is a worse fit, which the BIC will tell.
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            return mixture.fit(points)
+class _Data(NamedTuple):
+    """Samples, their weights, and the variance that is added to every feature."""
+
+    points: np.ndarray
+    weights: np.ndarray
+    ridge: float
+
+
+class _Fit(NamedTuple):
+    """A mixture, and the mean log likelihood before the last step to it."""
+
+    weights: np.ndarray
+    means: np.ndarray
+    transforms: np.ndarray
+    likelihood: float
+
+    def log_parts(self, points: np.ndarray) -> np.ndarray:
+        """Return the log of every component's part in the density at every point, (K, N)."""
+        turned = np.matmul(points - self.means[:, None], self.transforms)
+        squares = np.einsum("kij,kij->ki", turned, turned)
+        log_dets = np.linalg.slogdet(self.transforms)[1]
+        heights = np.log(self.weights) + log_dets - 0.5 * points.shape[1] * _LOG_2PI
+        return np.asarray(heights[:, None] - 0.5 * squares)
+
+    def bic(self, data: _Data) -> float:
+        """Return the Bayesian information criterion."""
+        n_components, n_features = self.means.shape
+        n_free = n_components * (1 + n_features + n_features * (n_features + 1) // 2) - 1
+        scores = logsumexp(self.log_parts(data.points), axis=0)
+        return float(n_free * np.log(data.weights.sum()) - 2 * data.weights @ scores)
+
+
+def _best_fit(data: _Data, k: int, n_init: int, rng: np.random.RandomState) -> _Fit:
+    fits = [_fit_from(data, _nearest_centres(data, k, rng)) for _ in range(n_init)]
+    return max(fits, key=lambda fit: fit.likelihood)
+
+
+def _nearest_centres(data: _Data, k: int, rng: np.random.RandomState) -> np.ndarray:
+    """Share samples out to the centres that k-means finds; return responsibilities (K, N)."""
+    from sklearn.cluster import KMeans  # a tenth of a second that others need not wait
+
+    with config_context(array_api_dispatch=False):  # k-means knows numpy alone
+        means = KMeans(n_clusters=k, n_init=1, random_state=rng)
+        labels = means.fit(data.points, sample_weight=data.weights).labels_
+    return (labels == np.arange(k)[:, None]).astype(np.float64)
+
+
+def _fit_from(data: _Data, shares: np.ndarray) -> _Fit:
+    """Fit components by expectation maximisation, starting from responsibilities."""
+    fit = _estimate(data, shares, -np.inf)
+    for _ in range(_MOST_STEPS):
+        parts = fit.log_parts(data.points)
+        scores = logsumexp(parts, axis=0)
+        likelihood = float(np.average(scores, weights=data.weights))
+        gain = likelihood - fit.likelihood
+        fit = _estimate(data, np.exp(parts - scores), likelihood)
+        if abs(gain) < _LEAST_GAIN:
+            break
+    return fit
+
+
+def _estimate(data: _Data, shares: np.ndarray, likelihood: float) -> _Fit:
+    """Return components from responsibilities."""
+    n_features = data.points.shape[1]
+    pulls = shares * data.weights
+    sizes = pulls.sum(axis=1) + _NOTHING
+    means = pulls @ data.points / sizes[:, None]
+    apart = data.points - means[:, None]
+    scatters = np.matmul(apart.transpose(0, 2, 1), pulls[:, :, None] * apart)
+    scatters = scatters / sizes[:, None, None] + data.ridge * np.eye(n_features)
+    return _Fit(sizes / sizes.sum(), means, unit_transforms(scatters), likelihood)

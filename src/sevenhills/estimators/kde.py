@@ -8,6 +8,7 @@ import numpy as np
 from ..bandwidth import silverman
 from ..clustering import Frame
 from ..density import KernelMixture
+from ..stacking.folds import deal_in_turn
 from ..validation import (
     check_count,
     check_min_std,
@@ -21,11 +22,6 @@ from .clusters import Grouping, resolve_min_std
 _NO_SPREAD = 1e-7
 #: The bandwidths that are tried, as multiples of Silverman's times the spread.
 _FACTORS = np.geomspace(0.02, 2.0, 21)
-
-
-def _whole(X: np.ndarray, unit: float) -> Grouping:
-    """Return all samples, measured in a unit, as one cluster."""
-    return Grouping.of(X / unit, np.zeros(len(X), dtype=np.int64))
 
 
 class GaussianKDE(DensityEstimator):
@@ -81,17 +77,18 @@ class GaussianKDE(DensityEstimator):
         self.min_std = min_std
         self.n_jobs = n_jobs
 
-    def _fit(self, X: np.ndarray) -> None:
+    def _fit(self, X: np.ndarray, weights: np.ndarray | None) -> None:
         check_min_std(self.min_std)
-        factor = self._resolve_factor(*X.shape)
-        frame = Frame.of(X, "canonical")
-        whole = _whole(X[frame.rows], frame.unit)
-        axes, stds = principal_axes(whole.deviations, whole.offsets)
+        frame = Frame.of(X, weights)
+        total = float(frame.weights.sum())
+        factor = self._resolve_factor(total, X.shape[1])
+        whole = Grouping.whole(frame.enter(X), frame.weights)
+        axes, stds = principal_axes(whole.deviations, whole.weights, whole.offsets)
         scales = self._scales(stds[0], whole, frame.unit) * factor
         self.density_ = KernelMixture(
-            weights=np.full(len(X), 1 / len(X)),
+            weights=frame.weights / total,
             centres=X[frame.rows],
-            offsets=np.array([0, len(X)]),
+            offsets=np.array([0, len(frame.rows)]),
             transforms=axes.transpose(0, 2, 1) / scales / frame.unit,
             log_dets=np.array([-np.log(scales * frame.unit).sum()]),
         )
@@ -107,7 +104,7 @@ class GaussianKDE(DensityEstimator):
             raise ValueError("X has no spread in some direction; pass a min_std above 0")
         return np.where(flat, floor, stds)
 
-    def _resolve_factor(self, n_samples: int, n_features: int) -> float:
+    def _resolve_factor(self, n_samples: float, n_features: int) -> float:
         if isinstance(self.bw_method, numbers.Real):
             return check_positive(self.bw_method, "bw_method")
         if self.bw_method == "scott":
@@ -126,7 +123,8 @@ class KernelDensityCV(DensityEstimator):
 
     It is what scikit-learn's ``KernelDensity`` with a grid search over the bandwidth gives, with
     exact tails. The folds do not depend on the order of the rows: the samples are dealt out in
-    the order of their distance to the mean.
+    the order of their distance to the mean. Samples that repeat each other are dealt out, too, as
+    new samples would repeat old ones.
 
     Parameters
     ----------
@@ -176,50 +174,53 @@ class KernelDensityCV(DensityEstimator):
         self.n_folds = n_folds
         self.n_jobs = n_jobs
 
-    def _fit(self, X: np.ndarray) -> None:
+    def _fit(self, X: np.ndarray, weights: np.ndarray | None) -> None:
         n_folds = check_count(self.n_folds, "n_folds", least=2)
         if len(X) < 2:
             raise ValueError("X has n_samples = 1; cross-validation needs at least 2")
-        frame = Frame.of(X, "canonical")
+        frame = Frame.of(X, weights)
         points = X[frame.rows]
-        bandwidths = self._resolve_bandwidths(points, frame.unit)
-        fold = np.arange(len(points)) % n_folds
-        scores = np.array([self._held_out(points, fold, bandwidth) for bandwidth in bandwidths])
+        bandwidths = self._resolve_bandwidths(frame.enter(X), frame)
+        held = deal_in_turn(frame.weights, n_folds)
+        held = held[held.any(axis=1)]
+        scores = np.array([self._score_of(points, held, bandwidth) for bandwidth in bandwidths])
         bandwidth = float(bandwidths[int(np.argmax(scores))])
-        self.density_ = _round_kernels(points, bandwidth)
+        self.density_ = _round_kernels(points, frame.weights, bandwidth)
         self.bandwidth_ = bandwidth
         self.bandwidths_ = bandwidths
         self.scores_ = scores
 
-    def _held_out(self, points: np.ndarray, fold: np.ndarray, bandwidth: float) -> float:
+    def _score_of(self, points: np.ndarray, held: np.ndarray, bandwidth: float) -> float:
         """Return the mean log density of every fold under the kernels of the others."""
+        seen = held.sum(axis=0) - held
         total = 0.0
-        for held in range(min(fold.max() + 1, len(points))):
-            others = _round_kernels(points[fold != held], bandwidth)
-            total += others.logpdf(points[fold == held], n_jobs=self.n_jobs).sum()
-        return total / len(points)
+        for here, others in zip(held, seen, strict=True):
+            kernels = _round_kernels(points[others > 0], others[others > 0], bandwidth)
+            scores = kernels.logpdf(points[here > 0], n_jobs=self.n_jobs)
+            total += float(here[here > 0] @ scores)
+        return total / float(held.sum())
 
-    def _resolve_bandwidths(self, points: np.ndarray, unit: float) -> np.ndarray:
+    def _resolve_bandwidths(self, points: np.ndarray, frame: Frame) -> np.ndarray:
         if isinstance(self.bandwidths, str):
             if self.bandwidths != "auto":
                 raise ValueError(f"bandwidths must be 'auto' or numbers, got {self.bandwidths!r}")
-            spread = _whole(points, unit).spread() * unit
+            spread = Grouping.whole(points, frame.weights).spread() * frame.unit
             if spread == 0:
                 raise ValueError(
-                    f"the samples have no spread (n_samples = {len(points)}), so bandwidths "
+                    f"the samples have no spread (n_samples = {frame.n_given}), so bandwidths "
                     "cannot be 'auto'; pass them as numbers"
                 )
-            return spread * silverman(*points.shape) * _FACTORS
+            return spread * silverman(frame.weights.sum(), points.shape[1]) * _FACTORS
         out = np.array([check_positive(each, "bandwidths") for each in self.bandwidths])
         if len(out) == 0:
             raise ValueError("bandwidths must not be empty")
         return out
 
 
-def _round_kernels(points: np.ndarray, bandwidth: float) -> KernelMixture:
+def _round_kernels(points: np.ndarray, weights: np.ndarray, bandwidth: float) -> KernelMixture:
     n_samples, n_features = points.shape
     return KernelMixture(
-        weights=np.full(n_samples, 1 / n_samples),
+        weights=weights / weights.sum(),
         centres=points,
         offsets=np.array([0, n_samples]),
         transforms=np.eye(n_features)[None] / bandwidth,

@@ -1,11 +1,14 @@
 """Manifold Parzen windows: kernels as wide as the neighbourhood of the sample they stand on."""
 
+from typing import NamedTuple
+
 import numpy as np
 from joblib import effective_n_jobs
 from scipy.spatial import KDTree
 
 from ..clustering import Frame
 from ..density import KernelMixture
+from ..kernels.core_distances import most_needed
 from ..validation import (
     check_count,
     check_min_std,
@@ -17,14 +20,55 @@ from .clusters import Grouping, resolve_min_std
 _BLOCK_NUMBERS = 2**20
 
 
-def neighbours_of_window(n_samples: int, n_features: int) -> int:
+def neighbours_of_window(total: float, n_features: int) -> int:
     r"""Return how many neighbours shape a kernel: :math:`\max(M, \lfloor\sqrt N / 1.5\rfloor)`."""
-    return min(n_samples, max(n_features, int(np.sqrt(n_samples) / 1.5)))
+    return max(1, int(min(total, max(n_features, np.sqrt(total) / 1.5))))
+
+
+class Neighbourhoods(NamedTuple):
+    """The nearest of every point, itself first, until their weights add up to a number of samples.
+
+    Attributes
+    ----------
+    tree : KDTree
+        The points.
+    weights : ndarray of shape (n_points,)
+    mass : float
+        The number of samples in a neighbourhood.
+    n_most : int
+        The largest number of points in one.
+    n_jobs : int
+    """
+
+    tree: KDTree
+    weights: np.ndarray
+    mass: float
+    n_most: int
+    n_jobs: int
+
+    @classmethod
+    def of(
+        cls, points: np.ndarray, weights: np.ndarray, n_neighbors: int, n_jobs: int | None
+    ) -> "Neighbourhoods":
+        """Prepare the neighbourhoods of points that weigh as many samples, if there are."""
+        mass = min(float(n_neighbors), float(weights.sum()))
+        n_most = most_needed(weights, mass)
+        return cls(KDTree(points), weights, mass, n_most, effective_n_jobs(n_jobs))
+
+    def around(self, rows: slice) -> tuple[np.ndarray, np.ndarray]:
+        """Return the neighbours of some points and their shares, of which the last is cut off."""
+        _, found = self.tree.query(
+            self.tree.data[rows], k=np.arange(1, self.n_most + 1), workers=self.n_jobs
+        )
+        weights = self.weights[found]
+        before = np.cumsum(weights, axis=1) - weights
+        parts = np.clip(self.mass - before, 0.0, weights)
+        return found, parts / parts.sum(axis=1, keepdims=True)
 
 
 def window_transforms(
     points: np.ndarray,
-    neighbours: np.ndarray,
+    near: Neighbourhoods,
     min_std: float,
     n_directions: int | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -40,8 +84,8 @@ def window_transforms(
     Parameters
     ----------
     points : ndarray of shape (n_points, n_features)
-    neighbours : ndarray of shape (n_points, n_neighbors)
-        The indices of the neighbours of every point, itself among them.
+    near : Neighbourhoods
+        The neighbours of every point, itself among them.
     min_std : float
     n_directions : int, optional
         How many eigenvalues to keep; all by default.
@@ -53,11 +97,12 @@ def window_transforms(
     """
     n_points, n_features = points.shape
     transforms, log_dets = np.empty((n_points, n_features, n_features)), np.empty(n_points)
-    step = max(1, _BLOCK_NUMBERS // (neighbours.shape[1] * n_features))
+    step = max(1, _BLOCK_NUMBERS // (near.n_most * n_features))
     for start in range(0, n_points, step):
         rows = slice(start, start + step)
-        apart = points[neighbours[rows]] - points[rows, None]
-        moments = np.matmul(apart.transpose(0, 2, 1), apart) / neighbours.shape[1]
+        neighbours, shares = near.around(rows)
+        apart = points[neighbours] - points[rows, None]
+        moments = np.matmul((apart * shares[:, :, None]).transpose(0, 2, 1), apart)
         variances, axes = np.linalg.eigh(moments)
         variances = np.maximum(variances, 0.0)
         if n_directions is not None:
@@ -71,13 +116,6 @@ def window_transforms(
         transforms[rows] = axes / np.sqrt(variances)[:, None, :]
         log_dets[rows] = -0.5 * np.log(variances).sum(axis=1)
     return transforms, log_dets
-
-
-def nearest(points: np.ndarray, n_neighbors: int, n_jobs: int | None) -> np.ndarray:
-    """Return the indices of the nearest neighbours of every point, itself among them."""
-    tree = KDTree(points)
-    found = tree.query(points, k=np.arange(1, n_neighbors + 1), workers=effective_n_jobs(n_jobs))
-    return np.asarray(found[1])
 
 
 class ManifoldParzen(DensityEstimator):
@@ -146,29 +184,30 @@ class ManifoldParzen(DensityEstimator):
         self.n_directions = n_directions
         self.n_jobs = n_jobs
 
-    def _fit(self, X: np.ndarray) -> None:
+    def _fit(self, X: np.ndarray, weights: np.ndarray | None) -> None:
         check_min_std(self.min_std)
-        n_neighbors = self._resolve_neighbours(*X.shape)
-        frame = Frame.of(X, "canonical")
-        whole = Grouping.of(frame.enter(X), np.zeros(len(X), dtype=np.int64))
+        frame = Frame.of(X, weights)
+        total = float(frame.weights.sum())
+        n_neighbors = self._resolve_neighbours(total, X.shape[1])
+        whole = Grouping.whole(frame.enter(X), frame.weights)
         spread = resolve_min_std(self.min_std, whole, frame.unit)
         transforms, log_dets = window_transforms(
             whole.deviations,
-            nearest(whole.deviations, n_neighbors, self.n_jobs),
+            Neighbourhoods.of(whole.deviations, whole.weights, n_neighbors, self.n_jobs),
             spread,
             self.n_directions,
         )
         self.density_ = KernelMixture(
-            weights=np.full(len(X), 1 / len(X)),
+            weights=frame.weights / total,
             centres=X[frame.rows],
-            offsets=np.arange(len(X) + 1),
+            offsets=np.arange(len(frame.rows) + 1),
             transforms=transforms / frame.unit,
             log_dets=log_dets - X.shape[1] * np.log(frame.unit),
         )
         self.n_neighbors_ = n_neighbors
         self.min_std_ = spread * frame.unit
 
-    def _resolve_neighbours(self, n_samples: int, n_features: int) -> int:
+    def _resolve_neighbours(self, n_samples: float, n_features: int) -> int:
         """Return the number of neighbours, having checked it and that of directions."""
         if self.n_directions is not None:
             directions = check_count(self.n_directions, "n_directions")
@@ -181,6 +220,6 @@ class ManifoldParzen(DensityEstimator):
         n_neighbors = check_count(self.n_neighbors, "n_neighbors", least=1)
         if n_neighbors > n_samples:
             raise ValueError(
-                f"n_neighbors must not exceed n_samples = {n_samples}, got {n_neighbors}"
+                f"n_neighbors must not exceed n_samples = {n_samples:g}, got {n_neighbors}"
             )
         return n_neighbors

@@ -1,5 +1,6 @@
 """ROME, the robust multi-modal estimator."""
 
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -9,9 +10,11 @@ from sklearn.utils.validation import check_is_fitted
 from ..clustering import (
     SCORERS,
     Candidates,
+    Clusters,
     Frame,
     Ordering,
     find_clusters,
+    given_clusters,
 )
 from ..density import KernelMixture, NeighbourDensity
 from ..validation import (
@@ -22,6 +25,7 @@ from ..validation import (
     check_min_std,
     check_positive,
     check_samples,
+    check_weights,
     unchanged_on_failure,
 )
 from .base import DensityEstimator
@@ -161,13 +165,20 @@ class ROME(DensityEstimator):
         self.n_xi = n_xi
         self.n_jobs = n_jobs
 
-    def fit(self, X: Any, y: Any = None, *, labels: Any = None) -> "ROME":
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, labels: Any = None
+    ) -> "ROME":
         """Fit the density to samples.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
         y : ignored
+        sample_weight : array-like of shape (n_samples,), optional
+            How many samples every row stands for, not necessarily a whole number: a row that
+            weighs three is a row that is given three times. Weights that only say how rows
+            compare should be scaled to add up to the number of samples that they are worth.
+            Rows that weigh nothing take no part, and are labelled as noise.
         labels : array-like of shape (n_samples,), optional
             Clusters to use in place of those that would be found, -1 being noise.
 
@@ -177,29 +188,36 @@ class ROME(DensityEstimator):
             If fitting fails, the estimator is as it was before.
         """
         with unchanged_on_failure(self):
-            self._fit(check_samples(self, X, reset=True), labels)
+            X = check_samples(self, X, reset=True)
+            given = None if labels is None else check_labels(labels, len(X))
+            self._fit(X, check_weights(sample_weight, len(X)), given)
         return self
 
-    def _fit(self, X: np.ndarray, labels: Any = None) -> None:
+    def _fit(
+        self, X: np.ndarray, weights: np.ndarray | None, labels: np.ndarray | None = None
+    ) -> None:
         self._check_parameters()
-        frame = Frame.of(X, self.start)
+        frame = Frame.of(X, weights, self.start, labels)
         points = frame.enter(X)
-        if labels is not None:
-            ordering, candidates = None, None
-            assigned = check_labels(labels, len(X))[frame.rows]
+        if labels is None:
+            found = self._cluster(points, frame.weights)
         else:
-            ordering, candidates, assigned = self._cluster(points)
-        grouping = Grouping.of(points, assigned)
+            found = given_clusters(labels[frame.rows], frame.weights)
+        rows, assigned, masses = found.pieces.joined(found.labels)
+        grouping = Grouping.of(points[rows], assigned, masses)
         options = self._downstream(grouping, frame.unit)
-        self.density_, self.clusters_ = cluster_density(grouping, options)
-        self.labels_ = frame.to_given(assigned)
-        self.ordering_ = ordering and ordering.in_given_rows(frame)
-        self.candidates_ = candidates and candidates.in_given_rows(frame)
+        of_rows = found.of_given_rows(frame)
+        counts = Counter(of_rows.labels[frame.members].tolist())
+        self.density_, self.clusters_ = cluster_density(grouping, counts, options)
+        self.labels_ = of_rows.labels
+        self.ordering_ = of_rows.ordering
+        self.candidates_ = of_rows.candidates
         self.min_std_ = options.min_std * frame.unit
 
-    def _cluster(self, points: np.ndarray) -> tuple[Ordering | None, Candidates | None, np.ndarray]:
+    def _cluster(self, points: np.ndarray, weights: np.ndarray) -> Clusters:
         return find_clusters(
             points,
+            weights,
             selection=self.selection,
             k_min=self.k_min,
             k_max=self.k_max,

@@ -16,6 +16,19 @@ from ..validation import (
 from .base import DensityEstimator
 
 _SEEDS = 5
+#: More samples than this would fill the memory.
+_MOST_SAMPLES = 10_000_000
+
+
+def _repetitions(weights: np.ndarray) -> np.ndarray:
+    """Round weights to whole numbers, up or down so that partial sums are off by a half at most."""
+    if weights.sum() > _MOST_SAMPLES:
+        raise ValueError(
+            f"sample_weight adds up to {weights.sum():.3g} samples, more than a vine can take "
+            f"({_MOST_SAMPLES})"
+        )
+    sums = np.floor(np.cumsum(weights) + 0.5).astype(np.int64)
+    return np.diff(sums, prepend=0)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -80,7 +93,9 @@ class VineDensity(DensityEstimator):
     .. math:: p(x) = c\big(F_1(x_1), \dots, F_M(x_M)\big) \prod_m p_m(x_m)
 
     The copula :math:`c` is a simplified vine of non-parametric pair copulas. The work is done by
-    the library pyvinecopulib: ``pip install 'sevenhills[vine]'``.
+    the library pyvinecopulib: ``pip install 'sevenhills[vine]'``. The library has no weights that
+    count samples; so samples are repeated as often as they weigh, and weights that are not whole
+    numbers are rounded in such a way that their sum stays as it is.
 
     Parameters
     ----------
@@ -116,7 +131,7 @@ class VineDensity(DensityEstimator):
         self.truncation = truncation
         self.n_jobs = n_jobs
 
-    def _fit(self, X: np.ndarray) -> None:
+    def _fit(self, X: np.ndarray, weights: np.ndarray | None) -> None:
         truncation = check_count(self.truncation, "truncation")
         if len(X) < 2:
             raise ValueError("X has n_samples = 1; a vine needs at least 2")
@@ -126,8 +141,10 @@ class VineDensity(DensityEstimator):
             trunc_lvl=truncation,
             num_threads=effective_n_jobs(self.n_jobs),
         )
-        frame = Frame.of(X, "canonical")
-        points = frame.enter(X)
+        frame = Frame.of(X, weights)
+        points = np.repeat(frame.enter(X), _repetitions(frame.weights), axis=0)
+        if len(points) < 2:
+            raise ValueError("sample_weight adds up to less than 2 samples, which a vine needs")
         centre = points.mean(axis=0)
         vine = library.Vinedist.from_data(points - centre, controls)
         self.density_ = VineCopula(vine, centre * frame.unit, frame.unit)

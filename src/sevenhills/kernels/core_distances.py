@@ -8,45 +8,79 @@ from .distances import squared_distances
 
 #: Boxes are passed over only if they are farther by more than rounding can explain.
 _SLACK = 1.0 - 1e-12
+#: Weights that fall short of what is asked for by this part do so by rounding.
+_ROUNDING = 1e-9
 
 
-def core_distances(X: np.ndarray, blocks: Blocks, n_neighbors: int) -> np.ndarray:
-    """Return the distance of every point to its k-th nearest, the point itself being the first."""
-    return _farthest_of_nearest(X, blocks, n_neighbors, 1)[:, 0]
+def core_distances(X: np.ndarray, weights: np.ndarray, blocks: Blocks, mass: float) -> np.ndarray:
+    """Return how far from every point the weights of points, its own among them, reach a mass."""
+    return nearest_distances(X, weights, blocks, np.full(len(X), float(mass)))[0]
 
 
-def nearest_distances(X: np.ndarray, blocks: Blocks, n_neighbors: int) -> np.ndarray:
-    """Return the distances of every point to its k nearest others, (N, k), ascending."""
-    return _farthest_of_nearest(X, blocks, n_neighbors + 1, n_neighbors)
+def nearest_distances(
+    X: np.ndarray, weights: np.ndarray, blocks: Blocks, masses: np.ndarray, n_kept: int = 0
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the distances from every point at which others, itself first, reach a mass.
 
+    Parameters
+    ----------
+    X : ndarray of shape (n_points, n_features)
+    weights : ndarray of shape (n_points,)
+    blocks : Blocks
+    masses : ndarray of shape (n_points,)
+        The mass for each point, not above that of all points.
+    n_kept : int
+        How many of the nearest to return, at most.
 
-def _farthest_of_nearest(
-    X: np.ndarray, blocks: Blocks, n_neighbors: int, n_kept: int
-) -> np.ndarray:
-    """Return the largest of the distances to the nearest, the point itself being the first."""
+    Returns
+    -------
+    distances : ndarray of shape (n_points,)
+    nearest, their_weights : ndarray of shape (n_points, n_kept)
+        The distances of the nearest, ascending, and their weights, or twice the mass if that is
+        less; infinite and zero after the one at which the mass is reached.
+    """
     leaf_size = blocks.members.shape[1]
-    nearest = np.empty((leaf_size, n_neighbors))
-    stack = np.empty(blocks.lower.shape[0], dtype=np.int64)
-    out = np.empty((X.shape[0], n_kept))
-    _nearest_distances(X, *blocks, nearest, stack, np.empty(leaf_size), out)
+    room = most_needed(weights, masses.max())
+    out = np.empty(len(X)), np.empty((len(X), n_kept)), np.empty((len(X), n_kept))
+    _nearest_distances(
+        X, weights, masses * (1 - _ROUNDING), *blocks,
+        np.empty((2, leaf_size, room + 1)), np.empty((2, leaf_size)),
+        np.empty(leaf_size, dtype=np.int64), np.empty(blocks.lower.shape[0], dtype=np.int64),
+        np.empty(leaf_size), *out,
+    )  # fmt: skip
     return out
 
 
+def most_needed(weights: np.ndarray, mass: float) -> int:
+    """Return how many points are enough to reach a mass, whichever they are."""
+    if weights.min() >= 1.0:
+        return min(len(weights), int(np.ceil(mass)))
+    reached = np.cumsum(np.sort(weights))
+    return min(len(weights), 1 + int(np.searchsorted(reached, mass * (1 - _ROUNDING))))
+
+
 @kernel
-def _nearest_distances(X, columns, members, sizes, lower, upper, nearest, stack, row, out):
+def _nearest_distances(
+    X, weights, masses, columns, members, sizes, lower, upper, nearest, reached, counts, stack,
+    row, distances, out, out_weights,
+):  # fmt: skip
     """Visit, for every leaf, the nodes near it, nearest first, own leaf before all others.
 
-    ``nearest`` holds the smallest squared distances of each point of the leaf, sorted, of which
-    ``out`` takes as many of the last as it has columns.
+    ``nearest`` holds, for each point of the leaf, the smallest squared distances, sorted, and the
+    weights that belong to them, as many as ``counts``; ``reached`` their mass and the distance
+    from which on no other is needed.
     """
     first_leaf = sizes.shape[0] - 1
-    k = nearest.shape[1]
     for leaf in range(sizes.shape[0]):
         node = first_leaf + leaf
         for i in range(sizes[leaf]):
-            for j in range(k):
-                nearest[i, j] = np.inf
-        farthest = _merge(X, members, sizes, leaf, columns, leaf, 0.0, nearest, row)
+            counts[i] = 0
+            reached[0, i] = 0.0
+            reached[1, i] = np.inf
+        farthest = _merge(
+            X, weights, masses, members, sizes, leaf, columns, leaf, 0.0, nearest, reached, counts,
+            row,
+        )  # fmt: skip
         n_open = 1
         stack[0] = 0
         while n_open > 0:
@@ -57,7 +91,10 @@ def _nearest_distances(X, columns, members, sizes, lower, upper, nearest, stack,
                 continue
             if other >= first_leaf:
                 there = other - first_leaf
-                farthest = _merge(X, members, sizes, leaf, columns, there, bound, nearest, row)
+                farthest = _merge(
+                    X, weights, masses, members, sizes, leaf, columns, there, bound, nearest,
+                    reached, counts, row,
+                )  # fmt: skip
                 continue
             left = 2 * other + 1
             right = left + 1
@@ -68,8 +105,12 @@ def _nearest_distances(X, columns, members, sizes, lower, upper, nearest, stack,
             stack[n_open + 1] = nearer
             n_open += 2
         for i in range(sizes[leaf]):
+            point = members[leaf, i]
+            distances[point] = np.sqrt(nearest[0, i, counts[i] - 1])
             for j in range(out.shape[1]):
-                out[members[leaf, i], j] = np.sqrt(nearest[i, k - out.shape[1] + j])
+                known = j < counts[i]
+                out[point, j] = np.sqrt(nearest[0, i, j]) if known else np.inf
+                out_weights[point, j] = nearest[1, i, j] if known else 0.0
 
 
 @inner
@@ -86,20 +127,37 @@ def _box_to_box(lower, upper, one, other):
 
 
 @inner
-def _merge(X, members, sizes, here, columns, there, bound, nearest, row):
+def _merge(
+    X, weights, masses, members, sizes, here, columns, there, bound, nearest, reached, counts, row
+):
     """Add the points of one leaf to the neighbours of another; return the farthest that counts."""
-    last = nearest.shape[1] - 1
     farthest = 0.0
     for i in range(sizes[here]):
-        if bound < nearest[i, last]:
-            squared_distances(X, members[here, i], columns, there, row)
+        if bound < reached[1, i]:
+            point = members[here, i]
+            squared_distances(X, point, columns, there, row)
             for j in range(sizes[there]):
-                if row[j] < nearest[i, last]:
-                    slot = last
-                    while slot > 0 and nearest[i, slot - 1] > row[j]:
-                        nearest[i, slot] = nearest[i, slot - 1]
+                if row[j] < reached[1, i]:
+                    weight = weights[members[there, j]]
+                    # Beyond what matters, so that a large weight does not round the others away.
+                    enough = 2.0 * masses[point]
+                    weight = weight if weight < enough else enough
+                    slot = counts[i]
+                    while slot > 0 and nearest[0, i, slot - 1] > row[j]:
+                        nearest[0, i, slot] = nearest[0, i, slot - 1]
+                        nearest[1, i, slot] = nearest[1, i, slot - 1]
                         slot -= 1
-                    nearest[i, slot] = row[j]
-        if nearest[i, last] > farthest:
-            farthest = nearest[i, last]
+                    nearest[0, i, slot] = row[j]
+                    nearest[1, i, slot] = weight
+                    counts[i] += 1
+                    reached[0, i] += weight
+                    last = counts[i] - 1
+                    while reached[0, i] - nearest[1, i, last] >= masses[point]:
+                        reached[0, i] -= nearest[1, i, last]
+                        last -= 1
+                    counts[i] = last + 1
+                    if reached[0, i] >= masses[point]:
+                        reached[1, i] = nearest[0, i, last]
+        if reached[1, i] > farthest:
+            farthest = reached[1, i]
     return farthest

@@ -2,8 +2,9 @@
 
 A cut partitions the ordering into runs ``(start, end, label)``, label -1 being noise; runs of
 noise are maximal. The rules are those of scikit-learn's ``cluster_optics_dbscan`` and
-``cluster_optics_xi``, except that a cluster with a single member becomes noise. Written by hand
-because a hundred cuts in Python take longer than all the rest of a fit.
+``cluster_optics_xi``, except that a cluster with a single member becomes noise. Points may weigh
+more than one sample, or less. Written by hand because a hundred cuts in Python take longer than all
+the rest of a fit.
 
 Both kernels fill ``runs`` (n, 3) and ``offsets`` (n_cuts + 1,) from cut number ``done`` on, stop
 when the next cut might not fit, and return the number of the first cut that is missing.
@@ -16,21 +17,29 @@ import numpy as np
 from .compile import ZERO, inner, kernel
 
 _NOISE = np.int64(-1)
+#: What weighs no more is one sample at most.
+_SINGLE = 1.5
+#: Weights of flat stretches may be above what is allowed by this, for they are rounded.
+_ROUNDING = 1e-6
 
 
 def dbscan_cuts(
-    reachability: np.ndarray, core: np.ndarray, heights: np.ndarray
+    reachability: np.ndarray, core: np.ndarray, weights: np.ndarray, heights: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Cut at every height; all arrays in the order of the points. Return runs and offsets."""
 
     def fill(runs: np.ndarray, offsets: np.ndarray, done: int) -> int:
-        return _dbscan_cuts(reachability, core, heights, runs, offsets, done)
+        return _dbscan_cuts(reachability, core, weights, heights, runs, offsets, done)
 
     return _fill_growing(fill, len(reachability), len(heights))
 
 
 def xi_cuts(
-    reachability: np.ndarray, predecessor: np.ndarray, steepness: np.ndarray, min_samples: int
+    reachability: np.ndarray,
+    predecessor: np.ndarray,
+    weights: np.ndarray,
+    steepness: np.ndarray,
+    min_samples: int,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Cut at every steepness; predecessors are positions in the order. Return runs and offsets."""
     plot = np.append(reachability, np.inf)
@@ -42,8 +51,8 @@ def xi_cuts(
 
     def fill(runs: np.ndarray, offsets: np.ndarray, done: int) -> int:
         return _xi_cuts(
-            plot, ratio, predecessor, 1 - steepness, min_samples, flanks, between, found,
-            runs, offsets, done,
+            plot, ratio, predecessor, weights, 1 - steepness, min_samples, flanks, between,
+            found, runs, offsets, done,
         )  # fmt: skip
 
     return _fill_growing(fill, len(reachability), len(steepness))
@@ -63,25 +72,25 @@ def _fill_growing(
 
 
 @kernel
-def _dbscan_cuts(reachability, core, heights, runs, offsets, done):
+def _dbscan_cuts(reachability, core, weights, heights, runs, offsets, done):
     """Cut at heights: a point above starts a cluster if it is core, and is noise if not."""
     n_points = reachability.shape[0]
     while done < heights.shape[0] and offsets[done] + n_points + 1 <= runs.shape[0]:
         height = heights[done]
         first = offsets[done]
         count = first
-        label, size = _NOISE, ZERO
+        label, size = _NOISE, 0.0
         for i in range(n_points):
             far = reachability[i] > height
             if far and core[i] <= height:
                 count = _demote_single(runs, first, count, label, size)
-                label = label if size == 1 else label + 1
-                size = ZERO
+                label = label if 0.0 < size <= _SINGLE else label + 1
+                size = 0.0
             if (far and core[i] > height) or label == -1:
                 count = _append(runs, first, count, i, i + 1, _NOISE)
             else:
                 count = _append(runs, first, count, i, i + 1, label)
-                size += 1
+                size += weights[i]
         count = _demote_single(runs, first, count, label, size)
         done += 1
         offsets[done] = count
@@ -103,20 +112,23 @@ def _append(runs, first, count, start, end, label):
 @inner
 def _demote_single(runs, first, count, label, size):
     """Turn the last cluster into noise if it has one member, and join it to the noise beside it."""
-    if size != 1:
+    if size == 0.0 or size > _SINGLE:
         return count
-    last = count - 1
-    while runs[last, 2] != label:
+    begin = count - 1
+    last = begin
+    while last >= first and (runs[last, 2] == label or runs[last, 2] == _NOISE):
+        if runs[last, 2] == label:
+            begin = last
         last -= 1
     end = runs[count - 1, 1]
-    start = runs[last, 0]
-    return _append(runs, first, last, start, end, _NOISE)
+    return _append(runs, first, begin, runs[begin, 0], end, _NOISE)
 
 
 @kernel
 def _xi_cuts(
-    plot, ratio, predecessor, complements, min_samples, flanks, between, found, runs, offsets, done
-):
+    plot, ratio, predecessor, weights, complements, min_samples, flanks, between, found, runs,
+    offsets, done,
+):  # fmt: skip
     """Match steep descents with steep ascents; of nested clusters the innermost is kept.
 
     ``flanks`` and ``between`` hold start, end and highest value since of the open descents,
@@ -137,12 +149,12 @@ def _xi_cuts(
                 continue
             n_open = _close_descents(plot, complement, highest, flanks, between, n_open)
             start = index
-            index = _extend_flank(ratio, complement, start, min_samples, rising)
+            index = _extend_flank(ratio, weights, complement, start, min_samples, rising)
             if rising:
                 for descent in range(n_open - 1, -1, -1):
                     n_found = _match(
-                        plot, predecessor, complement, flanks[0, descent], flanks[1, descent],
-                        between[descent], start, index, found, n_found,
+                        plot, predecessor, weights, complement, flanks[0, descent],
+                        flanks[1, descent], between[descent], start, index, found, n_found,
                     )  # fmt: skip
             else:
                 flanks[0, n_open] = start
@@ -181,27 +193,28 @@ def _close_descents(plot, complement, highest, flanks, between, n_open):
 
 
 @inner
-def _extend_flank(ratio, complement, start, min_samples, rising):
+def _extend_flank(ratio, weights, complement, start, min_samples, rising):
     """Return the last steep point of a flank that never turns and is not flat for too long."""
-    flat = 0
+    flat = 0.0
     end = start
     for i in range(start, ratio.shape[0]):
         if (ratio[i] <= complement) if rising else (ratio[i] >= 1 / complement):
-            flat = 0
+            flat = 0.0
             end = i
         elif (ratio[i] > 1) if rising else (ratio[i] < 1):
             return end
         else:
-            flat += 1
-            if flat > min_samples:
+            flat += weights[i]
+            if flat > min_samples + _ROUNDING:
                 return end
     return end
 
 
 @inner
 def _match(
-    plot, predecessor, complement, down_start, down_end, between, up_start, up_end, found, n_found
-):
+    plot, predecessor, weights, complement, down_start, down_end, between, up_start, up_end,
+    found, n_found,
+):  # fmt: skip
     """Add the cluster between a descent and an ascent, if it is one and overlaps no other."""
     start, end = down_start, up_end
     after = plot[up_end + 1]
@@ -217,7 +230,7 @@ def _match(
         if start <= predecessor[end] and predecessor[end] < end:
             break
         end -= 1
-    if end - start < 1 or start > down_end or end < up_start:
+    if start > down_end or end < up_start or _is_single(weights, start, end):
         return n_found
     slot = n_found
     while slot > 0 and found[slot - 1, 0] > end:
@@ -231,3 +244,14 @@ def _match(
     found[slot, 1] = end + 1
     found[slot, 2] = n_found
     return n_found + 1
+
+
+@inner
+def _is_single(weights, start, end):
+    """Whether points from start to end are one sample at most."""
+    size = 0.0
+    for i in range(start, end + 1):
+        size += weights[i]
+        if size > _SINGLE:
+            return False
+    return True

@@ -16,13 +16,15 @@ ROWS = 64
 
 
 @kernel
-def sum_segments(X, rows, block, edges, sums, lows, squares):
+def sum_segments(X, weights, rows, block, edges, sums, lows, squares):
     """Add up the distances from every row of a block to the points of every segment.
 
     Parameters
     ----------
     X : (N, M)
         The points in order.
+    weights : (N,)
+        How many samples every point is.
     rows : (n_blocks, M, ROWS)
         The same points in blocks, feature-major.
     block : int
@@ -41,10 +43,11 @@ def sum_segments(X, rows, block, edges, sums, lows, squares):
             sums[leaf, s] = 0.0
             lows[leaf, s] = np.inf
         for j in range(edges[e], edges[e + 1]):
+            weight = weights[j]
             squared_distances(X, j, rows, block, squares)
             for s in range(ROWS):
                 distance = np.sqrt(squares[s])
-                sums[leaf, s] += distance
+                sums[leaf, s] += weight * distance
                 lows[leaf, s] = distance if distance < lows[leaf, s] else lows[leaf, s]
     for node in range(n_segments - 1, 0, -1):
         left = 2 * node
@@ -101,13 +104,19 @@ def _add_node(node, r, noise, sums, lows, run_sums, run_lows):
 
 
 @kernel
-def sum_silhouettes(block, edges, runs, parts, offsets, run_sums, run_lows, own, work, out):
+def sum_silhouettes(
+    block, weights, masses, edges, runs, parts, offsets, run_sums, run_lows, own, work, out
+):
     """Add up, for every partition, the silhouettes of the points of one block of rows.
 
     Parameters
     ----------
     block, edges, runs, run_sums, run_lows
         See above.
+    weights : (N,)
+        How many samples every point is.
+    masses : (R,)
+        The sum of the weights of every run.
     parts : (P, 2)
         The parts of all partitions, in order: run and label, -1 for noise. The parts of a
         cluster have nothing but noise between them.
@@ -115,9 +124,10 @@ def sum_silhouettes(block, edges, runs, parts, offsets, run_sums, run_lows, own,
         Where the parts of every partition begin.
     own : (ROWS,)
         Room for the label of every row.
-    work : (5, ROWS)
-        Room for the mean distances from every row to its own and to the nearest other cluster,
-        for a sum, and for the sum and the minimum of the distances to noise.
+    work : (6, ROWS)
+        Room for the sum of the distances from every row to its own cluster, for the mass of that,
+        for the mean distance to the nearest other cluster, for a sum, and for the sum and the
+        minimum of the distances to noise.
     out : (n_blocks, C, 2)
         The sums of silhouettes, with every noise point on its own, and with all noise as one.
     """
@@ -126,11 +136,11 @@ def sum_silhouettes(block, edges, runs, parts, offsets, run_sums, run_lows, own,
     n_rows = n_rows if n_rows < ROWS else ROWS
     for c in range(offsets.shape[0] - 1):
         for s in range(ROWS):
-            work[1, s] = np.inf
-            work[2, s] = 0.0
+            work[2, s] = np.inf
             work[3, s] = 0.0
-            work[4, s] = np.inf
-        n_noise, n_members = 0, 0
+            work[4, s] = 0.0
+            work[5, s] = np.inf
+        noise_mass, mass = 0.0, 0.0
         for p in range(offsets[c], offsets[c + 1]):
             r = parts[p, 0]
             low = edges[runs[r, 0]] - start
@@ -138,36 +148,41 @@ def sum_silhouettes(block, edges, runs, parts, offsets, run_sums, run_lows, own,
             for s in range(low if low > 0 else 0, high if high < ROWS else ROWS):
                 own[s] = parts[p, 1]
             if parts[p, 1] == -1:
-                n_noise += high - low
+                noise_mass += masses[r]
                 for s in range(ROWS):
-                    work[3, s] += run_sums[r, s]
-                    work[4, s] = run_lows[r, s] if run_lows[r, s] < work[4, s] else work[4, s]
+                    work[4, s] += run_sums[r, s]
+                    work[5, s] = run_lows[r, s] if run_lows[r, s] < work[5, s] else work[5, s]
         for p in range(offsets[c], offsets[c + 1]):
             label = parts[p, 1]
             if label == -1:
                 continue
             r = parts[p, 0]
-            n_members += edges[runs[r, 1]] - edges[runs[r, 0]]
+            mass += masses[r]
             for s in range(ROWS):
-                work[2, s] += run_sums[r, s]
+                work[3, s] += run_sums[r, s]
             if p + 2 >= offsets[c + 1] or parts[p + 2, 1] != label:
-                outside, inside = 1.0 / n_members, 1.0 / (n_members - 1)
-                n_members = 0
+                outside = 1.0 / mass
                 for s in range(ROWS):
-                    mean = np.inf if own[s] == label else work[2, s] * outside
-                    work[0, s] = work[2, s] * inside if own[s] == label else work[0, s]
-                    work[1, s] = mean if mean < work[1, s] else work[1, s]
-                    work[2, s] = 0.0
+                    mean = np.inf if own[s] == label else work[3, s] * outside
+                    work[0, s] = work[3, s] if own[s] == label else work[0, s]
+                    work[1, s] = mass if own[s] == label else work[1, s]
+                    work[2, s] = mean if mean < work[2, s] else work[2, s]
+                    work[3, s] = 0.0
+                mass = 0.0
         single, joint = 0.0, 0.0
         for s in range(n_rows):
-            within, between, noise, nearest = work[0, s], work[1, s], work[3, s], work[4, s]
+            between, noise, nearest = work[2, s], work[4, s], work[5, s]
+            weight = weights[start + s]
+            # What is left of a cluster without one sample of this point.
+            itself = weight if weight < 1.0 else 1.0
             if own[s] >= 0:
-                single += _silhouette(within, nearest if nearest < between else between)
-                if n_noise > 0 and noise < between * n_noise:
-                    between = noise / n_noise
-                joint += _silhouette(within, between)
-            elif n_noise > 1:
-                joint += _silhouette(noise / (n_noise - 1), between)
+                within = work[0, s] / (work[1, s] - itself)
+                single += weight * _silhouette(within, nearest if nearest < between else between)
+                if noise_mass > 0.0 and noise < between * noise_mass:
+                    between = noise / noise_mass
+                joint += weight * _silhouette(within, between)
+            elif noise_mass > itself:
+                joint += weight * _silhouette(noise / (noise_mass - itself), between)
         out[block, c, 0] = single
         out[block, c, 1] = joint
 

@@ -7,8 +7,9 @@ import numpy as np
 from scipy.spatial import KDTree
 
 from .components import quadratic_features
+from .counts import count
 from .folds import Fold, deal
-from .scatter import Ellipse, Shrinkage, choose_shrinkage, ellipse
+from .scatter import Ellipse, Shrinkage, Weighted, choose_shrinkage, covariance, ellipse
 
 #: Digits of whitened coordinates that are kept: more would be rounding, which must not decide
 #: which of two samples at one distance is the nearer.
@@ -28,11 +29,13 @@ class Cell:
     ----------
     points : ndarray of shape (n_rows, n_features)
         In coordinates in which ``whole`` is the unit ball.
+    weights : ndarray of shape (n_rows,)
+        How many samples each row stands for.
     folds : tuple of Fold
     whole : Ellipse
-        Mean and shrunk scatter of all rows, in the coordinates that came in.
+        Mean and shrunk scatter of all samples, in the coordinates that came in.
     parts : tuple of Ellipse
-        The same without the rows of each fold, in the coordinates of ``points``.
+        The same without the samples of each fold, in the coordinates of ``points``.
     shrinkage : Shrinkage
         How scatters are shrunk.
     ridge : ndarray of shape (n_features, n_features)
@@ -42,6 +45,7 @@ class Cell:
     """
 
     points: np.ndarray
+    weights: np.ndarray
     folds: tuple[Fold, ...]
     whole: Ellipse
     parts: tuple[Ellipse, ...]
@@ -53,20 +57,22 @@ class Cell:
     def of(
         cls,
         X: np.ndarray,
+        weights: np.ndarray,
         ridge: np.ndarray,
         common: np.ndarray | None,
         rng: np.random.RandomState,
     ) -> "Cell":
         """Whiten the samples of a cluster and deal them out."""
-        folds = deal(len(X), rng)
-        seen = [X[fold.rows] for fold in folds]
-        held = [X[fold.asked] for fold in folds]
+        folds = deal(weights, rng)
+        seen = [covariance(X[fold.rows], fold.row_weights) for fold in folds]
+        held = [Weighted(X[fold.asked], fold.asked_weights) for fold in folds]
         shrinkage = choose_shrinkage(seen, held, ridge, common)
-        whole = ellipse(X, ridge, common, shrinkage)
+        whole = ellipse(covariance(X, weights), ridge, common, shrinkage)
         turn = whole.transform
         parts = [ellipse(each, ridge, common, shrinkage).seen_from(whole) for each in seen]
         return cls(
             points=np.round((X - whole.mean) @ turn, _DIGITS),
+            weights=weights,
             folds=folds,
             whole=whole,
             parts=tuple(parts),
@@ -77,27 +83,32 @@ class Cell:
 
     @property
     def n_rows(self) -> int:
-        """The number of samples."""
+        """The number of rows, which decides what things cost."""
         return len(self.points)
+
+    @cached_property
+    def total(self) -> float:
+        """The number of samples, which decides what they tell."""
+        return count(self.weights)
 
     @property
     def n_features(self) -> int:
         """The dimension of the space."""
         return int(self.points.shape[1])
 
-    @property
-    def n_asked(self) -> int:
-        """The number of samples by which members are judged."""
-        return sum(len(fold.asked) for fold in self.folds)
+    @cached_property
+    def asked_weights(self) -> np.ndarray:
+        """How many samples each of the answers counts by which members are judged."""
+        return np.concatenate([fold.asked_weights for fold in self.folds])
 
     @property
     def allows_kernels_of_their_own(self) -> bool:
-        """Whether a matrix for every sample is not too much."""
+        """Whether a matrix for every row is not too much."""
         return self._allows(self.n_rows)
 
     @property
     def allows_components(self) -> bool:
-        """Whether the products of all coordinates of the samples of a fit are not too much."""
+        """Whether the products of all coordinates of the rows of a fit are not too much."""
         return self._allows(max(len(fold.some) for fold in self.folds))
 
     def _allows(self, n_rows: int) -> bool:
@@ -105,7 +116,7 @@ class Cell:
         return few and n_rows * self.n_features**2 <= _MOST_NUMBERS
 
     def features(self, rows: np.ndarray) -> np.ndarray:
-        """Return some samples with the products of their coordinates."""
+        """Return some rows with the products of their coordinates."""
         return quadratic_features(self.points[rows])
 
     @cached_property

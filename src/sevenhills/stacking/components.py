@@ -126,43 +126,59 @@ def _log_parts(
     return np.asarray(constant - 0.5 * log_dets - half * np.log1p(distances / dof))
 
 
-def nearest_centres(Y: np.ndarray, n_centres: int, rng: np.random.RandomState) -> np.ndarray:
+def nearest_centres(
+    Y: np.ndarray, weights: np.ndarray, n_centres: int, rng: np.random.RandomState
+) -> np.ndarray:
     """Share rows out to centres by a few steps of k-means; return one-hot responsibilities."""
-    centres = _spread_centres(Y, n_centres, rng)
+    centres = _spread_centres(Y, weights, n_centres, rng)
     squares = np.einsum("ij,ij->i", Y, Y)
+    weighted = _weighted(Y, weights)
     for _ in range(_SETTLING_STEPS):
         apart = squares[:, None] - 2 * Y @ centres.T + np.einsum("ij,ij->i", centres, centres)
         shares = np.zeros((len(Y), n_centres), order="F")
         shares[np.arange(len(Y)), apart.argmin(axis=1)] = 1.0
-        sizes = shares.sum(axis=0)
+        sizes = weights @ shares
         taken = sizes > 0
-        centres[taken] = (shares.T @ Y)[taken] / sizes[taken, None]
+        centres[taken] = (shares.T @ weighted)[taken] / sizes[taken, None]
     return shares
 
 
-def _spread_centres(Y: np.ndarray, n_centres: int, rng: np.random.RandomState) -> np.ndarray:
-    """Choose rows as centres, each with a probability by its squared distance to the others."""
+def _spread_centres(
+    Y: np.ndarray, weights: np.ndarray, n_centres: int, rng: np.random.RandomState
+) -> np.ndarray:
+    """Choose rows as centres, by their weights and their squared distances to the others."""
     chosen = [rng.randint(len(Y))]
     apart = np.full(len(Y), np.inf)
     draws = rng.uniform(size=n_centres - 1)
     for draw in draws:
         apart = np.minimum(apart, np.square(Y - Y[chosen[-1]]).sum(axis=1))
-        bounds = np.cumsum(apart)
+        bounds = np.cumsum(weights * apart)
         row = int(np.searchsorted(bounds, draw * bounds[-1], side="right"))
         chosen.append(min(row, len(Y) - 1))
     return Y[chosen].copy()
 
 
+def _weighted(rows: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Return rows times their weights, which are mostly all one."""
+    return rows if (weights == 1).all() else rows * weights[:, None]
+
+
 def fit_components(
-    features: np.ndarray, shares: np.ndarray, prior: Prior, dof: float = np.inf
+    features: np.ndarray,
+    weights: np.ndarray,
+    shares: np.ndarray,
+    prior: Prior,
+    dof: float = np.inf,
 ) -> tuple[Components, np.ndarray]:
     """Fit components by expectation maximisation.
 
     Parameters
     ----------
     features : ndarray
-        The samples as :func:`quadratic_features`.
-    shares : ndarray of shape (n_samples, n_components)
+        Rows as :func:`quadratic_features`.
+    weights : ndarray of shape (n_rows,)
+        How many samples each row stands for.
+    shares : ndarray of shape (n_rows, n_components)
         The responsibilities to start from.
     prior : Prior
     dof : float
@@ -171,22 +187,23 @@ def fit_components(
     Returns
     -------
     components : Components
-    shares : ndarray of shape (n_samples, n_components)
+    shares : ndarray of shape (n_rows, n_components)
         The responsibilities in the end.
     """
+    weighted, total = _weighted(features, weights), weights.sum()
     before, pulls = -np.inf, None
     for _ in range(_MOST_STEPS):
-        components = _estimate(features, shares, pulls, prior, dof)
-        weights, means, scatters, _ = components
+        components = _estimate(weighted, weights, shares, pulls, prior, dof)
+        sizes, means, scatters, _ = components
         distances, log_dets = squared_distances(features, means, scatters)
-        parts = _log_parts(distances, log_dets - 2 * np.log(weights), means.shape[1], dof)
+        parts = _log_parts(distances, log_dets - 2 * np.log(sizes), means.shape[1], dof)
         highest = parts.max(axis=1, keepdims=True)
         shares = np.exp(parts - highest)
         sums = shares.sum(axis=1, keepdims=True)
         shares /= sums
         if not np.isinf(dof):
             pulls = (dof + means.shape[1]) / (dof + distances)
-        likelihood = float(np.mean(highest + np.log(sums)))
+        likelihood = float(weights @ (highest + np.log(sums))[:, 0] / total)
         if likelihood - before < _LEAST_GAIN:
             break
         before = likelihood
@@ -194,7 +211,8 @@ def fit_components(
 
 
 def _estimate(
-    features: np.ndarray,
+    weighted: np.ndarray,
+    weights: np.ndarray,
     shares: np.ndarray,
     pulls: np.ndarray | None,
     prior: Prior,
@@ -203,8 +221,8 @@ def _estimate(
     """Return components from responsibilities; far samples pull less on Student's t."""
     n_features = prior.ridge.shape[0]
     pulling = shares if pulls is None else shares * pulls
-    sizes, total = shares.sum(axis=0) + _NOTHING, pulling.sum(axis=0) + _NOTHING
-    sums = pulling.T @ features
+    sizes, total = weights @ shares + _NOTHING, weights @ pulling + _NOTHING
+    sums = pulling.T @ weighted
     means = sums[:, 1 : n_features + 1] / total[:, None]
     scatters = _symmetric(sums[:, n_features + 1 :], n_features)
     scatters -= total[:, None, None] * means[:, :, None] * means[:, None, :]

@@ -1,4 +1,10 @@
-"""Which samples of a cluster are kept from which fit."""
+"""Which samples of a cluster are kept from which fit.
+
+A row stands for as many samples as its weight. It is dealt out in copies, of which some may be
+seen and others be asked for, since new samples may repeat old ones, too: a row of weight 3 is three
+copies, one of 2.5 two that are somewhat heavier. One of less than 2 is a single copy: if a fit saw
+a part of every sample that it is asked for, it would seem best to put spikes on them.
+"""
 
 from typing import NamedTuple
 
@@ -10,46 +16,100 @@ _MOST_TRAINED = 6000
 _MOST_ASKED = 3000
 #: Clusters of more rows than this are asked in two folds only.
 _MANY = 8000
+#: A row is dealt out in so many copies at most, which are heavier then.
+_MOST_COPIES = 25
+#: A sum of weights may fall short of a whole number by this part.
+_ROUNDING = 1e-9
 
 
 class Fold(NamedTuple):
-    """One division of the rows of a cluster.
+    """One division of the samples of a cluster.
 
     Attributes
     ----------
-    rows : ndarray
-        All rows that a fit may see.
-    some : ndarray
+    rows, row_weights : ndarray
+        All rows that a fit may see, and how many samples of each.
+    some, some_weights : ndarray
         Those among them that are used where not all are needed.
-    asked : ndarray
-        Rows that the fit has not seen and that are used to judge it.
+    asked, asked_weights : ndarray
+        Rows with samples that the fit has not seen and that are used to judge it.
     places : ndarray
         Where the answers belong among those of all folds.
     """
 
     rows: np.ndarray
+    row_weights: np.ndarray
     some: np.ndarray
+    some_weights: np.ndarray
     asked: np.ndarray
+    asked_weights: np.ndarray
     places: np.ndarray
 
 
-def deal(n_rows: int, rng: np.random.RandomState) -> tuple[Fold, ...]:
-    """Deal rows out to folds, as evenly as their number allows."""
-    if n_rows == 1:  # there is no other row to learn from
-        only = np.zeros(1, dtype=np.int64)
-        return (Fold(only, only, only, only),)
-    n_folds = min(N_FOLDS, n_rows)
-    order = rng.permutation(n_rows)
+def deal(weights: np.ndarray, rng: np.random.RandomState) -> tuple[Fold, ...]:
+    """Deal samples out to folds at random, as evenly as the number of their copies allows."""
+    n_rows = len(weights)
+    copies, order = _shuffled(weights, rng)
+    each = weights / copies
+    n_folds = min(N_FOLDS, len(order))
     n_scored = n_folds if n_rows <= _MANY else 2
     most = -(-_MOST_ASKED // n_scored)
     folds, first = [], 0
     for f in range(n_folds):
         held = order[f::n_folds]
-        rows = np.sort(np.setdiff1d(order, held, assume_unique=True))
+        left = (copies - np.bincount(held, minlength=n_rows)) * each
+        rows = np.flatnonzero(left)
         some = rows
         if len(rows) > _MOST_TRAINED:
             some = np.sort(rng.permutation(rows)[:_MOST_TRAINED])
-        asked = np.sort(held[:most]) if f < n_scored else held[:0]
-        folds.append(Fold(rows, some, asked, first + np.arange(len(asked))))
+        asked, times = np.unique(held[: most if f < n_scored else 0], return_counts=True)
+        places = first + np.arange(len(asked))
+        folds.append(Fold(rows, left[rows], some, left[some], asked, times * each[asked], places))
         first += len(asked)
     return tuple(folds)
+
+
+def without_a_fifth(weights: np.ndarray, rng: np.random.RandomState) -> np.ndarray:
+    """Return what is left of weights when a fifth of the copies is taken away at random."""
+    copies, order = _shuffled(weights, rng)
+    taken = np.bincount(order[: len(order) // 5], minlength=len(weights))
+    return np.asarray((copies - taken) * (weights / copies))
+
+
+def _shuffled(weights: np.ndarray, rng: np.random.RandomState) -> tuple[np.ndarray, np.ndarray]:
+    """Return the number of copies of every row, and the rows of all copies in random order."""
+    copies = np.minimum(_copies(weights), _MOST_COPIES).astype(np.int64)
+    rows = np.repeat(np.arange(len(weights)), copies)
+    return copies, rows[rng.permutation(len(rows))]
+
+
+def _copies(weights: np.ndarray) -> np.ndarray:
+    # A row that is alone has at least two, for there is nothing else to learn from.
+    least = 1.0 if len(weights) > 1 else 2.0
+    return np.maximum(np.floor(weights * (1 + _ROUNDING)), least)
+
+
+def deal_in_turn(weights: np.ndarray, n_folds: int) -> np.ndarray:
+    """Return how much of every weight each fold holds out, if copies are dealt out in turn.
+
+    Parameters
+    ----------
+    weights : ndarray of shape (n_rows,)
+    n_folds : int
+        If there are fewer copies, the last folds hold out nothing.
+
+    Returns
+    -------
+    ndarray of shape (n_folds, n_rows)
+
+    Examples
+    --------
+    >>> deal_in_turn(np.array([1.0, 3.0, 0.5]), 2)
+    array([[1. , 1. , 0.5],
+           [0. , 2. , 0. ]])
+    """
+    copies = _copies(weights)
+    starts = np.append(0.0, np.cumsum(copies[:-1])) % n_folds
+    folds = np.arange(n_folds)[:, None]
+    dealt = np.ceil((starts + copies - folds) / n_folds) - np.ceil((starts - folds) / n_folds)
+    return np.asarray(dealt * (weights / copies))

@@ -23,7 +23,8 @@ from .components import (
 from .folds import Fold
 from .scatter import Ellipse, unit_transforms
 from .student import precisions
-from .warp import Bent
+from .warp import Bent, Spots
+from .weights import mean_and_error
 
 #: Shapes of components are shrunk by as many samples as this, or as this times the features.
 _LIGHT, _HEAVY = 3.0, 3.0
@@ -40,22 +41,39 @@ class Member:
     name : str
     held_out : ndarray of shape (n_asked,)
         The log densities of samples that were not seen.
+    asked_weights : ndarray of shape (n_asked,)
+        How many samples were given each.
     build : callable
         Returns the density of the cluster, in the coordinates of the cell.
     """
 
     name: str
     held_out: np.ndarray
+    asked_weights: np.ndarray
     build: Callable[[], KernelMixture]
 
+    @property
+    def score(self) -> float:
+        """The mean log density of samples that were not seen."""
+        return mean_and_error(self.held_out, self.asked_weights)[0]
 
-def _judged(cell: Cell, answers: Callable[[int, Fold], np.ndarray]) -> np.ndarray:
-    """Return what fits say of the samples that they have not seen."""
-    out = np.empty(cell.n_asked)
+    def gain_over(self, other: "Member") -> tuple[float, float]:
+        """Return by how much that exceeds another's, and the standard error of it."""
+        return mean_and_error(self.held_out - other.held_out, self.asked_weights)
+
+
+def _judged(
+    cell: Cell,
+    name: str,
+    answers: Callable[[int, Fold], np.ndarray],
+    build: Callable[[], KernelMixture],
+) -> Member:
+    """Return the member whose fits say this of the samples that they have not seen."""
+    held_out = np.empty(len(cell.asked_weights))
     for f, fold in enumerate(cell.folds):
         if len(fold.asked):
-            out[fold.places] = answers(f, fold)
-    return out
+            held_out[fold.places] = answers(f, fold)
+    return Member(name, held_out, cell.asked_weights, build)
 
 
 # One ellipse
@@ -68,7 +86,7 @@ def gaussian(cell: Cell) -> Member:
         return _ball(cell.parts[f]).logpdf(cell.points[fold.asked])
 
     unit = Ellipse(np.zeros(cell.n_features), np.eye(cell.n_features))
-    return Member("Gaussian", _judged(cell, answers), partial(_ball, unit))
+    return _judged(cell, "Gaussian", answers, partial(_ball, unit))
 
 
 def _ball(ellipse: Ellipse) -> KernelMixture:
@@ -81,30 +99,32 @@ def _ball(ellipse: Ellipse) -> KernelMixture:
 def shrunk_kernels(cell: Cell, width: float) -> Member:
     r"""Put kernels on all samples, drawn towards the mean, so that the covariance stays as it is.
 
-    .. math:: \frac{1}{n} \sum_i N(y;\, m + \sqrt{1 - h^2} (y_i - m),\, h^2 \Sigma)
+    .. math:: \frac{1}{n} \sum_i w_i N(y;\, m + \sqrt{1 - h^2} (y_i - m),\, h^2 \Sigma)
 
     With :math:`h = 1` it is the cluster's Gaussian, with a small :math:`h` a kernel density.
     """
 
     def answers(f: int, fold: Fold) -> np.ndarray:
-        kernels = _kernels(cell.points[fold.rows], cell.parts[f], width, cell.ridge)
+        points, weights = cell.points[fold.rows], fold.row_weights
+        kernels = _kernels(points, weights, cell.parts[f], width, cell.ridge)
         return kernels.logpdf(cell.points[fold.asked])
 
     unit = Ellipse(np.zeros(cell.n_features), np.eye(cell.n_features))
-    return Member(
+    return _judged(
+        cell,
         f"kernels of width {width:.2g}",
-        _judged(cell, answers),
-        partial(_kernels, cell.points, unit, width, cell.ridge),
+        answers,
+        partial(_kernels, cell.points, cell.weights, unit, width, cell.ridge),
     )
 
 
 def _kernels(
-    points: np.ndarray, ellipse: Ellipse, width: float, ridge: np.ndarray
+    points: np.ndarray, weights: np.ndarray, ellipse: Ellipse, width: float, ridge: np.ndarray
 ) -> KernelMixture:
     # The ellipse has the ridge in it, of which nothing must be taken away.
     scatter = width**2 * ellipse.scatter + (1 - width**2) * ridge
     return KernelMixture(
-        weights=np.full(len(points), 1 / len(points)),
+        weights=weights / weights.sum(),
         centres=ellipse.mean + np.sqrt(1 - width**2) * (points - ellipse.mean),
         offsets=np.array([0, len(points)]),
         transforms=unit_transforms(scatter)[None],
@@ -117,7 +137,7 @@ def bent_kernels(cell: Cell, width: float) -> Member:
     Margins are those of the features as they came in; see :mod:`~sevenhills.stacking.warp`.
     """
     return _on_bent_margins(
-        cell, width, lambda bent: bent.deviates, f"kernels of width {width:.2g} on bent margins"
+        cell, width, Bent.own_spots, f"kernels of width {width:.2g} on bent margins"
     )
 
 
@@ -132,23 +152,24 @@ def bent_gaussian(cell: Cell, width: float) -> Member:
 
 
 def _on_bent_margins(
-    cell: Cell, width: float, spots_of: Callable[[Bent], np.ndarray], name: str
+    cell: Cell, width: float, spots_of: Callable[[Bent], Spots], name: str
 ) -> Member:
     turn, back = cell.whole.transform, np.linalg.inv(cell.whole.transform)
     given = cell.points @ back
     ridge = back.T @ cell.ridge @ back
 
-    def kernels(rows: np.ndarray) -> KernelMixture:
-        bent = Bent.of(given[rows])
+    def kernels(X: np.ndarray, weights: np.ndarray) -> KernelMixture:
+        bent = Bent.of(X, weights)
         return bent.carried_back(spots_of(bent), width, ridge)
 
     def answers(f: int, fold: Fold) -> np.ndarray:
-        return kernels(fold.rows).logpdf(given[fold.asked]) - cell.whole.log_det
+        density = kernels(given[fold.rows], fold.row_weights)
+        return density.logpdf(given[fold.asked]) - cell.whole.log_det
 
     def build() -> KernelMixture:
-        return kernels(np.arange(cell.n_rows)).affine(turn, np.zeros(cell.n_features))
+        return kernels(given, cell.weights).affine(turn, np.zeros(cell.n_features))
 
-    return Member(name, _judged(cell, answers), build)
+    return _judged(cell, name, answers, build)
 
 
 # Kernels of their own shapes
@@ -157,32 +178,34 @@ def _on_bent_margins(
 def local_gaussians(cell: Cell, n_neighbors: int, width: float) -> Member:
     r"""Put kernels on all samples, each with the shape of its neighbourhood.
 
-    .. math:: \frac{1}{n} \sum_i N(y;\, m_i + \sqrt{1 - h^2} (y_i - m_i),\, h^2 S_i)
+    .. math:: \frac{1}{n} \sum_i w_i N(y;\, m_i + \sqrt{1 - h^2} (y_i - m_i),\, h^2 S_i)
 
     with mean :math:`m_i` and covariance :math:`S_i` of the nearest neighbours.
     """
 
-    def windows(rows: np.ndarray) -> KernelMixture:
-        points, (means, scatters) = cell.points[rows], _shapes(cell, n_neighbors, rows)
+    def windows(rows: np.ndarray, weights: np.ndarray) -> KernelMixture:
+        points, (means, scatters) = cell.points[rows], _shapes(cell, n_neighbors, rows, weights)
         return KernelMixture(
-            weights=np.full(len(rows), 1 / len(rows)),
+            weights=weights / weights.sum(),
             centres=means + np.sqrt(1 - width**2) * (points - means),
             offsets=np.arange(len(rows) + 1),
             transforms=unit_transforms(width**2 * scatters + cell.ridge),
         )
 
     def answers(f: int, fold: Fold) -> np.ndarray:
-        return windows(fold.rows).logpdf(cell.points[fold.asked])
+        return windows(fold.rows, fold.row_weights).logpdf(cell.points[fold.asked])
 
     name = f"local Gaussians of {n_neighbors} neighbours, width {width:g}"
-    return Member(name, _judged(cell, answers), partial(windows, np.arange(cell.n_rows)))
+    return _judged(cell, name, answers, partial(windows, np.arange(cell.n_rows), cell.weights))
 
 
-def _shapes(cell: Cell, n_neighbors: int, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _shapes(
+    cell: Cell, n_neighbors: int, rows: np.ndarray, weights: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """Return mean and covariance of the neighbourhood of each of some rows among them."""
     n_features = cell.n_features
-    seen = np.zeros(cell.n_rows, dtype=bool)
-    seen[rows] = True
+    seen = np.zeros(cell.n_rows)
+    seen[rows] = weights
     means = np.empty((len(rows), n_features))
     scatters = np.empty((len(rows), n_features, n_features))
     neighbourhood_moments(cell.points, cell.neighbours, seen, rows, n_neighbors, means, scatters)
@@ -228,16 +251,19 @@ def mixture(
             shares = start.shares[f]
         else:
             rng = np.random.RandomState([seed, f])
-            shares = nearest_centres(cell.points[fold.some], n_components, rng)
-        fits.append(fit_components(cell.features(fold.some), shares, prior, dof))
+            points = cell.points[fold.some]
+            shares = nearest_centres(points, fold.some_weights, n_components, rng)
+        features = cell.features(fold.some)
+        fits.append(fit_components(features, fold.some_weights, shares, prior, dof))
 
     def answers(f: int, fold: Fold) -> np.ndarray:
         return log_density(cell.features(fold.asked), fits[f][0])
 
     kind = "Gaussians" if np.isinf(dof) else f"Student's t of {dof:g} degrees of freedom"
-    member = Member(
+    member = _judged(
+        cell,
         f"{n_components} {kind}" + (", alike" if alike else ""),
-        _judged(cell, answers),
+        answers,
         partial(_mean_of, [fit[0] for fit in fits], cell.ridge),
     )
     return MixtureFit(n_components, alike, member, tuple(fit[1] for fit in fits))
@@ -249,24 +275,26 @@ def _prior(cell: Cell, alike: bool) -> Prior:
     if cell.common is None:
         return Prior(1.0, _HEAVY * cell.n_features, None, cell.ridge)
     odds = cell.shrinkage.pooling / (1 - cell.shrinkage.pooling)
-    strength = max(_HEAVY * cell.n_features, odds * cell.n_rows)
+    strength = max(_HEAVY * cell.n_features, odds * cell.total)
     return Prior(1.0, strength, cell.common, cell.ridge)
 
 
 def student(cell: Cell, dof: float = DOF) -> Member:
     """Fit one Student's t, the mean of the fits to all folds."""
-    few = cell.shrinkage.diagonal / max(1 - cell.shrinkage.diagonal, 0.1) * cell.n_rows
+    few = cell.shrinkage.diagonal / max(1 - cell.shrinkage.diagonal, 0.1) * cell.total
     prior = Prior(1.0 + few, 0.0, None, cell.ridge)
-    fits = [
-        fit_components(cell.features(fold.some), np.ones((len(fold.some), 1)), prior, dof)[0]
-        for fold in cell.folds
-    ]
+
+    def fitted(fold: Fold) -> Components:
+        start = np.ones((len(fold.some), 1))
+        return fit_components(cell.features(fold.some), fold.some_weights, start, prior, dof)[0]
+
+    fits = [fitted(fold) for fold in cell.folds]
 
     def answers(f: int, fold: Fold) -> np.ndarray:
         return log_density(cell.features(fold.asked), fits[f])
 
     name = f"Student's t of {dof:g} degrees of freedom"
-    return Member(name, _judged(cell, answers), partial(_mean_of, fits, cell.ridge))
+    return _judged(cell, name, answers, partial(_mean_of, fits, cell.ridge))
 
 
 def _mean_of(fits: Sequence[Components], ridge: np.ndarray) -> KernelMixture:

@@ -9,7 +9,10 @@ from scipy.spatial import KDTree
 from ..bandwidth import silverman
 from ..density import KernelMixture
 from ..threads import map_blocks
+from .agreement import adjusted_rand
 from .cell import Cell
+from .counts import count, counts
+from .folds import without_a_fifth
 from .race import ENOUGH_TO_STOP, CellFit, fit_cell
 from .scatter import covariance, unit_transforms
 
@@ -28,8 +31,8 @@ _SAME = 0.95
 _MOST_VALUES = 12
 _LEAST_REPEATS = 20
 
-#: From samples to the labels of clusters, -1 being noise.
-Clustering = Callable[[np.ndarray], np.ndarray]
+#: From rows and weights to the labels of clusters, -1 being noise.
+Clustering = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,8 +42,8 @@ class Partition:
     Attributes
     ----------
     density : KernelMixture
-    labels : ndarray of shape (n_samples,)
-        The cluster of every sample, -1 for those far from all.
+    labels : ndarray of shape (n_rows,)
+        The cluster of every row, -1 for those far from all.
     fits : tuple of CellFit
         One for each cluster.
     n_fragments : int
@@ -58,6 +61,7 @@ class Partition:
 
 def fit_partition(
     X: np.ndarray,
+    weights: np.ndarray,
     labels: np.ndarray,
     cluster: Clustering,
     min_std: float,
@@ -68,30 +72,33 @@ def fit_partition(
 
     Parameters
     ----------
-    X : ndarray of shape (n_samples, n_features)
-    labels : ndarray of shape (n_samples,)
+    X : ndarray of shape (n_rows, n_features)
+        Distinct rows.
+    weights : ndarray of shape (n_rows,)
+        How many samples each row stands for; positive, not necessarily whole.
+    labels : ndarray of shape (n_rows,)
         The clusters that were found, -1 being noise.
     cluster : callable
-        What found them; used again to see whether they hold on new samples.
+        What found them, from rows and weights; used again to see whether they hold on new samples.
     min_std : float
         The smallest standard deviation of any kernel.
     rng : RandomState
     n_jobs : int, optional
         Number of threads over clusters.
     """
-    labels = joined(X, labels)
+    labels = joined(X, weights, labels)
     n_fragments = 0
-    if _fragmented(X, labels, cluster, rng):
+    if _fragmented(X, weights, labels, cluster, rng):
         n_fragments = int(labels.max()) + 1
-        labels = joined(X, np.minimum(labels, 0))
-    labels = split_by_values(X, labels)
-    scales = _scales(X, labels, min_std)
-    centre = X[labels != STRAY].mean(axis=0)
+        labels = joined(X, weights, np.minimum(labels, 0))
+    labels = split_by_values(X, weights, labels)
+    scales = _scales(X, weights, labels, min_std)
+    centre = np.average(X, axis=0, weights=weights * (labels != STRAY))
     Z = (X - centre) / scales
     ridge = np.diag(_LEAST_VARIANCE + _squares(min_std / scales))
-    fits = _fit_cells(Z, labels, ridge, rng, n_jobs)
-    density = _sum(Z, labels, fits, ridge).affine(np.diag(scales), centre)
-    held_out = _held_out(labels, fits) - float(np.log(scales).sum())
+    fits = _fit_cells(Z, weights, labels, ridge, rng, n_jobs)
+    density = _sum(Z, weights, labels, fits, ridge).affine(np.diag(scales), centre)
+    held_out = _held_out(weights, labels, fits) - float(np.log(scales).sum())
     return Partition(density, labels, tuple(fits), n_fragments, held_out)
 
 
@@ -103,14 +110,15 @@ def _squares(stds: np.ndarray) -> np.ndarray:
     return squares
 
 
-def joined(X: np.ndarray, labels: np.ndarray) -> np.ndarray:
+def joined(X: np.ndarray, weights: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """Let noise and small clusters join the cluster of their nearest sample.
 
     Samples that are far from all clusters stay alone. Clusters are numbered anew.
     """
     least = _least(X.shape[1])
-    sizes = np.bincount(labels[labels >= 0], minlength=1)
-    kept = (labels >= 0) & (sizes[labels] >= least)
+    inside = labels >= 0
+    sizes = counts(labels[inside], weights[inside])
+    kept = inside & (sizes[labels] >= least)
     if not kept.any():
         return np.zeros(len(X), dtype=np.int64)
     numbers = np.unique(labels[kept], return_inverse=True)[1]
@@ -119,21 +127,28 @@ def joined(X: np.ndarray, labels: np.ndarray) -> np.ndarray:
     if kept.all():
         return out
     apart, nearest = KDTree(X[kept]).query(X[~kept])
-    near = apart <= _ASTRAY * _radii(X[kept], numbers)[numbers[nearest]]
+    near = apart <= _ASTRAY * _radii(X[kept], weights[kept], numbers)[numbers[nearest]]
     out[~kept] = np.where(near, numbers[nearest], STRAY)
     return out
 
 
-def _radii(X: np.ndarray, labels: np.ndarray) -> np.ndarray:
+def _radii(X: np.ndarray, weights: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """Return the standard deviation of every cluster, none less than that within all.
 
     If all clusters are single values, it is that of all samples.
     """
-    own = np.array([np.trace(covariance(X[labels == c])[1]) for c in range(labels.max() + 1)])
-    within = float(own @ np.bincount(labels)) / len(X)
+    clusters = _rows_of(labels)
+    own = np.array([np.trace(covariance(X[rows], weights[rows]).scatter) for rows in clusters])
+    within = float(own @ np.bincount(labels, weights)) / weights.sum()
     if within == 0:
-        within = float(np.trace(covariance(X)[1]))
+        within = float(np.trace(covariance(X, weights).scatter))
     return np.sqrt(np.maximum(own, within if within > 0 else np.inf))
+
+
+def _rows_of(labels: np.ndarray) -> list[np.ndarray]:
+    """Return the rows of every cluster."""
+    order = np.argsort(labels, kind="stable")
+    return np.split(order, np.searchsorted(labels[order], np.arange(labels.max() + 1)))[1:]
 
 
 def _least(n_features: int) -> int:
@@ -141,17 +156,17 @@ def _least(n_features: int) -> int:
     return max(10, n_features + 2)
 
 
-def split_by_values(X: np.ndarray, labels: np.ndarray) -> np.ndarray:
+def split_by_values(X: np.ndarray, weights: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """Split clusters by features that have a few values only, such as classes and small counts.
 
     Values that few samples have stay together. Clusters are numbered anew.
     """
     out = np.full(len(X), STRAY, dtype=np.int64)
-    queue = [np.flatnonzero(labels == c) for c in range(labels.max() + 1)]
+    queue = _rows_of(labels)
     n_done = 0
     while queue:
         rows = queue.pop(0)
-        parts = _split(X[rows])
+        parts = _split(X[rows], weights[rows])
         if parts is None:
             out[rows] = n_done
             n_done += 1
@@ -160,16 +175,17 @@ def split_by_values(X: np.ndarray, labels: np.ndarray) -> np.ndarray:
     return out
 
 
-def _split(X: np.ndarray) -> np.ndarray | None:
+def _split(X: np.ndarray, weights: np.ndarray) -> np.ndarray | None:
     """Return the parts of a cluster by the values of one feature, None if there is no such."""
     for x in X.T:
-        values, parts, sizes = np.unique(x, return_inverse=True, return_counts=True)
-        if not 1 < len(values) <= min(_MOST_VALUES, len(x) / _LEAST_REPEATS):
+        values, parts = np.unique(x, return_inverse=True)
+        if not 1 < len(values) <= min(_MOST_VALUES, count(weights) / _LEAST_REPEATS):
             continue
-        rare = sizes < _least(X.shape[1])
+        sizes, least = counts(parts, weights), _least(X.shape[1])
+        rare = sizes < least
         if rare.any():
             # The rare values join each other if they are enough, and the commonest value if not.
-            together = len(values) if sizes[rare].sum() >= _least(X.shape[1]) else sizes.argmax()
+            together = len(values) if count(sizes[rare]) >= least else sizes.argmax()
             parts = np.where(rare[parts], together, parts)
         parts = np.unique(parts, return_inverse=True)[1]
         if parts.max() > 0:
@@ -177,42 +193,43 @@ def _split(X: np.ndarray) -> np.ndarray | None:
     return None
 
 
-def _scales(X: np.ndarray, labels: np.ndarray, min_std: float) -> np.ndarray:
+def _scales(X: np.ndarray, weights: np.ndarray, labels: np.ndarray, min_std: float) -> np.ndarray:
     """Return the standard deviation within clusters of every feature; none is zero."""
-    inside = X[labels != STRAY]
-    variances = np.diag(_common(X, labels)).copy()
-    for others in (inside, X):
-        variances = np.where(variances > 0, variances, np.diag(covariance(others)[1]))
+    variances = np.diag(_common(X, weights, labels)).copy()
+    for rows in (labels != STRAY, slice(None)):
+        scatter = covariance(X[rows], weights[rows]).scatter
+        variances = np.where(variances > 0, variances, np.diag(scatter))
     if not (variances > 0).any():
         variances = np.full(len(variances), min_std**2)
     variances[variances == 0] = variances[variances > 0].mean() if variances.any() else 0.0
     if not (variances > 0).all():
         raise ValueError(
-            f"the samples have no spread (n_samples = {len(X)}); pass the smallest standard "
-            "deviation to allow as min_std"
+            f"the samples have no spread (n_samples = {count(weights):g}); pass the smallest "
+            "standard deviation to allow as min_std"
         )
     return np.sqrt(variances)
 
 
-def _common(X: np.ndarray, labels: np.ndarray) -> np.ndarray:
+def _common(X: np.ndarray, weights: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """Return the covariance within clusters."""
-    n_clusters = labels.max() + 1
-    parts = [X[labels == c] for c in range(n_clusters)]
-    total = sum(len(part) * covariance(part)[1] for part in parts)
-    return np.asarray(total / sum(len(part) for part in parts))
+    clusters = _rows_of(labels)
+    scatters = [covariance(X[rows], weights[rows]).scatter for rows in clusters]
+    sizes = [weights[rows].sum() for rows in clusters]
+    return np.average(scatters, axis=0, weights=sizes)
 
 
 def _fit_cells(
     Z: np.ndarray,
+    weights: np.ndarray,
     labels: np.ndarray,
     ridge: np.ndarray,
     rng: np.random.RandomState,
     n_jobs: int | None,
 ) -> list[CellFit]:
     n_clusters = labels.max() + 1
-    common = _common(Z, labels) if n_clusters > 1 else None
+    common = _common(Z, weights, labels) if n_clusters > 1 else None
     seeds = rng.randint(2**30, size=n_clusters)
-    cells = [Cell.of(Z[labels == c], ridge, common, rng) for c in range(n_clusters)]
+    cells = [Cell.of(Z[rows], weights[rows], ridge, common, rng) for rows in _rows_of(labels)]
     fits: list[CellFit | None] = [None] * n_clusters
 
     def work(block: range) -> None:
@@ -224,47 +241,55 @@ def _fit_cells(
 
 
 def _sum(
-    Z: np.ndarray, labels: np.ndarray, fits: list[CellFit], ridge: np.ndarray
+    Z: np.ndarray,
+    weights: np.ndarray,
+    labels: np.ndarray,
+    fits: list[CellFit],
+    ridge: np.ndarray,
 ) -> KernelMixture:
     """Add up the densities of clusters, kernels on samples far from all, and a wide background.
 
     Each counts as many samples as it has; the background, a part of one.
     """
     parts = [fit.density for fit in fits]
-    sizes = np.bincount(labels[labels != STRAY]).astype(np.float64)
-    strays = Z[labels == STRAY]
-    if len(strays):
-        parts.append(_alone(strays, ridge))
-        sizes = np.append(sizes, len(strays))
-    parts.append(_background(Z[labels != STRAY], ridge))
+    inside = labels != STRAY
+    sizes = np.bincount(labels[inside], weights[inside])
+    if not inside.all():
+        parts.append(_alone(Z[~inside], weights[~inside], ridge))
+        sizes = np.append(sizes, weights[~inside].sum())
+    parts.append(_background(Z[inside], weights[inside], ridge))
     sizes = np.append(sizes, _BACKGROUND)
     return KernelMixture.merge(parts, sizes / sizes.sum())
 
 
-def _alone(strays: np.ndarray, ridge: np.ndarray) -> KernelMixture:
+def _alone(strays: np.ndarray, weights: np.ndarray, ridge: np.ndarray) -> KernelMixture:
     """Return a kernel of the size of a cluster on every sample."""
     n_features = strays.shape[1]
     scatter = silverman(1, n_features) ** 2 * np.eye(n_features) + ridge
     return KernelMixture(
-        weights=np.full(len(strays), 1 / len(strays)),
+        weights=weights / weights.sum(),
         centres=strays,
         offsets=np.array([0, len(strays)]),
         transforms=unit_transforms(scatter)[None],
     )
 
 
-def _background(Z: np.ndarray, ridge: np.ndarray) -> KernelMixture:
+def _background(Z: np.ndarray, weights: np.ndarray, ridge: np.ndarray) -> KernelMixture:
     """Return one Gaussian twice as wide as all samples.
 
     Without it, a value that no sample had would be ruled out wherever kernels are narrow.
     """
-    mean, scatter = covariance(Z)
+    mean, scatter = covariance(Z, weights)
     stds = np.sqrt(4 * np.diag(scatter) + np.diag(ridge))
     return KernelMixture(np.ones(1), mean[None], np.array([0, 1]), np.diag(1 / stds)[None])
 
 
 def _fragmented(
-    X: np.ndarray, labels: np.ndarray, cluster: Clustering, rng: np.random.RandomState
+    X: np.ndarray,
+    weights: np.ndarray,
+    labels: np.ndarray,
+    cluster: Clustering,
+    rng: np.random.RandomState,
 ) -> bool:
     """Whether clusters owe more to the samples at hand than to their distribution.
 
@@ -272,18 +297,19 @@ def _fragmented(
     there are other gaps. Clusters that are all large are not asked, since fragments that large
     are described well.
     """
-    inside = np.flatnonzero(labels != STRAY)
-    if labels.max() == 0 or np.bincount(labels[inside]).min() >= ENOUGH_TO_STOP:
+    inside = labels != STRAY
+    if labels.max() == 0 or counts(labels[inside], weights[inside]).min() >= ENOUGH_TO_STOP:
         return False
-    from sklearn.metrics import adjusted_rand_score  # slow to import, and rarely needed
+    left = np.zeros(len(X))
+    left[inside] = without_a_fifth(weights[inside], rng)
+    seen = left > 0
+    again = joined(X[seen], left[seen], cluster(X[seen], left[seen]))
+    return adjusted_rand(labels[seen], again, left[seen]) < _SAME
 
-    seen = np.sort(rng.permutation(inside)[len(inside) // 5 :])
-    again = joined(X[seen], cluster(X[seen]))
-    return bool(adjusted_rand_score(labels[seen], again) < _SAME)
 
-
-def _held_out(labels: np.ndarray, fits: list[CellFit]) -> float:
+def _held_out(weights: np.ndarray, labels: np.ndarray, fits: list[CellFit]) -> float:
     """Return the mean over clusters, by their sizes, of what held-out samples are given."""
-    sizes = np.bincount(labels[labels != STRAY])
-    scores = np.array([fit.held_out.mean() for fit in fits]) + np.log(sizes / len(labels))
+    inside = labels != STRAY
+    sizes = np.bincount(labels[inside], weights[inside])
+    scores = np.array([fit.held_out for fit in fits]) + np.log(sizes / weights.sum())
     return float(sizes @ scores / sizes.sum())

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from operator import attrgetter
 from typing import TypeVar
 
 import numpy as np
@@ -22,7 +23,7 @@ from .members import (
     shrunk_kernels,
     student,
 )
-from .weights import stack, stacked
+from .weights import mean_and_error, stack, stacked
 
 #: From this number of samples on, a cluster that looks Gaussian is taken for one.
 ENOUGH_TO_STOP = 300
@@ -44,7 +45,7 @@ _MOST_BENT = 12
 _PLENTY = 50
 #: Numbers of components, after two.
 _NUMBERS = (3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96)
-#: Clusters of more samples than this look less far beyond the best.
+#: Clusters of more rows than this look less far beyond the best.
 _MANY = 800
 _LOCAL_WIDTHS = (0.35, 0.5, 1.0)
 _FIRST_LOCAL_WIDTH = 0.7
@@ -62,10 +63,10 @@ class CellFit:
     members : tuple of str
         The names of the members that were kept.
     weights : ndarray of shape (n_members,)
-    held_out : ndarray of shape (n_asked,)
-        Log densities of samples that were not seen.
+    held_out : float
+        The mean log density of samples that were not seen.
     gain, gain_error : float
-        By how much they exceed those of a Gaussian on average, and the standard error of that.
+        By how much it exceeds that of a Gaussian, and the standard error of that.
     n_tried : int
         How many members were tried.
     reason : str
@@ -75,7 +76,7 @@ class CellFit:
     density: KernelMixture
     members: tuple[str, ...]
     weights: np.ndarray
-    held_out: np.ndarray
+    held_out: float
     gain: float
     gain_error: float
     n_tried: int
@@ -89,11 +90,11 @@ def fit_cell(cell: Cell, seed: int) -> CellFit:
         return _stacked(cell, [plain], 1, "all samples are equal")
     pairs = _pairs(cell, seed)
     members = [plain, *_opening(cell), *(each.member for each in pairs)]
-    if cell.n_rows < _ENOUGH_TO_TRY:
+    if cell.total < _ENOUGH_TO_TRY:
         return _stacked(cell, members, len(members), "few samples, so few members were tried")
-    if cell.n_rows >= ENOUGH_TO_STOP and not any(_beats(each, plain) for each in members[1:]):
+    if cell.total >= ENOUGH_TO_STOP and not any(_beats(each, plain) for each in members[1:]):
         return _stacked(cell, [plain], len(members), "no other member is clearly better")
-    base = silverman(cell.n_rows, cell.n_features)
+    base = silverman(cell.total, cell.n_features)
     members += _climb(lambda factor: shrunk_kernels(cell, min(_WIDEST, factor * base)), _WIDTHS)
     members += _mixtures(cell, seed, pairs)
     if cell.n_features <= _MOST_BENT:
@@ -105,30 +106,30 @@ def fit_cell(cell: Cell, seed: int) -> CellFit:
 
 def _stacked(cell: Cell, members: list[Member], n_tried: int, reason: str) -> CellFit:
     table = np.stack([member.held_out for member in members], axis=1)
-    kept, weights = stack(table)
+    kept, weights = stack(table, cell.asked_weights)
     held_out = stacked(table[:, kept], weights)
-    gains = held_out - members[0].held_out
+    gain, gain_error = mean_and_error(held_out - members[0].held_out, cell.asked_weights)
     density = KernelMixture.merge([members[m].build() for m in kept], weights)
     back = np.linalg.inv(cell.whole.transform)
     return CellFit(
         density=density.affine(back, cell.whole.mean),
         members=tuple(members[m].name for m in kept),
         weights=weights,
-        held_out=held_out + cell.whole.log_det,
-        gain=float(gains.mean()),
-        gain_error=float(gains.std() / np.sqrt(len(gains))),
+        held_out=mean_and_error(held_out, cell.asked_weights)[0] + cell.whole.log_det,
+        gain=gain,
+        gain_error=gain_error,
         n_tried=n_tried,
         reason=reason,
     )
 
 
 def _beats(member: Member, other: Member, n_errors: float = _STANDARD_ERRORS) -> bool:
-    gains = member.held_out - other.held_out
-    return bool(gains.mean() > n_errors * gains.std() / np.sqrt(len(gains)))
+    gain, error = member.gain_over(other)
+    return gain > n_errors * error
 
 
 def _opening(cell: Cell) -> list[Member]:
-    base = silverman(cell.n_rows, cell.n_features)
+    base = silverman(cell.total, cell.n_features)
     makers = [partial(shrunk_kernels, cell, min(_WIDEST, f * base)) for f in _FIRST_WIDTHS]
     return _defined([partial(student, cell), *makers] if cell.allows_components else makers)
 
@@ -155,9 +156,9 @@ def _climb(
     """
     middle = len(values) // 2
     tried = _defined([partial(make, values[middle])])
-    if tried and others and _beats(max(others, key=_score), tried[0], _FAR_BEHIND):
+    if tried and others and _beats(max(others, key=attrgetter("score")), tried[0], _FAR_BEHIND):
         return tried
-    start = _score(tried[0]) if tried else -np.inf
+    start = tried[0].score if tried else -np.inf
     for places in (range(middle - 1, -1, -1), range(middle + 1, len(values))):
         before = start
         for place in places:
@@ -165,14 +166,10 @@ def _climb(
             if member is None:
                 break
             tried.append(member)
-            if _score(member) < before:
+            if member.score < before:
                 break
-            before = _score(member)
+            before = member.score
     return tried
-
-
-def _score(member: Member) -> float:
-    return float(member.held_out.mean())
 
 
 # Mixtures
@@ -183,7 +180,7 @@ def _pairs(cell: Cell, seed: int) -> list[MixtureFit]:
     if not _enough(cell, 2):
         return []
     light = _fitted(cell, 2, False, np.inf, seed)
-    if not light or cell.n_rows >= _PLENTY * cell.n_features:
+    if not light or cell.total >= _PLENTY * cell.n_features:
         return light
     return light + _fitted(cell, 2, True, np.inf, seed, light[0])
 
@@ -205,7 +202,7 @@ def _fitted(
 
 
 def _enough(cell: Cell, n_components: int) -> bool:
-    enough = 0.8 * cell.n_rows >= n_components * max(5, cell.n_features / 2)
+    enough = 0.8 * cell.total >= n_components * max(5, cell.n_features / 2)
     return enough and cell.allows_components
 
 
@@ -213,7 +210,7 @@ def _mixtures(cell: Cell, seed: int, pairs: list[MixtureFit]) -> list[Member]:
     """Try more and more components until more do not help, and variants of the best."""
     if not pairs:
         return []
-    path = [max(pairs, key=lambda fit: _score(fit.member))]
+    path = [max(pairs, key=lambda fit: fit.member.score)]
     alike = path[0].alike
     beside = 1 if cell.n_rows < _MANY else 0
     for number in _NUMBERS:
@@ -233,7 +230,7 @@ def _mixtures(cell: Cell, seed: int, pairs: list[MixtureFit]) -> list[Member]:
 
 
 def _best(path: list[MixtureFit]) -> int:
-    return int(np.argmax([_score(fit.member) for fit in path]))
+    return int(np.argmax([fit.member.score for fit in path]))
 
 
 # Local Gaussians
@@ -245,7 +242,7 @@ def _local(cell: Cell, others: list[Member]) -> list[Member]:
     Where there are many features, it ends with the first, if it is far behind the others.
     """
     least = max(8, cell.n_features // 2 + 2)
-    most = min(MOST_NEIGHBOURS, cell.n_rows // 4)
+    most = min(MOST_NEIGHBOURS, int(cell.total // 4))
     if most < least or not cell.allows_kernels_of_their_own:
         return []
     sizes = np.unique(np.geomspace(least, most, 5).astype(int)).tolist()
@@ -258,5 +255,5 @@ def _local(cell: Cell, others: list[Member]) -> list[Member]:
     members = _climb(make, sizes, others if cell.n_features > _MOST_BENT else ())
     if len(members) < 2:
         return members
-    best = max(made, key=lambda size: _score(made[size]))
+    best = max(made, key=lambda size: made[size].score)
     return members + _defined(partial(local_gaussians, cell, best, w) for w in _LOCAL_WIDTHS)

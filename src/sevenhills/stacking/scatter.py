@@ -56,19 +56,35 @@ def unit_transforms(scatters: np.ndarray) -> np.ndarray:
     return np.asarray(np.swapaxes(np.linalg.inv(factors), -1, -2))
 
 
-def covariance(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+class Moments(NamedTuple):
+    """A mean and a covariance."""
+
+    mean: np.ndarray
+    scatter: np.ndarray
+
+
+class Weighted(NamedTuple):
+    """Rows, and how many samples each stands for."""
+
+    rows: np.ndarray
+    weights: np.ndarray
+
+
+def covariance(X: np.ndarray, weights: np.ndarray) -> Moments:
     """Return mean and covariance (``ddof=0``), which is exactly zero where samples are equal."""
+    total = weights.sum()
     deviations = X - X[0]
-    shift = deviations.mean(axis=0)
+    shift = weights @ deviations / total
     deviations -= shift
-    return X[0] + shift, deviations.T @ deviations / len(X)
+    deviations *= np.sqrt(weights)[:, None]
+    return Moments(X[0] + shift, deviations.T @ deviations / total)
 
 
 def ellipse(
-    X: np.ndarray, ridge: np.ndarray, common: np.ndarray | None, shrinkage: Shrinkage
+    moments: Moments, ridge: np.ndarray, common: np.ndarray | None, shrinkage: Shrinkage
 ) -> Ellipse:
-    """Return the mean of samples and their shrunk covariance."""
-    mean, scatter = covariance(X)
+    """Return the mean of samples and their covariance, shrunk."""
+    mean, scatter = moments
     if common is not None:
         scatter = (1 - shrinkage.pooling) * scatter + shrinkage.pooling * common
     scatter = (1 - shrinkage.diagonal) * scatter + shrinkage.diagonal * np.diag(np.diag(scatter))
@@ -77,32 +93,31 @@ def ellipse(
 
 
 def choose_shrinkage(
-    seen: Sequence[np.ndarray],
-    held: Sequence[np.ndarray],
+    moments: Sequence[Moments],
+    held: Sequence[Weighted],
     ridge: np.ndarray,
     common: np.ndarray | None,
 ) -> Shrinkage:
-    """Return the shrinkage under which Gaussians fitted to samples suit held-out ones best."""
-    moments = [covariance(each) for each in seen]
+    """Return the shrinkage under which Gaussians with these moments suit held-out samples best."""
     pooling = 0.0
     if common is not None:
         targets = [common] * len(moments)
         pooling = _best(_POOLING, moments, held, targets, ridge)
-        moments = [(mean, (1 - pooling) * S + pooling * common) for mean, S in moments]
+        moments = [Moments(mean, (1 - pooling) * S + pooling * common) for mean, S in moments]
     targets = [np.diag(np.diag(scatter)) for _, scatter in moments]
     return Shrinkage(pooling, _best(_DIAGONAL, moments, held, targets, ridge))
 
 
 def _best(
     strengths: np.ndarray,
-    moments: Sequence[tuple[np.ndarray, np.ndarray]],
-    held: Sequence[np.ndarray],
+    moments: Sequence[Moments],
+    held: Sequence[Weighted],
     targets: Sequence[np.ndarray],
     ridge: np.ndarray,
 ) -> float:
     scores = sum(
-        _log_likelihoods(strengths, mean, scatter + ridge, target + ridge, rows)
-        for (mean, scatter), target, rows in zip(moments, targets, held, strict=True)
+        _log_likelihoods(strengths, mean, scatter + ridge, target + ridge, samples)
+        for (mean, scatter), target, samples in zip(moments, targets, held, strict=True)
     )
     return float(strengths[int(np.argmax(scores))])
 
@@ -112,15 +127,16 @@ def _log_likelihoods(
     mean: np.ndarray,
     scatter: np.ndarray,
     target: np.ndarray,
-    rows: np.ndarray,
+    samples: Weighted,
 ) -> np.ndarray:
-    """Return the log likelihood of rows, up to a constant, for every strength of shrinkage."""
+    """Return the log likelihood of samples, up to a constant, for every strength of shrinkage."""
     factor = np.linalg.cholesky(target)
     inner = np.linalg.solve(factor, np.linalg.solve(factor, scatter).T)
     variances, axes = np.linalg.eigh(0.5 * (inner + inner.T))
-    squares = np.square(np.linalg.solve(factor, (rows - mean).T).T @ axes).sum(axis=0)
+    rows, weights = samples
+    squares = weights @ np.square(np.linalg.solve(factor, (rows - mean).T).T @ axes)
     shrunk = np.maximum(variances, 0.0)[:, None] * (1 - strengths) + strengths
     # Without any shrinkage there may be directions without spread.
     shrunk = np.maximum(shrunk, np.finfo(float).tiny ** 0.25)
     log_dets = np.log(shrunk).sum(axis=0) + 2 * np.log(np.diag(factor)).sum()
-    return np.asarray(-0.5 * (squares @ (1 / shrunk) + len(rows) * log_dets))
+    return np.asarray(-0.5 * (squares @ (1 / shrunk) + weights.sum() * log_dets))

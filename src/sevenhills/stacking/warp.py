@@ -11,6 +11,7 @@ as many as are needed to follow the curves are spread evenly like that normal di
 """
 
 from functools import cache
+from math import ceil
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +20,7 @@ from scipy.special import ndtri
 from scipy.stats import qmc
 
 from ..density import KernelMixture
+from .counts import count
 from .scatter import unit_transforms
 
 _N_KNOTS = 12
@@ -31,6 +33,8 @@ _N_TABLE = 1025
 _N_SPOTS = (512, 2048, 4096)
 #: But not more than this for each sample.
 _MOST_PER_SAMPLE = 16
+#: Margins of fewer rows than this go by the quantiles at so many steps at most.
+_MOST_STEPS = 2000
 #: Margins rise by at least this from knot to knot, in units of about a standard deviation.
 _LEAST_RISE = 1e-7
 
@@ -55,11 +59,10 @@ class Margin(NamedTuple):
         return np.asarray(np.interp(x, self.values_at(table), table))
 
 
-def margin_of(x: np.ndarray) -> Margin:
+def margin_of(x: np.ndarray, weights: np.ndarray) -> Margin:
     """Return the margin of samples, smoothed over the distance of its knots."""
-    values = np.sort(x)
-    deviates = ndtri((np.arange(len(x)) + 0.5) / len(x))
-    knots = np.linspace(deviates[0], deviates[-1], min(_N_KNOTS, len(x)))
+    values, deviates = _quantiles(x, weights)
+    knots = np.linspace(deviates[0], deviates[-1], min(_N_KNOTS, len(values)))
     step = knots[1] - knots[0]
     weights = np.exp(-2 * np.square((deviates - knots[:, None]) / step))
     heights = (weights @ values) / weights.sum(axis=1)
@@ -70,72 +73,99 @@ def margin_of(x: np.ndarray) -> Margin:
     return Margin(PchipInterpolator(knots, heights), knots[[0, -1]], slopes)
 
 
+def _quantiles(x: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return values at even steps of probability, one for each sample, and normal deviates."""
+    n_steps = max(len(x), min(ceil(count(weights)), _MOST_STEPS))
+    steps = (np.arange(n_steps) + 0.5) / n_steps
+    order = np.argsort(x)
+    ends = np.cumsum(weights[order])
+    found = np.searchsorted(ends, steps * ends[-1], side="right")
+    return x[order[found]], ndtri(steps)
+
+
+class Spots(NamedTuple):
+    """Where kernels are put in the space of normal margins, and how heavy they are."""
+
+    places: np.ndarray
+    weights: np.ndarray
+
+
 class Bent(NamedTuple):
     """Samples in the space of normal margins.
 
     Attributes
     ----------
     margins : list of Margin
-    deviates : ndarray of shape (n_samples, n_features)
+    deviates : ndarray of shape (n_rows, n_features)
         The samples there.
+    weights : ndarray of shape (n_rows,)
+        How many samples each row stands for.
     mean, stds : ndarray of shape (n_features,)
     correlation : ndarray of shape (n_features, n_features)
     """
 
     margins: list[Margin]
     deviates: np.ndarray
+    weights: np.ndarray
     mean: np.ndarray
     stds: np.ndarray
     correlation: np.ndarray
 
     @classmethod
-    def of(cls, X: np.ndarray) -> "Bent":
+    def of(cls, X: np.ndarray, weights: np.ndarray) -> "Bent":
         """Bend the margins of samples."""
-        margins = [margin_of(x) for x in X.T]
+        margins = [margin_of(x, weights) for x in X.T]
         deviates = np.stack([m.deviates_of(x) for m, x in zip(margins, X.T, strict=True)], axis=1)
-        mean = deviates.mean(axis=0)
+        shares = weights / weights.sum()
+        mean = shares @ deviates
         centred = deviates - mean
         centred[:, np.ptp(X, axis=0) <= _LEAST_RISE] = 0.0  # one value, but for rounding
-        stds = np.sqrt(np.square(centred).mean(axis=0))
+        stds = np.sqrt(shares @ np.square(centred))
         stds[stds == 0] = 1.0
-        correlation = (centred / stds).T @ (centred / stds) / len(X)
+        scaled = np.sqrt(shares)[:, None] * centred / stds
+        correlation = scaled.T @ scaled
         np.fill_diagonal(correlation, 1.0)
-        return cls(margins, deviates, mean, stds, correlation)
+        return cls(margins, deviates, weights, mean, stds, correlation)
 
-    def carried_back(self, spots: np.ndarray, width: float, ridge: np.ndarray) -> KernelMixture:
+    def carried_back(self, spots: Spots, width: float, ridge: np.ndarray) -> KernelMixture:
         """Return kernels of a width, drawn from some spots towards the mean, in given space.
 
         Parameters
         ----------
-        spots : ndarray of shape (n_kernels, n_features)
-            In the space of normal margins, with about the covariance of the samples.
+        spots : Spots
+            With about the covariance of the samples.
         width : float
             Part of the covariance's scale, as in
             :func:`~sevenhills.stacking.members.shrunk_kernels`.
         ridge : ndarray of shape (n_features, n_features)
             What is added to every covariance.
         """
-        shrunk = self.mean + np.sqrt(1 - width**2) * (spots - self.mean)
+        places, weights = spots
+        shrunk = self.mean + np.sqrt(1 - width**2) * (places - self.mean)
         reached = shrunk[:, :, None] + width * self.stds[:, None] * _NODES
         images = np.stack([m.values_at(reached[:, j]) for j, m in enumerate(self.margins)], axis=1)
         centres = images @ _NODE_WEIGHTS
         scales = np.sqrt(np.square(images - centres[:, :, None]) @ _NODE_WEIGHTS)
         scatters = scales[:, :, None] * self.correlation * scales[:, None, :] + ridge
         return KernelMixture(
-            weights=np.full(len(spots), 1 / len(spots)),
+            weights=weights / weights.sum(),
             centres=centres,
-            offsets=np.arange(len(spots) + 1),
+            offsets=np.arange(len(places) + 1),
             transforms=unit_transforms(scatters),
         )
 
-    def normal_spots(self) -> np.ndarray:
+    def own_spots(self) -> Spots:
+        """Return the spots where the samples are."""
+        return Spots(self.deviates, self.weights)
+
+    def normal_spots(self) -> Spots:
         """Return spots spread evenly like a normal distribution with this covariance."""
-        n_samples, n_features = self.deviates.shape
+        n_features = len(self.mean)
         n_spots = _N_SPOTS[min(n_features, len(_N_SPOTS)) - 1]
-        while n_spots > _MOST_PER_SAMPLE * n_samples:
+        while n_spots > max(1, _MOST_PER_SAMPLE * count(self.weights)):
             n_spots //= 2
         steps = _even_normals(n_spots, n_features) @ np.linalg.cholesky(self._regular()).T
-        return self.mean + self.stds * steps
+        return Spots(self.mean + self.stds * steps, np.ones(n_spots))
 
     def _regular(self) -> np.ndarray:
         return self.correlation + _LEAST_RISE * np.eye(len(self.mean))

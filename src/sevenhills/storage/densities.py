@@ -57,11 +57,12 @@ def pack_neighbours(density: NeighbourDensity) -> Entries:
     return {
         "weights": density.weights,
         "members": np.concatenate(members),
+        "member_weights": np.concatenate([np.empty(0), *(each.weights for each in clusters)]),
         "offsets": np.cumsum([len(each) for each in members]),
         "locations": np.array([each.location for each in clusters]).reshape(-1, m),
         "transforms": np.array([each.transform for each in clusters]).reshape(-1, m, m),
         "log_dets": np.array([each.log_det for each in clusters], dtype=np.float64),
-        "n_neighbors": np.array([each.n_neighbors for each in clusters], dtype=np.int64),
+        "n_neighbors": np.array([each.n_neighbors for each in clusters], dtype=np.float64),
         "min_radius": np.array([each.min_radius for each in clusters], dtype=np.float64),
         **nested("noise", {"": None} if noise is None else pack_kernels(noise)),
     }
@@ -75,10 +76,10 @@ def unpack_neighbours(reader: Reader) -> NeighbourDensity:
     transforms = reader.floats("transforms", (n_clusters, m, m))
     log_dets = reader.floats("log_dets", (n_clusters,))
     _check_transforms(reader, transforms, log_dets)
-    n_neighbors = reader.integers("n_neighbors", (n_clusters,), least=1)
     check_offsets(reader, offsets, n_members)
-    if (n_neighbors > np.diff(offsets)).any():
-        raise reader.fail("exceed the members of a cluster", "n_neighbors")
+    member_weights = reader.floats("member_weights", (n_members,))
+    n_neighbors = reader.floats("n_neighbors", (n_clusters,))
+    _check_neighbours(reader, member_weights, offsets, n_neighbors)
     columns = zip(
         pairwise(offsets.tolist()),
         reader.floats("locations", (n_clusters, m)),
@@ -89,8 +90,8 @@ def unpack_neighbours(reader: Reader) -> NeighbourDensity:
         strict=True,
     )
     clusters = tuple(
-        NeighbourCluster(members[start:end], location, transform, log_det, k, radius)
-        for (start, end), location, transform, log_det, k, radius in columns
+        NeighbourCluster(members[i:j], member_weights[i:j], location, transform, log_det, k, radius)
+        for (i, j), location, transform, log_det, k, radius in columns
     )
     noise = None if reader.at("noise").is_none() else unpack_kernels(reader.at("noise"))
     if noise is not None and noise.n_features != m:
@@ -105,6 +106,17 @@ def check_offsets(reader: Reader, offsets: np.ndarray, n_rows: int, key: str = "
     rising = len(offsets) > 0 and offsets[0] == 0 and (np.diff(offsets) > 0).all()
     if not rising or offsets[-1] != n_rows:
         raise reader.fail(f"must rise from 0 to {n_rows}", key)
+
+
+def _check_neighbours(
+    reader: Reader, weights: np.ndarray, offsets: np.ndarray, n_neighbors: np.ndarray
+) -> None:
+    """Refuse members that weigh nothing, and more neighbours than a cluster has."""
+    if (weights <= 0).any():
+        raise reader.fail("must be positive", "member_weights")
+    masses = np.add.reduceat(weights, offsets[:-1]) if len(weights) else np.empty(0)
+    if (n_neighbors <= 0).any() or (n_neighbors > masses * (1 + _ROUNDING)).any():
+        raise reader.fail("must be positive, and no more than a cluster has", "n_neighbors")
 
 
 def _check_shares(reader: Reader, weights: np.ndarray, noise: KernelMixture | None) -> None:

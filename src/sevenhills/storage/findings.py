@@ -33,10 +33,13 @@ def unpack_ordering(reader: Reader) -> Ordering | None:
     reachability = reader.floats("reachability", (n_samples,), least=0.0, finite=False)
     if np.isinf(reachability[predecessor >= 0]).any():
         raise reader.fail("is infinite for a row that was reached", "reachability")
+    core_distances = reader.floats("core_distances", (n_samples,), least=0.0, finite=False)
+    if np.isinf(core_distances[np.isfinite(reachability)]).any():
+        raise reader.fail("is infinite for a row that was reached", "core_distances")
     return Ordering(
         order=order,
         reachability=reachability,
-        core_distances=reader.floats("core_distances", (n_samples,), least=0.0),
+        core_distances=core_distances,
         predecessor=predecessor,
         n_neighbors=reader.whole("n_neighbors", least=1),
     )
@@ -50,7 +53,7 @@ def _permutation(reader: Reader) -> np.ndarray:
 
 
 def pack_candidates(candidates: Candidates | None) -> Entries:
-    """Return the arrays of candidates, without what follows from their runs."""
+    """Return the arrays of candidates."""
     if candidates is None:
         return {"": None}
     return {
@@ -59,6 +62,8 @@ def pack_candidates(candidates: Candidates | None) -> Entries:
         "steep": candidates.rules == "xi",
         "parameters": candidates.parameters,
         "n_cuts": candidates.n_cuts,
+        "n_clusters": candidates.n_clusters,
+        "noise_share": candidates.noise_share,
         "scores": candidates.scores,
         # A run starts where the one before it ends.
         "runs": candidates.partitions.runs[:, 1:],
@@ -82,13 +87,20 @@ def unpack_candidates(reader: Reader) -> Candidates | None:
         rules=np.where(reader.flags("steep", (n,)), "xi", "dbscan"),
         parameters=reader.floats("parameters", (n,)),
         n_cuts=reader.integers("n_cuts", (n,), least=1),
-        n_clusters=partitions.n_clusters(),
-        noise_share=partitions.n_noise() / len(order),
+        n_clusters=_read_n_clusters(reader, partitions),
+        noise_share=reader.floats("noise_share", (n,), least=0.0),
         scores=reader.floats("scores", (n,)),
         chosen=chosen,
         partitions=partitions,
         order=order,
     )
+
+
+def _read_n_clusters(reader: Reader, partitions: Partitions) -> np.ndarray:
+    n_clusters = reader.integers("n_clusters", (len(partitions),))
+    if (n_clusters < partitions.n_clusters()).any():
+        raise reader.fail("is less than the labels of a candidate", "n_clusters")
+    return n_clusters
 
 
 def _unpack_partitions(reader: Reader, n_samples: int) -> Partitions:
@@ -123,7 +135,7 @@ def unpack_clusters(reader: Reader) -> tuple[Cluster, ...]:
     rows = _rows(
         reader,
         reader.wholes("label", least=NOISE),
-        reader.wholes("n_members", least=1),
+        reader.wholes("n_members"),
         reader.numbers("share", least=0.0),
         means,
         reader.floats("stds", means.shape, least=0.0),
@@ -157,7 +169,7 @@ def unpack_stacked(reader: Reader) -> tuple[StackedCluster, ...]:
     rows = _rows(
         reader,
         reader.wholes("label", least=NOISE),
-        reader.wholes("n_members", least=1),
+        reader.wholes("n_members"),
         reader.numbers("share", least=0.0),
         reader.floats("mean", (None, None)),
         members,

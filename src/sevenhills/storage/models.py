@@ -19,6 +19,7 @@ from ..estimators import (
     ManifoldParzen,
     VineDensity,
 )
+from ..estimators.clusters import NOISE
 from .archive import Content
 from .densities import pack_density, unpack_density
 from .entries import Entries, ModelFileError, Reader, as_stored, nested
@@ -259,7 +260,9 @@ def _check_samples(fitted: Mapping[str, Any]) -> None:
             n_samples = len(fitted[name].order)
             raise ModelFileError(f"{name}: {n_samples} samples, but there are {len(labels)} labels")
     for cluster in fitted["clusters_"]:
-        if np.sum(labels == cluster.label) != cluster.n_members:
+        n_labels = np.sum(labels == cluster.label)
+        # Rows that weigh nothing are labelled as noise, but are no members.
+        if n_labels != cluster.n_members and not (cluster.label == NOISE and n_labels):
             raise ModelFileError(
                 f"clusters_.n_members: not as many as there are labels {cluster.label}"
             )
