@@ -5,7 +5,8 @@ ROMEPY := .venv-romepy
 CONTEST := .venv-contest
 ONE_CORE := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: demo test test-slow lint bench bench-study bench-auto contest parity reproduce docs clean
+.PHONY: demo test test-slow test-strict lint bench bench-study bench-auto torture contest parity \
+	reproduce docs clean
 
 $(BIN)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -30,6 +31,11 @@ test: $(BIN)/.ready
 test-slow: $(BIN)/.ready
 	$(BIN)/python -m pytest -m slow -n 2
 
+# The same tests without assertions, and with every warning an error from the first import on.
+test-strict: $(BIN)/.ready
+	SCIPY_ARRAY_API=1 $(BIN)/python -O -m pytest -m "not slow" -n 2 -W "ignore::pytest.PytestConfigWarning" $(STRICT)
+	SCIPY_ARRAY_API=1 $(BIN)/python -W error -m pytest -m "not slow" -n 2 $(STRICT)
+
 lint: $(BIN)/.ready
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -47,6 +53,10 @@ bench-study: $(BIN)/.ready
 # What AutoROME costs beyond the clustering, and how it does on the rows of the study.
 bench-auto: $(BIN)/.ready
 	$(ONE_CORE) $(BIN)/python benchmarks/auto.py
+
+# What careful users expect, of every estimator and of its peers.
+torture: $(BIN)/.ready
+	$(ONE_CORE) $(BIN)/python -m benchmarks.torture
 
 $(CONTEST)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(CONTEST)

@@ -1,5 +1,10 @@
+import random
+import tracemalloc
+from contextlib import contextmanager
+
 import numpy as np
 import pytest
+import rich.style  # noqa: F401  draws a number when it is imported, be it by scikit-learn
 from hypothesis import HealthCheck, settings
 
 settings.register_profile(
@@ -13,11 +18,44 @@ settings.load_profile("default")
 
 
 @pytest.fixture(autouse=True)
-def _global_generator_is_left_alone(request):
-    """No test may change numpy's global generator, except scikit-learn's own checks."""
+def _global_generators_are_left_alone(request):
+    """No test may change the generators of numpy and Python, except scikit-learn's own checks."""
     if "check" in request.fixturenames:
         yield
         return
-    before = np.random.get_state()[1].copy()  # noqa: NPY002
+    before = np.random.get_state()[1].copy(), random.getstate()  # noqa: NPY002
     yield
-    assert (np.random.get_state()[1] == before).all()  # noqa: NPY002
+    np.testing.assert_array_equal(np.random.get_state()[1], before[0])  # noqa: NPY002
+    if random.getstate() != before[1]:
+        raise AssertionError("Python's global generator was used")
+
+
+@pytest.fixture
+def silent(capfd):
+    """Nothing may be printed, be it by compiled code."""
+    yield
+    said = "".join(capfd.readouterr())
+    if said:
+        raise AssertionError(f"printed: {said}")
+
+
+@pytest.fixture
+def memory_limit():
+    """Return a context within which no more than so many megabytes may be allocated at a time.
+
+    Arrays of numpy count, buffers of compiled libraries do not. What is compiled or loaded at the
+    first call must be so already.
+    """
+
+    @contextmanager
+    def limit(megabytes):
+        tracemalloc.start()
+        try:
+            yield
+            peak = tracemalloc.get_traced_memory()[1] / 1e6
+        finally:
+            tracemalloc.stop()
+        if peak > megabytes:
+            raise AssertionError(f"{peak:.1f} MB at the peak, {megabytes} allowed")
+
+    return limit

@@ -166,6 +166,7 @@ class TestFolds:
 
     @given(st.lists(st.integers(1, 12), min_size=2, max_size=40), seeds)
     def test_whole_weights_are_dealt_out_as_repeated_rows(self, weights, seed):
+        weights = [*weights, 1]
         row_of = np.repeat(np.arange(len(weights)), weights)
         copies = deal(np.ones(len(row_of)), random_state(seed))
         found = deal(np.array(weights, dtype=float), random_state(seed))
@@ -178,6 +179,7 @@ class TestFolds:
 
     @given(st.lists(st.integers(1, 12), min_size=2, max_size=40), st.integers(2, 7))
     def test_dealing_in_turn(self, weights, n_folds):
+        weights = [*weights, 1]
         row_of = np.repeat(np.arange(len(weights)), weights)
         held = deal_in_turn(np.array(weights, dtype=float), n_folds)
         for f, part in enumerate(held):
@@ -205,9 +207,20 @@ class TestFolds:
             assert (fold.row_weights > 0).all()
             assert (fold.asked_weights > 0).all()
 
-    @given(st.integers(2, 60), seeds)
-    def test_less_than_two_samples_are_never_seen_and_asked_for_at_once(self, n_rows, seed):
-        weights = random_state(seed).uniform(1e-3, 1.99, size=n_rows)
+    @given(
+        st.integers(2, 60),
+        seeds,
+        st.sampled_from(
+            [
+                lambda rng, n: rng.uniform(1e-3, 5.0, size=n),
+                lambda rng, n: np.full(n, 2.0),
+                lambda rng, n: rng.randint(2, 9, size=n).astype(float),
+            ]
+        ),
+    )
+    def test_rows_stay_whole_unless_weights_are_counts(self, n_rows, seed, weights_of):
+        """A row that repeats by itself, or not wholly, is never seen and asked for at once."""
+        weights = weights_of(random_state(seed), n_rows)
         whole = deal(np.ones(n_rows), random_state(seed))
         for fold, expected in zip(deal(weights, random_state(seed)), whole, strict=True):
             assert_array_equal(fold.rows, expected.rows)
@@ -215,11 +228,13 @@ class TestFolds:
             assert_array_equal(fold.some_weights, weights[fold.some])
             assert_array_equal(fold.asked, expected.asked)
             assert_array_equal(fold.asked_weights, weights[fold.asked])
+        held = deal_in_turn(weights, 5)
+        assert_array_equal(np.sum(held > 0, axis=0), 1)
 
-    def test_copies_are_of_equal_weight_and_rounding_costs_none(self):
-        folds = deal(np.array([2 - 1e-12, 2.5, 1 - 1e-12]), random_state())
+    def test_copies_are_counted_whatever_rounding_left_of_them(self):
+        folds = deal(np.array([2 - 1e-12, 2.0, 1 - 1e-12]), random_state())
         asked = np.sort(np.concatenate([fold.asked_weights for fold in folds]))
-        assert_allclose(asked, [1.0, 1.0, 1.0, 1.25, 1.25])
+        assert_allclose(asked, [1.0, 1.0, 1.0, 1.0, 1.0])
 
     def test_heavy_rows_are_dealt_out_in_a_few_copies(self):
         """As many as make sure that they are seen and asked for."""
@@ -233,11 +248,12 @@ class TestFolds:
         assert (left >= 0).all()
         assert (left <= weights * (1 + 1e-12)).all()
         assert left.sum() > 0
-        if weights.max() < 2 and len(weights) > 1:
+        if not (weights == 1).any() and len(weights) > 1:
             assert np.sum(left == 0) == len(weights) // 5
 
     @given(st.lists(st.integers(1, 9), min_size=2, max_size=30), seeds)
     def test_a_fifth_of_the_copies_is_left_out(self, weights, seed):
+        weights = [*weights, 1]
         left = without_a_fifth(np.array(weights, dtype=float), random_state(seed))
         row_of = np.repeat(np.arange(len(weights)), weights)
         copies = row_of[random_state(seed).permutation(len(row_of))]

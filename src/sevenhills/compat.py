@@ -11,6 +11,9 @@ class _TiledROME(_ROME):
     _tiled = True
 
 
+_TiledROME.__name__ = "ROME"  # which is how scikit-learn speaks of it
+
+
 class ROME:
     """The estimator of ``romepy``, with its constructor, methods and defaults.
 

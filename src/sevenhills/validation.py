@@ -9,22 +9,25 @@ import numpy as np
 from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 
+#: Weights that add up to less than this cannot be divided by.
+_LEAST_WEIGHT = 1e-100
+
 
 def check_samples(estimator: Any, X: Any, *, reset: bool) -> np.ndarray:
     """Return ``X`` as a new C-contiguous float64 array; record its features if ``reset``."""
-    _refuse_masked(X)
     if _is_plain(X):
         validate_data(estimator, X, reset=reset, skip_check_array=True)
         return np.array(X, order="C")
-    out = validate_data(estimator, X, dtype=np.float64, order="C", copy=True, reset=reset)
+    with _clear_errors(X):
+        out = validate_data(estimator, X, dtype=np.float64, order="C", copy=True, reset=reset)
     return np.ascontiguousarray(out)
 
 
 def check_queries(X: Any, n_features: int) -> np.ndarray:
     """Return points at which a density of ``n_features`` is asked for as a float64 array."""
-    _refuse_masked(X)
     if not _is_plain(X):
-        X = check_array(X, dtype=np.float64, order="C", input_name="X")
+        with _clear_errors(X):
+            X = check_array(X, dtype=np.float64, order="C", input_name="X")
     if X.shape[1] != n_features:
         raise ValueError(f"X has {X.shape[1]} features, but the density has {n_features}")
     return np.ascontiguousarray(X)
@@ -41,9 +44,26 @@ def _is_plain(X: Any) -> bool:
     )
 
 
-def _refuse_masked(X: Any) -> None:
+@contextmanager
+def _clear_errors(X: Any) -> Iterator[None]:
+    """Refuse what scikit-learn would take, and say clearly what it would not."""
     if isinstance(X, np.ma.MaskedArray):
         raise TypeError("X is a masked array; fill or drop the masked values first")
+    if _kind_of(X) in "mM":
+        raise TypeError("X holds dates or times; turn them into numbers first")
+    try:
+        with np.errstate(invalid="ignore"):  # it adds infinities up to find them
+            yield
+    except OverflowError as error:
+        raise ValueError("X holds numbers that are too large for floats") from error
+
+
+def _kind_of(X: Any) -> str:
+    """Return the kind of the values of an array or a list of them."""
+    try:
+        return np.asarray(X).dtype.kind
+    except (TypeError, ValueError):
+        return "O"
 
 
 def check_count(value: Any, name: str, least: int = 0) -> int:
@@ -59,10 +79,17 @@ def check_positive(value: Any, name: str) -> float:
     """Return a finite number above zero."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise TypeError(f"{name} must be a number, got {value!r}")
-    number = float(value)
+    number = _as_float(value)
     if not 0 < number < np.inf:
-        raise ValueError(f"{name} must be positive and finite, got {value}")
+        raise ValueError(f"{name} must be positive and finite, got {number}")
     return number
+
+
+def _as_float(value: numbers.Real) -> float:
+    try:
+        return float(value)
+    except OverflowError:  # a whole number can be larger than any float
+        return np.inf
 
 
 def check_min_std(value: Any) -> None:
@@ -75,10 +102,20 @@ def check_not_negative(value: Any, name: str, kind: str = "a number") -> float:
     """Return a finite number from zero on."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise TypeError(f"{name} must be {kind}, got {value!r}")
-    number = float(value)
+    number = _as_float(value)
     if not 0 <= number < np.inf:
-        raise ValueError(f"{name} must be finite and not negative, got {value}")
+        raise ValueError(f"{name} must be finite and not negative, got {number}")
     return number
+
+
+def check_n_jobs(n_jobs: Any) -> None:
+    """Refuse a number of threads that is neither None nor a whole number other than zero."""
+    if n_jobs is None:
+        return
+    if isinstance(n_jobs, bool) or not isinstance(n_jobs, numbers.Integral):
+        raise TypeError(f"n_jobs must be a whole number or None, got {n_jobs!r}")
+    if n_jobs == 0:
+        raise ValueError("n_jobs must not be 0; it is a number of threads, -1 for one per core")
 
 
 def check_flag(value: Any, name: str) -> None:
@@ -139,8 +176,8 @@ def check_weights(sample_weight: Any, n_samples: int) -> np.ndarray | None:
 def _check_total(weights: np.ndarray) -> None:
     with np.errstate(over="ignore"):
         total = weights.sum()
-    if not 0 < total < np.inf:
-        what = "has nothing but zeros" if total == 0 else "adds up to infinity"
+    if not _LEAST_WEIGHT < total < np.inf:
+        what = "has nothing but zeros" if total == 0 else f"adds up to {total:g} samples"
         raise ValueError(f"sample_weight {what}")
 
 
@@ -158,6 +195,14 @@ def random_generator(random_state: Any) -> np.random.RandomState:
             raise ValueError(f"random_state must be from 0 to 2**32 - 1, got {seed}")
         return np.random.RandomState(seed)
     raise TypeError(f"random_state must be an int, a generator or None, got {random_state!r}")
+
+
+def freeze(value: Any, *names: str) -> None:
+    """Replace arrays of an immutable value by copies that cannot be written to."""
+    for name in names:
+        array = np.array(getattr(value, name), order="C")
+        array.flags.writeable = False
+        object.__setattr__(value, name, array)
 
 
 @contextmanager

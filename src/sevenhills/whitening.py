@@ -11,6 +11,8 @@ import numpy as np
 
 #: Deviations below this part of the largest are nothing but rounding.
 _ROUNDING = 1e-14
+#: The squares of deviations below this part of the largest are lost beside those of the largest.
+_SQUARES_LOST = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,11 +117,26 @@ def principal_axes(
     weighted = deviations * np.sqrt(weights)[:, None]
     parts = [weighted[start:end] for start, end in pairwise(offsets)]
     axes = np.linalg.eigh(np.stack([part.T @ part for part in parts]))[1].transpose(0, 2, 1)
-    along = [part @ each.T for part, each in zip(parts, axes, strict=True)]
-    squares = np.stack([np.einsum("ij,ij->j", each, each) for each in along])
+    squares = np.stack([_squares_along(part, each) for part, each in zip(parts, axes, strict=True)])
+    largest = squares.max(axis=1, keepdims=True)
+    thin = (squares > _ROUNDING**2 * largest) & (squares < _SQUARES_LOST**2 * largest)
+    for g in np.flatnonzero(thin.any(axis=1)):
+        axes[g] = _careful_axes(parts[g])
+        squares[g] = _squares_along(parts[g], axes[g])
 
     n_members, n_features = np.add.reduceat(weights, offsets[:-1]), deviations.shape[1]
     n_rows = n_members * np.ceil(n_features / n_members) if tiled else n_members
     stds = np.sqrt(squares * (n_rows / n_members / np.maximum(n_rows - 1, 1))[:, None])
     stds[stds <= _ROUNDING * stds.max(axis=1, keepdims=True)] = 0.0
     return axes, stds
+
+
+def _squares_along(part: np.ndarray, axes: np.ndarray) -> np.ndarray:
+    along = part @ axes.T
+    return np.asarray(np.einsum("ij,ij->j", along, along))
+
+
+def _careful_axes(part: np.ndarray) -> np.ndarray:
+    """Return the principal axes, narrowest first, without any squares; it takes longer."""
+    triangle = np.linalg.qr(part, mode="r")
+    return np.asarray(np.linalg.svd(triangle, full_matrices=True)[2][::-1])

@@ -10,7 +10,7 @@ from scipy.spatial import KDTree
 from scipy.special import gammaln, logsumexp
 
 from ..kernels.core_distances import most_needed
-from ..validation import check_queries
+from ..validation import check_queries, freeze
 from .mixture import KernelMixture
 
 #: The numbers that a block of neighbours may hold.
@@ -53,6 +53,9 @@ class NeighbourCluster:
     log_det: float
     n_neighbors: float
     min_radius: float
+
+    def __post_init__(self) -> None:
+        freeze(self, "members", "weights", "location", "transform")
 
     @cached_property
     def _tree(self) -> KDTree:
@@ -119,6 +122,9 @@ class NeighbourDensity:
 
     #: It does not integrate to one.
     is_normalized: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        freeze(self, "weights")
 
     def __repr__(self) -> str:
         return f"NeighbourDensity(n_features={self.n_features}, n_clusters={len(self.clusters)})"

@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils.validation import check_is_fitted
 
-from ..validation import check_samples, check_weights, unchanged_on_failure
+from ..validation import check_n_jobs, check_samples, check_weights, unchanged_on_failure
 
 
 class Density(Protocol):
@@ -48,6 +48,7 @@ class DensityEstimator(DensityMixin, BaseEstimator, ABC):
             If fitting fails, the estimator is as it was before.
         """
         with unchanged_on_failure(self):
+            check_n_jobs(self.n_jobs)
             X = check_samples(self, X, reset=True)
             self._fit(X, check_weights(sample_weight, len(X)))
         return self

@@ -6,7 +6,7 @@ import numpy as np
 
 NOISE = -1
 #: The automatic ``min_std`` is this part of the spread within clusters.
-_AUTO_SHARE = 0.01
+AUTO_SHARE = 0.01
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,7 +160,7 @@ def resolve_min_std(min_std: float | str, grouping: Grouping, unit: float) -> fl
     """
     if not isinstance(min_std, str):
         return float(min_std) / unit
-    smallest = _AUTO_SHARE * grouping.spread()
+    smallest = AUTO_SHARE * grouping.spread()
     if smallest == 0.0:
         raise ValueError(
             f"the samples have no spread (n_samples = {len(grouping.deviations)}), so min_std "

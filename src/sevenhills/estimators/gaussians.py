@@ -1,10 +1,12 @@
 """A Gaussian mixture whose number of components is chosen by the BIC."""
 
+import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import logsumexp
 from sklearn import config_context
+from sklearn.exceptions import ConvergenceWarning
 
 from ..clustering import Frame
 from ..density import KernelMixture
@@ -153,7 +155,9 @@ def _nearest_centres(data: _Data, k: int, rng: np.random.RandomState) -> np.ndar
     """Share samples out to the centres that k-means finds; return responsibilities (K, N)."""
     from sklearn.cluster import KMeans  # a tenth of a second that others need not wait
 
-    with config_context(array_api_dispatch=False):  # k-means knows numpy alone
+    # k-means knows numpy alone, and warns where it finds fewer centres than it is asked for.
+    with config_context(array_api_dispatch=False), warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
         means = KMeans(n_clusters=k, n_init=1, random_state=rng)
         labels = means.fit(data.points, sample_weight=data.weights).labels_
     return (labels == np.arange(k)[:, None]).astype(np.float64)

@@ -1,7 +1,7 @@
 """Plain kernel densities, as scipy and scikit-learn have them, behind our face."""
 
 import numbers
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -10,13 +10,14 @@ from ..clustering import Frame
 from ..density import KernelMixture
 from ..stacking.folds import deal_in_turn
 from ..validation import (
+    check_choice,
     check_count,
     check_min_std,
     check_positive,
 )
-from ..whitening import principal_axes
+from ..whitening import feature_stds, principal_axes
 from .base import DensityEstimator
-from .clusters import Grouping, resolve_min_std
+from .clusters import AUTO_SHARE, Grouping
 
 #: Directions with less than this part of the largest spread have none but rounding.
 _NO_SPREAD = 1e-7
@@ -39,7 +40,8 @@ class GaussianKDE(DensityEstimator):
         The factor :math:`b`: :math:`N^{-1/(M+4)}`, Silverman's rule, or a number.
     min_std : float or "auto", default="auto"
         The standard deviation, in data units, given to directions in which the samples have
-        none. "auto" is 0.01 times the standard deviation of the samples.
+        none. "auto" is 0.01 times the standard deviation of the features that make up such a
+        direction, or of all samples for a feature that has none.
     n_jobs : int, optional
         Number of threads; one by default.
 
@@ -80,40 +82,53 @@ class GaussianKDE(DensityEstimator):
     def _fit(self, X: np.ndarray, weights: np.ndarray | None) -> None:
         check_min_std(self.min_std)
         frame = Frame.of(X, weights)
+        if len(frame.rows) == 1 and isinstance(self.min_std, str):
+            raise ValueError(
+                f"the samples have no spread (n_samples = {len(X)}), so min_std cannot be 'auto'; "
+                "pass the standard deviation to give them as a number"
+            )
         total = float(frame.weights.sum())
         factor = self._resolve_factor(total, X.shape[1])
         whole = Grouping.whole(frame.enter(X), frame.weights)
-        axes, stds = principal_axes(whole.deviations, whole.weights, whole.offsets)
-        scales = self._scales(stds[0], whole, frame.unit) * factor
+        units = _feature_units(whole)
+        # In units of their own, so that features of all sizes have the same say.
+        axes, stds = principal_axes(whole.deviations / units, whole.weights, whole.offsets)
+        scales = factor * self._scales(stds[0], axes[0], units, frame.unit)
         self.density_ = KernelMixture(
             weights=frame.weights / total,
             centres=X[frame.rows],
             offsets=np.array([0, len(frame.rows)]),
-            transforms=axes.transpose(0, 2, 1) / scales / frame.unit,
-            log_dets=np.array([-np.log(scales * frame.unit).sum()]),
+            transforms=axes.transpose(0, 2, 1) / scales / units[:, None] / frame.unit,
+            log_dets=np.array([-np.log(scales * units * frame.unit).sum()]),
         )
         self.factor_ = factor
 
-    def _scales(self, stds: np.ndarray, whole: Grouping, unit: float) -> np.ndarray:
-        """Return standard deviations without zeros among them."""
+    def _scales(
+        self, stds: np.ndarray, axes: np.ndarray, units: np.ndarray, unit: float
+    ) -> np.ndarray:
+        """Return standard deviations without zeros among them, in units of the features."""
         flat = stds <= _NO_SPREAD * stds.max()
         if not flat.any():
             return stds
-        floor = resolve_min_std(self.min_std, whole, unit)
-        if floor == 0:
+        if isinstance(self.min_std, str):
+            return np.where(flat, AUTO_SHARE, stds)
+        if self.min_std == 0:
             raise ValueError("X has no spread in some direction; pass a min_std above 0")
-        return np.where(flat, floor, stds)
+        return np.where(flat, self.min_std / unit / np.linalg.norm(axes * units, axis=1), stds)
 
     def _resolve_factor(self, n_samples: float, n_features: int) -> float:
         if isinstance(self.bw_method, numbers.Real):
             return check_positive(self.bw_method, "bw_method")
+        check_choice(self.bw_method, "bw_method", ("scott", "silverman"))
         if self.bw_method == "scott":
             return float(n_samples ** (-1 / (n_features + 4)))
-        if self.bw_method == "silverman":
-            return silverman(n_samples, n_features)
-        raise ValueError(
-            f"bw_method must be 'scott', 'silverman' or a number, got {self.bw_method!r}"
-        )
+        return silverman(n_samples, n_features)
+
+
+def _feature_units(whole: Grouping) -> np.ndarray:
+    """Return the standard deviation of every feature, or of all samples where there is none."""
+    stds = feature_stds(whole.deviations, whole.weights, whole.offsets)[0]
+    return np.where(stds > 0, stds, whole.spread() or 1.0)
 
 
 class KernelDensityCV(DensityEstimator):
@@ -182,7 +197,7 @@ class KernelDensityCV(DensityEstimator):
         points = X[frame.rows]
         bandwidths = self._resolve_bandwidths(frame.enter(X), frame)
         held = deal_in_turn(frame.weights, n_folds)
-        held = held[held.any(axis=1)]
+        held = held[held.any(axis=1)] / frame.weights.sum()
         scores = np.array([self._score_of(points, held, bandwidth) for bandwidth in bandwidths])
         bandwidth = float(bandwidths[int(np.argmax(scores))])
         self.density_ = _round_kernels(points, frame.weights, bandwidth)
@@ -198,7 +213,7 @@ class KernelDensityCV(DensityEstimator):
             kernels = _round_kernels(points[others > 0], others[others > 0], bandwidth)
             scores = kernels.logpdf(points[here > 0], n_jobs=self.n_jobs)
             total += float(here[here > 0] @ scores)
-        return total / float(held.sum())
+        return total
 
     def _resolve_bandwidths(self, points: np.ndarray, frame: Frame) -> np.ndarray:
         if isinstance(self.bandwidths, str):
@@ -211,6 +226,8 @@ class KernelDensityCV(DensityEstimator):
                     "cannot be 'auto'; pass them as numbers"
                 )
             return spread * silverman(frame.weights.sum(), points.shape[1]) * _FACTORS
+        if isinstance(self.bandwidths, bytes) or not isinstance(self.bandwidths, Iterable):
+            raise TypeError(f"bandwidths must be 'auto' or numbers, got {self.bandwidths!r}")
         out = np.array([check_positive(each, "bandwidths") for each in self.bandwidths])
         if len(out) == 0:
             raise ValueError("bandwidths must not be empty")

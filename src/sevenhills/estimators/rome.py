@@ -23,6 +23,7 @@ from ..validation import (
     check_flag,
     check_labels,
     check_min_std,
+    check_n_jobs,
     check_positive,
     check_samples,
     check_weights,
@@ -230,7 +231,7 @@ class ROME(DensityEstimator):
     def _downstream(self, grouping: Grouping, unit: float) -> Options:
         """Return how clusters, measured in a unit, are turned into a density."""
         min_std = resolve_min_std(self.min_std, grouping, unit)
-        least = 0.0 if isinstance(self.min_std, str) else _SMALLEST_RIDGE / unit**2
+        least = 0.0 if isinstance(self.min_std, str) else _SMALLEST_RIDGE / unit / unit
         return Options(
             estimator=self.estimator,
             decorrelate=self.decorrelate,
@@ -243,6 +244,7 @@ class ROME(DensityEstimator):
         )
 
     def _check_parameters(self) -> None:
+        check_n_jobs(self.n_jobs)
         check_min_std(self.min_std)
         check_choice(self.estimator, "estimator", DOWNSTREAM)
         check_choice(self.selection, "selection", (*SCORERS, None))

@@ -11,23 +11,29 @@ from ..extras import import_extra
 from ..validation import (
     check_count,
     check_queries,
+    freeze,
     random_generator,
 )
 from .base import DensityEstimator
 
 _SEEDS = 5
-#: More samples than this would fill the memory.
-_MOST_SAMPLES = 10_000_000
+#: More samples than this take minutes.
+_MOST_SAMPLES = 500_000
 
 
 def _repetitions(weights: np.ndarray) -> np.ndarray:
-    """Round weights to whole numbers, up or down so that partial sums are off by a half at most."""
-    if weights.sum() > _MOST_SAMPLES:
+    """Round weights to whole numbers, up or down so that partial sums are off by a half at most.
+
+    If there are more rows than samples, there are taken to be as many samples as rows.
+    """
+    total = float(weights.sum())
+    if total > _MOST_SAMPLES:
         raise ValueError(
-            f"sample_weight adds up to {weights.sum():.3g} samples, more than a vine can take "
+            f"sample_weight adds up to {total:.3g} samples, more than a vine can take "
             f"({_MOST_SAMPLES})"
         )
-    sums = np.floor(np.cumsum(weights) + 0.5).astype(np.int64)
+    scaled = weights * max(1.0, len(weights) / total)
+    sums = np.floor(np.cumsum(scaled) + 0.5).astype(np.int64)
     return np.diff(sums, prepend=0)
 
 
@@ -50,6 +56,9 @@ class VineCopula:
 
     #: It integrates to one.
     is_normalized: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        freeze(self, "centre")
 
     @property
     def n_features(self) -> int:
@@ -93,9 +102,10 @@ class VineDensity(DensityEstimator):
     .. math:: p(x) = c\big(F_1(x_1), \dots, F_M(x_M)\big) \prod_m p_m(x_m)
 
     The copula :math:`c` is a simplified vine of non-parametric pair copulas. The work is done by
-    the library pyvinecopulib: ``pip install 'sevenhills[vine]'``. The library has no weights that
-    count samples; so samples are repeated as often as they weigh, and weights that are not whole
-    numbers are rounded in such a way that their sum stays as it is.
+    the library pyvinecopulib: ``pip install 'sevenhills[vine]'``. Far from all samples the library
+    extrapolates, and the density may rise again. It has no weights that count samples; so samples
+    are repeated as often as they weigh, and weights that are not whole numbers are rounded in such
+    a way that their sum stays as it is; rows that weigh next to nothing are rounded away.
 
     Parameters
     ----------
@@ -142,9 +152,9 @@ class VineDensity(DensityEstimator):
             num_threads=effective_n_jobs(self.n_jobs),
         )
         frame = Frame.of(X, weights)
+        if len(frame.rows) == 1:
+            raise ValueError(f"the samples have no spread (n_samples = {len(X)})")
         points = np.repeat(frame.enter(X), _repetitions(frame.weights), axis=0)
-        if len(points) < 2:
-            raise ValueError("sample_weight adds up to less than 2 samples, which a vine needs")
         centre = points.mean(axis=0)
         vine = library.Vinedist.from_data(points - centre, controls)
         self.density_ = VineCopula(vine, centre * frame.unit, frame.unit)

@@ -1,9 +1,9 @@
 """Which samples of a cluster are kept from which fit.
 
-A row stands for as many samples as its weight. It is dealt out in copies, of which some may be
-seen and others be asked for, since new samples may repeat old ones, too: a row of weight 3 is three
-copies, one of 2.5 two that are somewhat heavier. One of less than 2 is a single copy: if a fit saw
-a part of every sample that it is asked for, it would seem best to put spikes on them.
+A row stands for as many samples as its weight. Where values repeat, as rounded ones do, it is dealt
+out in copies, of which some may be seen and others be asked for, since new samples may repeat old
+ones, too. Otherwise it stays whole: if a fit saw a part of every sample that it is asked for, it
+would seem best to put spikes on them.
 """
 
 from typing import NamedTuple
@@ -84,9 +84,18 @@ def _shuffled(weights: np.ndarray, rng: np.random.RandomState) -> tuple[np.ndarr
 
 
 def _copies(weights: np.ndarray) -> np.ndarray:
-    # A row that is alone has at least two, for there is nothing else to learn from.
-    least = 1.0 if len(weights) > 1 else 2.0
-    return np.maximum(np.floor(weights * (1 + _ROUNDING)), least)
+    """Return into how many copies every row is dealt out.
+
+    Weights are taken for numbers of equal samples, as of rounded values, if they are whole and some
+    row is there but once. If every row repeats, or weighs something between, this says how the
+    samples were written down, and nothing of what new samples will be: rows stay whole.
+    """
+    counts = np.rint(weights)
+    if len(weights) == 1:  # there is nothing else to learn from
+        return np.full(1, max(2.0, counts[0]))
+    if counts.min() != 1 or (np.abs(weights - counts) > _ROUNDING * counts).any():
+        return np.ones(len(weights))
+    return counts
 
 
 def deal_in_turn(weights: np.ndarray, n_folds: int) -> np.ndarray:
