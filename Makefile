@@ -31,10 +31,10 @@ test: $(BIN)/.ready
 test-slow: $(BIN)/.ready
 	$(BIN)/python -m pytest -m slow -n 2
 
-# The same tests without assertions, and with every warning an error from the first import on.
+# The same tests under python -O, and with every warning an error from the first import on.
 test-strict: $(BIN)/.ready
-	SCIPY_ARRAY_API=1 $(BIN)/python -O -m pytest -m "not slow" -n 2 -W "ignore::pytest.PytestConfigWarning" $(STRICT)
-	SCIPY_ARRAY_API=1 $(BIN)/python -W error -m pytest -m "not slow" -n 2 $(STRICT)
+	PYTHONOPTIMIZE=1 $(BIN)/python -m pytest -m "not slow" -n 2
+	PYTHONWARNINGS=error $(BIN)/python -m pytest -m "not slow" -n 2
 
 lint: $(BIN)/.ready
 	$(BIN)/ruff check .

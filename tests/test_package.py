@@ -10,8 +10,9 @@ import sevenhills
 ROOT = Path(__file__).parents[1]
 
 
-def run(code):
-    return subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+def run(code, folder=None):
+    command = [sys.executable, "-c", code]
+    return subprocess.run(command, check=True, capture_output=True, text=True, cwd=folder)
 
 
 def test_import_compiles_nothing_and_loads_no_extra():
@@ -43,11 +44,11 @@ def test_everything_public_exists():
         assert hasattr(sevenhills, name)
 
 
-def test_the_readme_runs():
+def test_the_readme_runs(tmp_path):
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
     assert blocks
     for block in blocks:
-        run(block)
+        run(block, tmp_path)
 
 
 @pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md"])

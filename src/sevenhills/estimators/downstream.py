@@ -207,6 +207,8 @@ def _gaussian(
     variances = stds**2 * (np.maximum(masses - 1, 1) / masses)[:, None] + options.ridge
     if not (variances > 0).all():
         raise ValueError("a cluster has no spread in some direction; pass a min_std above 0")
+    if not np.isfinite(variances).all():
+        raise ValueError("min_std is beyond what kernels can represent beside such samples")
     gaussians = scaled(axes, np.sqrt(variances), stds)
     return _Part(
         weights=masses / grouping.weights.sum(),

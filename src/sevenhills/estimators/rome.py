@@ -238,7 +238,7 @@ class ROME(DensityEstimator):
             normalize=self.normalize,
             tiled=self._tiled,
             min_std=min_std,
-            ridge=max(least, min_std**2),
+            ridge=max(least, min_std * min_std),
             unit=unit,
             n_jobs=self.n_jobs,
         )

@@ -156,5 +156,8 @@ class VineDensity(DensityEstimator):
             raise ValueError(f"the samples have no spread (n_samples = {len(X)})")
         points = np.repeat(frame.enter(X), _repetitions(frame.weights), axis=0)
         centre = points.mean(axis=0)
-        vine = library.Vinedist.from_data(points - centre, controls)
+        try:
+            vine = library.Vinedist.from_data(points - centre, controls)
+        except RuntimeError as error:
+            raise ValueError(f"a vine cannot be fitted to these samples: {error}") from error
         self.density_ = VineCopula(vine, centre * frame.unit, frame.unit)

@@ -75,7 +75,7 @@ def margin_of(x: np.ndarray, weights: np.ndarray) -> Margin:
 
 def _quantiles(x: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return values at even steps of probability, one for each sample, and normal deviates."""
-    n_steps = max(len(x), min(ceil(count(weights)), _MOST_STEPS))
+    n_steps = max(2, len(x), min(ceil(count(weights)), _MOST_STEPS))
     steps = (np.arange(n_steps) + 0.5) / n_steps
     order = np.argsort(x)
     ends = np.cumsum(weights[order])

@@ -1,0 +1,182 @@
+"""The answers depend on the samples alone: not on their order, on threads, or on the process.
+
+Checks are calls, not bare asserts, so that they are made under ``python -O``, too.
+"""
+
+import copy
+import json
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from sevenhills import (
+    ROME,
+    AutoROME,
+    GaussianKDE,
+    GaussianMixtureBIC,
+    KernelDensityCV,
+    ManifoldParzen,
+    VineDensity,
+    datasets,
+)
+
+pytestmark = pytest.mark.usefixtures("silent")
+
+ESTIMATORS = [
+    ROME(),
+    ROME(selection="dbcv"),
+    ROME(estimator="gaussian"),
+    ROME(estimator="knn"),
+    ROME(estimator="mpw"),
+    ManifoldParzen(),
+    GaussianKDE(),
+    KernelDensityCV(),
+    GaussianMixtureBIC(max_components=3),
+    VineDensity(),
+    AutoROME(),
+]
+#: Those that take a second for a fit.
+SLOW = (AutoROME, GaussianMixtureBIC, VineDensity)
+SETS = ["two moons", "trajectories", "lattice", "mixed"]
+N_SHUFFLES = 20
+
+each_estimator = pytest.mark.parametrize("estimator", ESTIMATORS, ids=repr)
+each_set = pytest.mark.parametrize("name", SETS)
+
+
+@cache
+def samples_of(name):
+    rng = np.random.RandomState(4)
+    if name == "two moons":
+        return datasets.load("two_moons").sample(300, random_state=0)
+    if name == "trajectories":
+        return datasets.load("trajectories").sample(150, random_state=0)
+    lattice = np.round(1.5 * rng.standard_normal((200, 3)))
+    if name == "lattice":
+        return lattice
+    return np.concatenate(
+        [
+            lattice[:60],  # ties and repeated rows
+            [40, 0, 0] + 0.1 * rng.standard_normal((50, 3)),
+            np.tile([0.0, 25.0, 0.1], (30, 1)),  # one row, thirty times
+            30 * rng.standard_cauchy((10, 3)),
+        ]
+    )
+
+
+def probes_of(name):
+    X = samples_of(name)
+    steps = 0.05 * X.std(axis=0) * np.random.RandomState(1).standard_normal(X.shape)
+    return np.concatenate([X[::7], (X + steps)[::5], X[:3] + 100 * steps[:3]])
+
+
+def answers(estimator, name, rows=None, **parameters):
+    """Log densities at the probes of a set, and labels in its own order, if there are any."""
+    X, probes = samples_of(name), probes_of(name)
+    rows = np.arange(len(X)) if rows is None else rows
+    model = copy.deepcopy(estimator).set_params(**parameters).fit(X[rows])
+    labels = np.zeros(len(X), dtype=np.int64)
+    labels[rows] = getattr(model, "labels_", 0)
+    return model.score_samples(probes), labels
+
+
+@cache
+def usual_answers(number, name):
+    return answers(ESTIMATORS[number], name)
+
+
+def assert_the_usual(found, estimator, name):
+    expected = usual_answers(ESTIMATORS.index(estimator), name)
+    assert_allclose(found[0], expected[0], rtol=1e-9, atol=1e-9)
+    assert_array_equal(found[1], expected[1])
+
+
+# The order of the rows
+
+
+def shuffle_often(estimator, name, numbers):
+    for number in numbers:
+        rows = np.random.RandomState(number).permutation(len(samples_of(name)))
+        assert_the_usual(answers(estimator, name, rows), estimator, name)
+
+
+@each_estimator
+@each_set
+def test_shuffled_rows(estimator, name):
+    shuffle_often(estimator, name, range(1 if isinstance(estimator, SLOW) else N_SHUFFLES))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "estimator", [each for each in ESTIMATORS if isinstance(each, SLOW)], ids=repr
+)
+@each_set
+def test_shuffled_rows_often(estimator, name):
+    shuffle_often(estimator, name, range(1, N_SHUFFLES))
+
+
+# Threads
+
+
+@each_estimator
+@pytest.mark.parametrize("n_jobs", [1, 2, 4])
+def test_number_of_threads(estimator, n_jobs):
+    for name in ("two moons", "mixed"):
+        assert_the_usual(answers(estimator, name, n_jobs=n_jobs), estimator, name)
+
+
+def test_fits_at_the_same_time():
+    tasks = [(each, name) for name in ("two moons", "mixed") for each in ESTIMATORS]
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda task: answers(*task), tasks))
+    for answer, task in zip(found, tasks, strict=True):
+        assert_the_usual(answer, *task)
+
+
+def test_one_model_asked_at_the_same_time():
+    """What a density computes at the first question is computed by whoever comes first."""
+    probes = probes_of("mixed")
+    for number, estimator in enumerate(ESTIMATORS):
+        model = copy.deepcopy(estimator).fit(samples_of("mixed"))
+        with ThreadPoolExecutor(4) as pool:
+            found = list(pool.map(model.score_samples, [probes] * 8))
+        for each in found:
+            assert_array_equal(each, usual_answers(number, "mixed")[0])
+
+
+# Processes
+
+
+def tell():
+    """Print all answers; this is what another process does."""
+    told = {
+        f"{number} {name}": [part.tolist() for part in answers(estimator, name)]
+        for name in ("two moons", "mixed")
+        for number, estimator in enumerate(ESTIMATORS)
+    }
+    json.dump(told, sys.stdout)
+
+
+@pytest.mark.parametrize(("hash_seed", "n_threads"), [("0", "1"), ("1", "4"), ("random", "4")])
+def test_other_processes(hash_seed, n_threads):
+    threads = {f"{library}_NUM_THREADS": n_threads for library in ("OMP", "OPENBLAS", "MKL")}
+    run = subprocess.run(
+        [sys.executable, "-c", "from tests.test_invariance import tell; tell()"],
+        cwd=Path(__file__).parents[1],
+        env={**os.environ, "PYTHONHASHSEED": hash_seed, **threads},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert_array_equal(run.stderr, "")
+    for key, (log_densities, labels) in json.loads(run.stdout).items():
+        number, _, name = key.partition(" ")
+        found = np.array(log_densities), np.array(labels)
+        assert_the_usual(found, ESTIMATORS[int(number)], name)
