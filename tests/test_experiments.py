@@ -148,9 +148,9 @@ class TestMeasures:
         calls = []
         cluster = ROME._cluster
 
-        def counted(self, points):
+        def counted(self, points, weights):
             calls.append(self.selection)
-            return cluster(self, points)
+            return cluster(self, points, weights)
 
         monkeypatch.setattr(ROME, "_cluster", counted)
         trial = Trial("aniso", 0, 80)

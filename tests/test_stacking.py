@@ -214,7 +214,7 @@ class TestFolds:
             [
                 lambda rng, n: rng.uniform(1e-3, 5.0, size=n),
                 lambda rng, n: np.full(n, 2.0),
-                lambda rng, n: rng.randint(2, 9, size=n).astype(float),
+                lambda rng, n: rng.choice([2.0, 3.0], size=n) + 2.0,
             ]
         ),
     )
@@ -1160,13 +1160,16 @@ class TestWeightedPartition:
     def test_rows_that_repeat_are_seen_and_asked_for(self):
         """Kernels on values that repeat do well on samples that repeat them."""
         X = np.arange(25.0)[:, None]
-        labels = np.zeros(25, dtype=int)
-        once, often = (
-            fit_partition(X, weight * np.ones(25), labels, whole, 0.01, random_state())
-            for weight in (1.0, 40.0)
-        )
-        assert often.held_out > once.held_out + 0.5
-        assert often.density.logpdf(X).mean() > often.density.logpdf(X + 0.5).mean() + 2
+        labels, weights = np.zeros(25, dtype=int), np.append(np.full(24, 40.0), 1.0)
+        density = fit_partition(X, weights, labels, whole, 0.01, random_state()).density
+        assert density.logpdf(X).mean() > density.logpdf(X + 0.5).mean() + 2
+
+    def test_rows_that_all_repeat_are_no_counts(self):
+        """No spikes, then."""
+        X, labels = blobs([60], n_features=2)
+        for weights in (np.full(60, 3.0), random_state().uniform(100, 900, 60)):
+            density = fit_partition(X, weights, labels, whole, 0.0, random_state()).density
+            assert density.logpdf(X).mean() < density.logpdf(X + 0.1).mean() + 1
 
     def test_densities_of_clusters_are_weighted(self):
         X, group = blobs([20, 40], n_features=1)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.spatial.distance import cdist
@@ -292,6 +292,7 @@ def test_equal_rows_are_one_point_without_any_difference(X, weights, lattice):
     assert_array_equal(ROME().fit(copies).labels_[frame.members], direct.labels_)
 
 
+@settings(max_examples=20)
 @given(samples(min_samples=30, max_samples=80, max_features=3, scales=(1.0, 1e-3)))
 def test_the_gaussian_mixture_is_scikit_learns(X):
     X = np.unique(X, axis=0)

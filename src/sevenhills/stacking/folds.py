@@ -18,6 +18,8 @@ _MOST_ASKED = 3000
 _MANY = 8000
 #: A row is dealt out in so many copies at most, which are heavier then.
 _MOST_COPIES = 25
+#: Larger weights are no counts.
+_LARGEST_COUNT = 2.0**53
 #: A sum of weights may fall short of a whole number by this part.
 _ROUNDING = 1e-9
 
@@ -87,15 +89,17 @@ def _copies(weights: np.ndarray) -> np.ndarray:
     """Return into how many copies every row is dealt out.
 
     Weights are taken for numbers of equal samples, as of rounded values, if they are whole and some
-    row is there but once. If every row repeats, or weighs something between, this says how the
-    samples were written down, and nothing of what new samples will be: rows stay whole.
+    row is there but once, be it after all were repeated alike. If every row repeats, or weighs
+    something between, this says how the samples were written down, and nothing of what new samples
+    will be: rows stay whole.
     """
-    counts = np.rint(weights)
     if len(weights) == 1:  # there is nothing else to learn from
-        return np.full(1, max(2.0, counts[0]))
-    if counts.min() != 1 or (np.abs(weights - counts) > _ROUNDING * counts).any():
+        return np.full(1, 2.0)
+    counts = np.rint(np.minimum(weights, _LARGEST_COUNT))
+    if (np.abs(weights - counts) > _ROUNDING * counts).any():
         return np.ones(len(weights))
-    return counts
+    counts /= np.gcd.reduce(counts.astype(np.int64))
+    return counts if counts.min() == 1 else np.ones(len(weights))
 
 
 def deal_in_turn(weights: np.ndarray, n_folds: int) -> np.ndarray:
@@ -113,9 +117,9 @@ def deal_in_turn(weights: np.ndarray, n_folds: int) -> np.ndarray:
 
     Examples
     --------
-    >>> deal_in_turn(np.array([1.0, 3.0, 0.5]), 2)
-    array([[1. , 1. , 0.5],
-           [0. , 2. , 0. ]])
+    >>> deal_in_turn(np.array([1.0, 3.0, 1.0]), 2)
+    array([[1., 1., 1.],
+           [0., 2., 0.]])
     """
     copies = _copies(weights)
     starts = np.append(0.0, np.cumsum(copies[:-1])) % n_folds
