@@ -214,7 +214,7 @@ def test_merge_refuses_weights_that_are_none(n_parts, weights):
 
 
 def test_merge_refuses_different_dimensions():
-    with pytest.raises(ValueError, match="dimension"):
+    with pytest.raises(ValueError, match="same features, got 2 and 3"):
         KernelMixture.merge([random_mixture(0, 2), random_mixture(0, 3)], [0.5, 0.5])
 
 

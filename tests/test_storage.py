@@ -252,14 +252,14 @@ def fitted():
 def test_is_a_small_uncompressed_archive_of_plain_arrays(path):
     X = datasets.load("aniso").sample(60, random_state=0)
     save(ROME().fit(X), path)
-    assert path.stat().st_size < 20_000
+    assert path.stat().st_size < 22_000
     with zipfile.ZipFile(path) as archive:
         assert archive.testzip() is None
         assert all(info.compress_type == zipfile.ZIP_STORED for info in archive.infolist())
         header = json.loads(archive.read(HEADER))
     assert (header["magic"], header["version"], header["class"]) == (
         "sevenhills model",
-        "1.0",
+        "2.0",
         "ROME",
     )
     with np.load(path, allow_pickle=False) as arrays:
@@ -618,7 +618,7 @@ def with_element(index, value):
 
 FORGERIES = [
     ("rome", "magic", "some other model", "magic: "),
-    ("rome", "version", "2.0", "version: 2.0 is newer"),
+    ("rome", "version", "3.0", "version: 3.0 is newer"),
     ("rome", "version", "0.9", "version: 0.9 is too old"),
     ("rome", "version", 1.0, "version: "),
     ("rome", "version", "1", "version: "),
@@ -653,6 +653,16 @@ FORGERIES = [
     ("rome", "density_.transforms", with_element(0, 0.0), "density_.transforms: .*singular"),
     ("rome", "density_.transforms", lambda a: 2 * a, "density_.log_dets: "),
     ("rome", "density_.log_dets", lambda a: a + 1, "density_.log_dets: "),
+    ("rome", "density_.log_weights", lambda a: a + 1, "density_: log_weights"),
+    ("rome", "density_.log_weights", with_element(0, np.inf), "density_: log_weights"),
+    ("rome", "density_.log_weights", lambda a: a[:-1], "density_.log_weights: "),
+    ("rome", "density_.clusters", with_element(0, -2), "density_.clusters: "),
+    ("rome", "density_.clusters", lambda a: a[:-1], "density_.clusters: "),
+    ("rome", "density_.counts", with_element(0, -1.0), "density_: counts"),
+    ("rome", "density_.counts", with_element(0, np.inf), "density_.counts: .*finite"),
+    ("rome", "density_.feature_names", ["a"], "density_: feature_names"),
+    ("rome", "density_.feature_names", ["a", "a"], "density_: feature_names"),
+    ("rome", "density_.feature_names", [1, 2], "density_.feature_names: "),
     ("rome", "density_.offsets", with_element(0, 1), "density_: offsets"),
     ("rome", "density_.offsets", with_element(0, 2**62), "density_: offsets"),
     ("rome", "density_.offsets", lambda a: a[:0], "density_"),

@@ -8,6 +8,7 @@ import only from those above them in this list:
 ``threads``        threads over blocks of work
 ``extras``         libraries that only some functions need
 ``validation``     what comes in is checked here
+``estimate``       figures that know their error
 ``clustering``     from points to an ordering, its cuts, their scores, labels
 ``whitening``      a cluster's mean, rotation and regularised scale
 ``bandwidth``      rules for the width of kernels

@@ -1,7 +1,7 @@
 """What comes in is checked here, once; errors name the argument and what is wrong with it."""
 
 import numbers
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -13,24 +13,56 @@ from sklearn.utils.validation import validate_data
 _LEAST_WEIGHT = 1e-100
 
 
-def check_samples(estimator: Any, X: Any, *, reset: bool) -> np.ndarray:
-    """Return ``X`` as a new C-contiguous float64 array; record its features if ``reset``."""
+def check_samples(estimator: Any, X: Any, *, reset: bool, missing: bool = False) -> np.ndarray:
+    """Return ``X`` as a new C-contiguous float64 array; record its features if ``reset``.
+
+    NaN is refused unless values may be ``missing``.
+    """
     if _is_plain(X):
         validate_data(estimator, X, reset=reset, skip_check_array=True)
         return np.array(X, order="C")
+    finite = "allow-nan" if missing else True
     with _clear_errors(X):
-        out = validate_data(estimator, X, dtype=np.float64, order="C", copy=True, reset=reset)
+        out = validate_data(
+            estimator,
+            X,
+            dtype=np.float64,
+            order="C",
+            copy=True,
+            reset=reset,
+            ensure_all_finite=finite,
+        )
     return np.ascontiguousarray(out)
 
 
-def check_queries(X: Any, n_features: int) -> np.ndarray:
-    """Return points at which a density of ``n_features`` is asked for as a float64 array."""
+def check_queries(
+    X: Any, n_features: int, names: Sequence[str] | None = None, *, missing: bool = False
+) -> np.ndarray:
+    """Return points at which a density of ``n_features`` is asked for as a float64 array.
+
+    Columns that have names must be those of the density, if it knows them; NaN is refused unless
+    values may be ``missing``.
+    """
     if not _is_plain(X):
+        _check_columns(X, names)
+        finite = "allow-nan" if missing else True
         with _clear_errors(X):
-            X = check_array(X, dtype=np.float64, order="C", input_name="X")
+            X = check_array(
+                X, dtype=np.float64, order="C", ensure_all_finite=finite, input_name="X"
+            )
     if X.shape[1] != n_features:
         raise ValueError(f"X has {X.shape[1]} features, but the density has {n_features}")
     return np.ascontiguousarray(X)
+
+
+def _check_columns(X: Any, names: Sequence[str] | None) -> None:
+    columns = getattr(X, "columns", None)
+    if names is None or columns is None or not all(isinstance(each, str) for each in columns):
+        return
+    if list(columns) != list(names):
+        raise ValueError(
+            f"X has the features {list(columns)}, but the density has {list(names)}, in this order"
+        )
 
 
 def _is_plain(X: Any) -> bool:
@@ -64,6 +96,16 @@ def _kind_of(X: Any) -> str:
         return np.asarray(X).dtype.kind
     except (TypeError, ValueError):
         return "O"
+
+
+def check_numbers(values: Any, name: str) -> np.ndarray:
+    """Return values as an array of floats."""
+    if isinstance(values, np.ma.MaskedArray):
+        raise TypeError(f"{name} is a masked array; fill or drop the masked values first")
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{name} must be an array of numbers: {error}") from error
 
 
 def check_count(value: Any, name: str, least: int = 0) -> int:

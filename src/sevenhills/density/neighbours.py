@@ -11,6 +11,7 @@ from scipy.special import gammaln, logsumexp
 
 from ..kernels.core_distances import most_needed
 from ..validation import check_queries, freeze
+from .base import Density
 from .mixture import KernelMixture
 
 #: The numbers that a block of neighbours may hold.
@@ -100,7 +101,7 @@ class NeighbourCluster:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class NeighbourDensity:
+class NeighbourDensity(Density):
     """A weighted sum of k-nearest-neighbour densities, and of kernels for what is noise.
 
     It does not integrate to one, and cannot be sampled.
@@ -112,13 +113,11 @@ class NeighbourDensity:
     clusters : tuple of NeighbourCluster
     noise : KernelMixture or None
         The density of noise.
-    n_features : int
     """
 
     weights: np.ndarray
     clusters: tuple[NeighbourCluster, ...]
     noise: KernelMixture | None
-    n_features: int
 
     #: It does not integrate to one.
     is_normalized: ClassVar[bool] = False
@@ -128,6 +127,13 @@ class NeighbourDensity:
 
     def __repr__(self) -> str:
         return f"NeighbourDensity(n_features={self.n_features}, n_clusters={len(self.clusters)})"
+
+    @property
+    def n_features(self) -> int:
+        """The dimension of the space."""
+        if self.clusters:
+            return int(self.clusters[0].members.shape[1])
+        return 0 if self.noise is None else self.noise.n_features
 
     @property
     def n_kernels(self) -> int:
@@ -145,10 +151,6 @@ class NeighbourDensity:
         if self.noise is not None:
             terms.append(np.log1p(-self.weights.sum()) + self.noise.logpdf(X, n_jobs))
         return logsumexp(terms, axis=0)
-
-    def pdf(self, X: Any, n_jobs: int | None = None) -> np.ndarray:
-        """Return the density at every row of ``X``; see :meth:`logpdf`."""
-        return np.exp(self.logpdf(X, n_jobs))
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> np.ndarray:
         """Refuse to draw samples, for a density that does not integrate to one has none."""

@@ -18,7 +18,10 @@ from ..kernels.mixture import (
     log_kernel_sums,
     log_own_kernel_sums,
 )
+from ..threads import map_blocks
 
+#: Points that are transformed and summed together.
+_POINTS = 256
 #: Kernels that are kept or left out of a sum together.
 _TILE_SIZE = 256
 #: Groups of fewer kernels are small.
@@ -28,6 +31,8 @@ _FEW = 16
 #: The numbers in a tile of kernels with covariances of their own, which should stay in the cache.
 _TILE_NUMBERS = 16_384
 
+LOG_2PI = float(np.log(2 * np.pi))
+
 #: From points to the logarithms of the sums there, but for the Gaussians' constant.
 LogSums = Callable[[np.ndarray], np.ndarray]
 
@@ -35,7 +40,7 @@ LogSums = Callable[[np.ndarray], np.ndarray]
 class Kernels(NamedTuple):
     """Kernels in groups that share a covariance; see :class:`~sevenhills.KernelMixture`."""
 
-    weights: np.ndarray
+    log_weights: np.ndarray
     centres: np.ndarray
     offsets: np.ndarray
     transforms: np.ndarray
@@ -47,7 +52,7 @@ class Kernels(NamedTuple):
         offsets = np.append(0, np.cumsum(sizes))
         rows = np.arange(offsets[-1]) + np.repeat(self.offsets[groups] - offsets[:-1], sizes)
         return Kernels(
-            self.weights[rows],
+            self.log_weights[rows],
             self.centres[rows],
             offsets,
             self.transforms[groups],
@@ -65,6 +70,19 @@ def log_sums_of(kernels: Kernels) -> LogSums:
         return own
     shared = _shared_sums(kernels.take(np.flatnonzero(~small)))
     return lambda X: np.logaddexp(shared(X), own(X))
+
+
+def sums_at(log_sums: LogSums, X: np.ndarray, n_jobs: int | None = None) -> np.ndarray:
+    """Return the sums at many points, a block of them at a time."""
+    out = np.empty(len(X))
+
+    def evaluate(blocks: range) -> None:
+        for block in blocks:
+            rows = slice(block * _POINTS, (block + 1) * _POINTS)
+            out[rows] = log_sums(X[rows])
+
+    map_blocks(evaluate, -(-len(X) // _POINTS), n_jobs)
+    return out
 
 
 class _Tiles(NamedTuple):
@@ -106,8 +124,7 @@ def _group_tiles(kernels: Kernels, g: int, location: np.ndarray) -> _Tiles:
     rows = slice(kernels.offsets[g], kernels.offsets[g + 1])
     blocks = build_blocks((kernels.centres[rows] - location) @ kernels.transforms[g], _TILE_SIZE)
     n_leaves, leaf_size = blocks.members.shape
-    with np.errstate(divide="ignore"):
-        log_weights = np.log(kernels.weights[rows])[blocks.members] + kernels.log_dets[g]
+    log_weights = kernels.log_weights[rows][blocks.members] + kernels.log_dets[g]
     log_weights[np.arange(leaf_size) >= blocks.sizes[:, None]] = -np.inf
     return _Tiles(
         groups=np.full(n_leaves, g),
@@ -147,8 +164,7 @@ def _own_sums(kernels: Kernels) -> LogSums:
     upper = np.asarray(np.linalg.qr(kernels.transforms.transpose(0, 2, 1), mode="r"))
     rows, columns = np.triu_indices(n_features)
     log_weights = np.full(n_tiles * size, -np.inf)
-    with np.errstate(divide="ignore"):
-        log_weights[:n_kernels] = np.log(kernels.weights) + kernels.log_dets[group]
+    log_weights[:n_kernels] = kernels.log_weights + kernels.log_dets[group]
     return partial(
         _sum_own,
         _tiled(kernels.centres, n_tiles, size),

@@ -1,34 +1,25 @@
 """What all estimators share."""
 
 from abc import ABC, abstractmethod
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils.validation import check_is_fitted
 
-from ..validation import check_n_jobs, check_samples, check_weights, unchanged_on_failure
+from ..density import KernelMixture
+from ..validation import (
+    check_choice,
+    check_n_jobs,
+    check_samples,
+    check_weights,
+    unchanged_on_failure,
+)
+from .questions import Questions, not_kernels
 
 
-class Density(Protocol):
-    """A fitted value."""
-
-    @property
-    def is_normalized(self) -> bool:
-        """Whether it integrates to one."""
-
-    def logpdf(self, X: Any, n_jobs: int | None = None) -> np.ndarray:
-        """Return the log density at every row of ``X``."""
-
-    def sample(self, n_samples: int = 1, random_state: Any = None) -> np.ndarray:
-        """Draw independent samples."""
-
-
-class DensityEstimator(DensityMixin, BaseEstimator, ABC):
+class DensityEstimator(Questions, DensityMixin, BaseEstimator, ABC):
     """An estimator whose fitted value is ``density_``."""
-
-    density_: Density
-    n_jobs: int | None
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit the density to samples.
@@ -50,12 +41,20 @@ class DensityEstimator(DensityMixin, BaseEstimator, ABC):
         with unchanged_on_failure(self):
             check_n_jobs(self.n_jobs)
             X = check_samples(self, X, reset=True)
-            self._fit(X, check_weights(sample_weight, len(X)))
+            weights = check_weights(sample_weight, len(X))
+            self._fit(X, weights)
+            self._describe_density(len(X) if weights is None else float(weights.sum()))
         return self
 
     @abstractmethod
     def _fit(self, X: np.ndarray, weights: np.ndarray | None) -> None:
         """Set ``density_`` and what else is learned from checked samples."""
+
+    def _describe_density(self, n_samples: float) -> None:
+        """Tell the density of the features and the samples that it was made from."""
+        if isinstance(self.density_, KernelMixture):
+            names = getattr(self, "feature_names_in_", None)
+            self.density_ = self.density_.describe(names, n_samples)
 
     @property
     def is_normalized(self) -> bool:
@@ -63,19 +62,28 @@ class DensityEstimator(DensityMixin, BaseEstimator, ABC):
         check_is_fitted(self)
         return self.density_.is_normalized
 
-    def score_samples(self, X: Any) -> np.ndarray:
+    def score_samples(self, X: Any, missing: str = "error") -> np.ndarray:
         """Return the log density at every row of ``X``.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
+        missing : {"error", "marginal"}, default="error"
+            What to do with NaN: refuse it, or give the density of the values that are there, by
+            the marginal over those features.
 
         Returns
         -------
         ndarray of shape (n_samples,)
         """
         check_is_fitted(self)
-        return self.density_.logpdf(check_samples(self, X, reset=False), n_jobs=self.n_jobs)
+        check_choice(missing, "missing", ("error", "marginal"))
+        if missing == "error":
+            return self.density_.logpdf(check_samples(self, X, reset=False), n_jobs=self.n_jobs)
+        if not isinstance(self.density_, KernelMixture):
+            raise not_kernels(self, f"missing={missing!r}")
+        X = check_samples(self, X, reset=False, missing=True)
+        return self.density_.logpdf(X, n_jobs=self.n_jobs, missing=missing)
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return the mean log density of the rows of ``X``.

@@ -51,13 +51,14 @@ class Options:
 
 @dataclass(frozen=True, eq=False)
 class _Part:
-    """Some kernels in groups, in multiples of the unit, and the widths within each cluster."""
+    """Kernels in groups of clusters, in multiples of the unit, and the widths within each."""
 
     weights: np.ndarray
     centres: np.ndarray
     sizes: np.ndarray
     transforms: np.ndarray
     log_dets: np.ndarray
+    clusters: np.ndarray
     bandwidths: Sequence[float | None]
 
 
@@ -157,9 +158,9 @@ def _whiten_noise(grouping: Grouping, options: Options) -> Whitening:
 
 def _mixture(parts: Sequence[_Part], unit: float, total: float = 1.0) -> KernelMixture:
     """Return kernels, whose weights add up to ``total``, as a density in data units."""
-    weights, centres, sizes, transforms, log_dets = (
+    weights, centres, sizes, transforms, log_dets, clusters = (
         np.concatenate([getattr(part, name) for part in parts])
-        for name in ("weights", "centres", "sizes", "transforms", "log_dets")
+        for name in ("weights", "centres", "sizes", "transforms", "log_dets", "clusters")
     )
     return KernelMixture(
         weights=weights / total,
@@ -167,11 +168,16 @@ def _mixture(parts: Sequence[_Part], unit: float, total: float = 1.0) -> KernelM
         offsets=np.append(0, np.cumsum(sizes)),
         transforms=transforms / unit,
         log_dets=log_dets - centres.shape[1] * np.log(unit),
+        clusters=clusters,
     )
 
 
 def _kernels(
-    grouping: Grouping, bounds: np.ndarray, whitening: Whitening, masses: np.ndarray
+    grouping: Grouping,
+    bounds: np.ndarray,
+    labels: np.ndarray,
+    whitening: Whitening,
+    masses: np.ndarray,
 ) -> _Part:
     """Return kernels of Silverman's width for samples of these masses, in whitened space."""
     rows = slice(bounds[0], bounds[-1])
@@ -184,16 +190,19 @@ def _kernels(
         sizes=np.diff(bounds),
         transforms=whitening.transforms / widths[:, None, None],
         log_dets=whitening.log_dets - n_features * np.log(widths),
+        clusters=labels,
         bandwidths=bandwidths,
     )
 
 
 def _noise_kernels(grouping: Grouping, whitening: Whitening) -> _Part:
-    return _kernels(grouping, grouping.offsets[-2:], whitening, np.ones(1))
+    return _kernels(grouping, grouping.offsets[-2:], grouping.labels[-1:], whitening, np.ones(1))
 
 
 def _kde(grouping: Grouping, bounds: np.ndarray, whitening: Whitening, options: Options) -> _Part:
-    return _kernels(grouping, bounds, whitening, grouping.masses[: len(bounds) - 1])
+    n_proper = len(bounds) - 1
+    labels, masses = grouping.labels[:n_proper], grouping.masses[:n_proper]
+    return _kernels(grouping, bounds, labels, whitening, masses)
 
 
 def _gaussian(
@@ -216,6 +225,7 @@ def _gaussian(
         sizes=np.ones(len(masses), dtype=np.int64),
         transforms=gaussians.transforms,
         log_dets=gaussians.log_dets,
+        clusters=grouping.labels[: len(masses)],
         bandwidths=[None] * len(masses),
     )
 
@@ -237,6 +247,7 @@ def _parzen(
         sizes=np.ones(n_members, dtype=np.int64),
         transforms=np.concatenate([transforms for transforms, _ in windows]),
         log_dets=np.concatenate([log_dets for _, log_dets in windows]),
+        clusters=np.repeat(grouping.labels[: len(bounds) - 1], np.diff(bounds)),
         bandwidths=[None] * (len(bounds) - 1),
     )
 
@@ -273,5 +284,4 @@ def _neighbours(
         weights=shares[: len(bounds) - 1],
         clusters=tuple(clusters),
         noise=_mixture(noise, unit, float(shares[-1])) if noise else None,
-        n_features=n_features,
     )

@@ -191,7 +191,9 @@ class ROME(DensityEstimator):
         with unchanged_on_failure(self):
             X = check_samples(self, X, reset=True)
             given = None if labels is None else check_labels(labels, len(X))
-            self._fit(X, check_weights(sample_weight, len(X)), given)
+            weights = check_weights(sample_weight, len(X))
+            self._fit(X, weights, given)
+            self._describe_density(len(X) if weights is None else float(weights.sum()))
         return self
 
     def _fit(

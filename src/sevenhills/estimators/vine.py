@@ -1,12 +1,13 @@
 """Vine copulas: margins, and how they depend on each other, pair by pair."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from joblib import effective_n_jobs
 
 from ..clustering import Frame
+from ..density import Density
 from ..extras import import_extra
 from ..validation import (
     check_count,
@@ -38,7 +39,7 @@ def _repetitions(weights: np.ndarray) -> np.ndarray:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class VineCopula:
+class VineCopula(Density):
     """A density made of margins and a vine of pair copulas.
 
     Parameters
@@ -53,9 +54,6 @@ class VineCopula:
     vine: Any
     centre: np.ndarray
     unit: float
-
-    #: It integrates to one.
-    is_normalized: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         freeze(self, "centre")
@@ -82,10 +80,6 @@ class VineCopula:
             with np.errstate(divide="ignore"):
                 out[inside] = self.vine.logpdf(Y[inside])
         return out - self.n_features * np.log(self.unit)
-
-    def pdf(self, X: Any, n_jobs: int | None = None) -> np.ndarray:
-        """Return the density at every row of ``X``; see :meth:`logpdf`."""
-        return np.exp(self.logpdf(X, n_jobs))
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> np.ndarray:
         """Draw independent samples."""

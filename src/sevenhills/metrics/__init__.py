@@ -1,9 +1,9 @@
 """What compares densities and samples; knows only ``score_samples`` and ``sample`` of them."""
 
+from ..estimate import Estimate, over_runs
 from .calibration import calibration_error
 from .densities import UnnormalizedWarning
 from .divergence import divergence_from_truth, jensen_shannon
-from .estimate import Estimate, over_runs
 from .likelihood import likelihood_factor, mean_log_likelihood
 from .transport import wasserstein, wasserstein_indicator
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
+from ..estimate import Estimate
 from ..validation import random_generator
 from .densities import Density, check_log_densities, check_points, draw, is_array
-from .estimate import Estimate
 
 #: Levels at which the shares are compared, from 0 to 1.
 _LEVELS = np.arange(201) / 200

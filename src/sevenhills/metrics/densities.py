@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_array
 
-from ..validation import check_count
-from .estimate import check_numbers
+from ..validation import check_count, check_numbers
 
 
 class UnnormalizedWarning(UserWarning):

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from scipy.special import expit, xlogy
 
+from ..estimate import Estimate, mean_with_error
 from ..validation import random_generator
 from .densities import (
     Density,
@@ -16,7 +17,6 @@ from .densities import (
     draw,
     is_array,
 )
-from .estimate import Estimate, mean_with_error
 
 
 def jensen_shannon(

@@ -6,8 +6,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from scipy.special import stdtr
 
+from ..estimate import Estimate, mean_with_error
 from .densities import Density, check_log_densities, check_points, is_array
-from .estimate import Estimate, mean_with_error
 
 
 def mean_log_likelihood(p: Any, X: Any = None) -> Estimate:

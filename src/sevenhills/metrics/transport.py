@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.spatial.distance import cdist
 
+from ..estimate import Estimate, variance
 from ..extras import import_extra
 from ..validation import random_generator
 from .densities import Points, check_points, check_same_width, draw, is_array
-from .estimate import Estimate, variance
 
 #: Steps after which the solver gives up; 3000 samples in each set took less than 300 000.
 _MAX_STEPS = 10_000_000

@@ -252,14 +252,18 @@ def _sum(
     Each counts as many samples as it has; the background, a part of one.
     """
     parts = [fit.density for fit in fits]
+    labels_of_parts = list(range(len(parts)))
     inside = labels != STRAY
     sizes = np.bincount(labels[inside], weights[inside])
     if not inside.all():
+        labels_of_parts.append(STRAY)
         parts.append(_alone(Z[~inside], weights[~inside], ridge))
         sizes = np.append(sizes, weights[~inside].sum())
+    labels_of_parts.append(STRAY)
     parts.append(_background(Z[inside], weights[inside], ridge))
     sizes = np.append(sizes, _BACKGROUND)
-    return KernelMixture.merge(parts, sizes / sizes.sum())
+    clusters = np.repeat(labels_of_parts, [part.n_groups for part in parts])
+    return KernelMixture.merge(parts, sizes / sizes.sum()).in_clusters(clusters)
 
 
 def _alone(strays: np.ndarray, weights: np.ndarray, ridge: np.ndarray) -> KernelMixture:

@@ -18,7 +18,7 @@ import numpy as np
 from .entries import STORED, Entries, ModelFileError
 
 MAGIC = "sevenhills model"
-VERSION = "1.0"
+VERSION = "2.0"
 
 _HEADER = "header.json"
 _MOST_HEADER_BYTES = 10_000_000

@@ -1,6 +1,7 @@
 """What is stored of a density."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -19,8 +20,13 @@ _ROUNDING = 1e-9
 
 def pack_kernels(density: KernelMixture) -> Entries:
     """Return the arrays of a kernel mixture."""
-    names = ("weights", "centres", "offsets", "transforms", "log_dets")
-    return {name: getattr(density, name) for name in names}
+    names = ("weights", "centres", "offsets", "transforms", "log_dets", "log_weights", "clusters")
+    feature_names = density.feature_names
+    return {
+        **{name: getattr(density, name) for name in names},
+        "counts": density.counts,
+        "feature_names": None if feature_names is None else list(feature_names),
+    }
 
 
 def unpack_kernels(reader: Reader) -> KernelMixture:
@@ -38,7 +44,15 @@ def unpack_kernels(reader: Reader) -> KernelMixture:
             offsets=offsets,
             transforms=transforms,
             log_dets=log_dets,
+            log_weights=reader.floats("log_weights", (len(centres),), finite=False),
+            clusters=reader.integers("clusters", (n_groups,), least=-1),
+            counts=_unless_none(reader, "counts", partial(reader.floats, shape=(len(centres),))),
+            feature_names=_unless_none(reader, "feature_names", reader.texts),
         )
+
+
+def _unless_none(reader: Reader, key: str, read: Callable[[str], Any]) -> Any:
+    return None if reader.at(key).is_none() else read(key)
 
 
 def _check_transforms(reader: Reader, transforms: np.ndarray, log_dets: np.ndarray) -> None:
@@ -98,7 +112,7 @@ def unpack_neighbours(reader: Reader) -> NeighbourDensity:
         raise reader.fail(f"must have {m} features, got {noise.n_features}", "noise")
     weights = reader.floats("weights", (n_clusters,), least=0.0)
     _check_shares(reader, weights, noise)
-    return NeighbourDensity(weights, clusters, noise, m)
+    return NeighbourDensity(weights, clusters, noise)
 
 
 def check_offsets(reader: Reader, offsets: np.ndarray, n_rows: int, key: str = "offsets") -> None:

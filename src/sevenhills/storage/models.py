@@ -243,6 +243,9 @@ def _check_features(fitted: Mapping[str, Any]) -> None:
     found = {"n_features_in_": fitted.get("n_features_in_", n_features)}
     if _NAMES in fitted:
         found[_NAMES] = len(fitted[_NAMES])
+        known = getattr(fitted["density_"], "feature_names", None)
+        if known is not None and list(known) != list(fitted[_NAMES]):
+            raise ModelFileError(f"{_NAMES}: not those of the density")
     for cluster in fitted.get("clusters_", ()):
         found["clusters_.mean"] = len(cluster.mean)
     for name, number in found.items():

@@ -6,6 +6,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from scipy.special import ndtri
 
+from .validation import check_numbers
+
 
 class Estimate(float):
     """A number that knows its standard error.
@@ -126,16 +128,6 @@ def over_runs(values: Any) -> RunMean:
         n_bad, first = np.isnan(figures).sum(), np.isnan(figures).argmax()
         raise ValueError(f"values are NaN in {n_bad} of {figures.size} runs, first in run {first}")
     return RunMean(*mean_with_error(figures), figures.size)
-
-
-def check_numbers(values: Any, name: str) -> np.ndarray:
-    """Return values as an array of floats."""
-    if isinstance(values, np.ma.MaskedArray):
-        raise TypeError(f"{name} is a masked array; fill or drop the masked values first")
-    try:
-        return np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise TypeError(f"{name} must be an array of numbers: {error}") from error
 
 
 def mean_with_error(values: np.ndarray) -> tuple[float, float]:
