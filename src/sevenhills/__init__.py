@@ -30,6 +30,8 @@ from .density import KernelMixture
 from .estimators import (
     ROME,
     AutoROME,
+    DensityClassifier,
+    DensityOutlierDetector,
     GaussianKDE,
     GaussianMixtureBIC,
     KernelDensityCV,
@@ -42,6 +44,8 @@ __version__ = "0.1.0"
 __all__ = [
     "ROME",
     "AutoROME",
+    "DensityClassifier",
+    "DensityOutlierDetector",
     "GaussianKDE",
     "GaussianMixtureBIC",
     "KernelDensityCV",

@@ -1,0 +1,280 @@
+"""Classification by Bayes' rule: one density for each class."""
+
+from collections.abc import Callable
+from typing import Any, Self
+
+import numpy as np
+from scipy.special import logsumexp
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.parallel import Parallel, delayed
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
+
+from ..validation import (
+    check_count,
+    check_n_jobs,
+    check_numbers,
+    check_samples,
+    check_weights,
+    random_generator,
+    unchanged_on_failure,
+)
+from .clusters import AUTO_SHARE, Grouping
+from .recipes import Fit, can_be_sampled, recipe
+from .rome import ROME
+
+
+class DensityClassifier(ClassifierMixin, BaseEstimator):
+    r"""Bayes' rule with a density of its own for every class.
+
+    .. math:: P(y = c \mid x) = \frac{\pi_c \, p_c(x)}{\sum_d \pi_d \, p_d(x)}
+
+    With Gaussians this is quadratic discriminant analysis, with independent ones naive Bayes;
+    with ROME a class may have several modes, each of a shape of its own.
+
+    Parameters
+    ----------
+    estimator : estimator, optional
+        What estimates the density of a class; it must have ``fit`` and a ``score_samples`` that
+        returns log densities. ``ROME()`` by default; a class of one sample, which has no spread
+        that could say how narrow a kernel may be, then goes by the spread within all classes.
+    priors : array-like of shape (n_classes,), optional
+        The probabilities of the classes, in the order of ``classes_``. By default their shares of
+        the training rows, or of the weight of these.
+    n_jobs : int, optional
+        Number of threads over classes; one by default.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The labels, sorted.
+    estimators_ : list of estimators
+        The fitted clone of ``estimator`` of every class.
+    priors_ : ndarray of shape (n_classes,)
+        The probabilities of the classes.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        If the samples came with names that are strings.
+
+    Notes
+    -----
+    Everything is computed from log densities, so that classes are told apart in the far tails,
+    too. Where the densities of all classes are zero, the probabilities are the priors.
+
+    In many features, kernels on few samples tell classes apart better than they know how sure
+    they are; scikit-learn's ``CalibratedClassifierCV`` can be put around the classifier then.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sevenhills import DensityClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> classifier = DensityClassifier().fit(X[::2], y[::2])
+    >>> bool(classifier.score(X[1::2], y[1::2]) > 0.9)
+    True
+    >>> classifier.predict_proba(X[:1]).round(2)
+    array([[1., 0., 0.]])
+    """
+
+    classes_: np.ndarray
+    estimators_: list[Any]
+    priors_: np.ndarray
+
+    def __init__(
+        self, estimator: Any = None, *, priors: Any = None, n_jobs: int | None = None
+    ) -> None:
+        self.estimator = estimator
+        self.priors = priors
+        self.n_jobs = n_jobs
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit a density to the samples of every class.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+            The label of every sample.
+        sample_weight : array-like of shape (n_samples,), optional
+            How many samples every row stands for, if the estimator takes weights.
+
+        Returns
+        -------
+        self
+            If fitting fails, the classifier is as it was before.
+        """
+        with unchanged_on_failure(self):
+            check_n_jobs(self.n_jobs)
+            fit = recipe(self.estimator)
+            y = _check_targets(self, y)
+            X = check_samples(self, X, reset=True)
+            check_consistent_length(X, y)
+            self._fit(X, y, check_weights(sample_weight, len(X)), fit)
+        return self
+
+    def _fit(self, X: np.ndarray, y: np.ndarray, weights: np.ndarray | None, fit: Fit) -> None:
+        if weights is not None:  # a row of no weight is no sample of its class
+            X, y, weights = X[weights > 0], y[weights > 0], weights[weights > 0]
+        classes, of_row = np.unique(y, return_inverse=True)
+        priors = _check_priors(self.priors, len(classes))
+        if priors is None:
+            sizes = np.bincount(of_row, weights)
+            priors = sizes / sizes.sum()
+
+        def fit_class(c: int) -> Any:
+            members = of_row == c
+            own = None if weights is None else weights[members]
+            lone = self.estimator is None and (X[members] == X[members][0]).all()
+            try:
+                return (_fit_of_lone(X, of_row, weights) if lone else fit)(X[members], own)
+            except ValueError as error:
+                raise ValueError(f"class {classes[c]!s} cannot be fitted: {error}") from error
+
+        self.estimators_ = self._for_each(fit_class, len(classes))
+        self.classes_, self.priors_ = classes, priors
+
+    def _for_each(self, work: Callable[[int], Any], n_classes: int) -> list[Any]:
+        """Return what ``work`` returns for every class."""
+        threads = Parallel(n_jobs=self.n_jobs, prefer="threads")
+        return list(threads(delayed(work)(c) for c in range(n_classes)))
+
+    def predict_log_proba(self, X: Any) -> np.ndarray:
+        """Return the logarithms of the probabilities of the classes.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+        """
+        joint = self._log_joint(X)
+        nowhere = (joint == -np.inf).all(axis=1)
+        joint[nowhere] = self._log_priors()
+        return joint - logsumexp(joint, axis=1, keepdims=True)
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Return the probabilities of the classes.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            Rows add up to one.
+        """
+        return np.exp(self.predict_log_proba(X))
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the most probable class of every row of ``X``.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        most_probable = self.predict_log_proba(X).argmax(axis=1)
+        return self.classes_[most_probable]
+
+    def score_samples(self, X: Any) -> np.ndarray:
+        r"""Return the log density of all classes together, :math:`\log \sum_c \pi_c \, p_c(x)`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        return logsumexp(self._log_joint(X), axis=1)
+
+    def _log_joint(self, X: Any) -> np.ndarray:
+        """Return the log of every class' prior times its density, (n_samples, n_classes)."""
+        check_is_fitted(self)
+        X = check_samples(self, X, reset=False)
+
+        def score(c: int) -> np.ndarray:
+            return np.asarray(self.estimators_[c].score_samples(X), dtype=np.float64)
+
+        scores = self._for_each(score, len(self.classes_))
+        return np.stack(scores, axis=1) + self._log_priors()
+
+    def _log_priors(self) -> np.ndarray:
+        with np.errstate(divide="ignore"):  # a share of weight may be too small for a float
+            return np.log(self.priors_)
+
+    def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[np.ndarray, np.ndarray]:
+        """Draw independent samples with their classes.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+        random_state : int, RandomState instance or None, default=None
+            With None the draws differ from call to call; numpy's global generator is neither
+            used nor changed.
+
+        Returns
+        -------
+        X : ndarray of shape (n_samples, n_features)
+        y : ndarray of shape (n_samples,)
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from sevenhills import DensityClassifier
+        >>> classifier = DensityClassifier().fit(*load_iris(return_X_y=True))
+        >>> X, y = classifier.sample(5, random_state=0)
+        >>> X.shape, y.shape
+        ((5, 4), (5,))
+        """
+        check_is_fitted(self)
+        n_samples = check_count(n_samples, "n_samples")
+        if not can_be_sampled(self.estimators_[0]):
+            name = type(self.estimators_[0]).__name__
+            raise TypeError(f"estimator ({name}) has no sample(n_samples, random_state)")
+        rng = random_generator(random_state)
+        drawn = rng.choice(len(self.classes_), size=n_samples, p=self.priors_)
+        X = np.empty((n_samples, self.n_features_in_))
+        for c, estimator in enumerate(self.estimators_):
+            rows = np.flatnonzero(drawn == c)
+            if len(rows):
+                X[rows] = estimator.sample(len(rows), random_state=rng)
+        return X, self.classes_[drawn]
+
+
+def _fit_of_lone(X: np.ndarray, of_row: np.ndarray, weights: np.ndarray | None) -> Fit:
+    """Return what fits a class of one value: kernels as narrow as those of all classes may be."""
+    masses = np.ones(len(X)) if weights is None else weights
+    spread = Grouping.of(X, of_row, masses).spread()
+    return recipe(ROME(min_std=AUTO_SHARE * spread) if spread > 0 else None)
+
+
+def _check_targets(classifier: DensityClassifier, y: Any) -> np.ndarray:
+    """Return labels as a 1-D array."""
+    if isinstance(y, np.ma.MaskedArray):
+        raise TypeError("y is a masked array; fill or drop the masked values first")
+    y = validate_data(classifier, y=y)
+    check_classification_targets(y)
+    return np.asarray(y)
+
+
+def _check_priors(priors: Any, n_classes: int) -> np.ndarray | None:
+    if priors is None:
+        return None
+    out = check_numbers(priors, "priors").copy()
+    if out.shape != (n_classes,):
+        raise ValueError(
+            f"priors must have shape ({n_classes},), one for each class, got {out.shape}"
+        )
+    if not (np.isfinite(out) & (out > 0)).all():
+        raise ValueError("priors must be finite and positive")
+    if abs(out.sum() - 1.0) > 1e-9:
+        raise ValueError(f"priors must add up to one, got {out.sum():g}")
+    return out

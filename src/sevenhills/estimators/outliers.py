@@ -1,0 +1,365 @@
+"""Outliers: observations where a fitted density is low."""
+
+import numbers
+from collections.abc import Iterator
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, OutlierMixin
+from sklearn.utils.validation import check_is_fitted
+
+from ..validation import (
+    check_count,
+    check_samples,
+    check_weights,
+    random_generator,
+    unchanged_on_failure,
+)
+from .recipes import Fit, can_be_sampled, recipe
+
+#: Tukey's fence: so many interquartile ranges below the lower quartile.
+_FENCE = 1.5
+#: A share of a sum of weights may fall short of a whole number by this part.
+_ROUNDING = 1e-9
+
+
+class DensityOutlierDetector(OutlierMixin, BaseEstimator):
+    r"""Outlier detection by the density of any estimator that has ``score_samples``.
+
+    An observation is an outlier if its log density is below a threshold, ``offset_``. By default
+    this is Tukey's fence, one and a half interquartile ranges below the lower quartile of the
+    training scores, which outliers hardly move, as long as they are less than a quarter. It can
+    be set such that a share ``contamination`` of the training rows is below it, or such that
+    little of the density's mass is:
+
+    .. math:: \pi(x) = P\big(p(Z) \le p(x)\big) < \mathtt{p\_value}, \qquad Z \sim p
+
+    :math:`1 - \pi(x)` is the mass of the smallest region of highest density that reaches
+    :math:`x`, whatever the number of modes and features.
+
+    A kernel density is high at every sample that it was fitted to, be it an outlier, because the
+    sample carries a kernel of its own. So training rows are scored by fits to the other
+    ``n_folds - 1`` folds, wherever they are met again: in ``predict`` as in ``fit_predict``.
+
+    Parameters
+    ----------
+    estimator : estimator, optional
+        What estimates the density; it must have ``fit`` and ``score_samples``. ``ROME()`` by
+        default.
+    contamination : float or "auto", default="auto"
+        The share of outliers among the training rows, above 0 and up to 0.5. With "auto" the
+        threshold goes by ``p_value``, if that is given, and is Tukey's fence otherwise: of regular
+        observations it calls about 5 % outliers for Gaussians in two dimensions, 2 % in ten.
+    p_value : float, optional
+        The mass of the density, between 0 and 1, at which the threshold is set. It is the share
+        of regular observations that are called outliers if the density is that of the data; one
+        that is too wide or, in many features, too narrow calls fewer or more. The estimator must
+        have ``sample(n_samples, random_state)`` and be normalised.
+    n_folds : int or None, default=5
+        The number of folds in which training rows are held out. None scores them by the fit that
+        has seen them, which is quicker and finds fewer of the outliers among them.
+    n_draws : int, default=10000
+        The number of draws from the density by which masses are estimated.
+    random_state : int, RandomState instance or None, default=0
+        For the folds and the draws; numpy's global generator is neither used nor changed.
+
+    Attributes
+    ----------
+    estimator_ : estimator
+        The clone of ``estimator`` that is fitted to all training rows.
+    offset_ : float
+        The threshold: the lowest score of an inlier.
+    training_scores_ : ndarray of shape (n_samples,)
+        The scores of the training rows, held out unless ``n_folds`` is None.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        If the samples came with names that are strings.
+
+    Notes
+    -----
+    Among rows that are the same, one is held out and the others are not: values that repeat are
+    no outliers. A row of weight :math:`w` counts as :math:`w` such rows.
+
+    References
+    ----------
+    R. J. Hyndman: Computing and Graphing Highest Density Regions. The American Statistician, 1996.
+
+    Examples
+    --------
+    >>> from sevenhills import DensityOutlierDetector, datasets
+    >>> X = datasets.load("aniso").sample(500, random_state=0)
+    >>> X[:3] = [[0.0, 0.0], [3.0, -3.0], [8.0, 8.0]]  # beside the three modes, and far away
+    >>> detector = DensityOutlierDetector().fit(X)
+    >>> detector.predict(X)[:5]
+    array([-1, -1, -1,  1,  1])
+    >>> detector.p_values(X[:5]).round(2)
+    array([0.  , 0.  , 0.  , 0.46, 0.69])
+    """
+
+    estimator_: Any
+    offset_: float
+    training_scores_: np.ndarray
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        *,
+        contamination: float | str = "auto",
+        p_value: float | None = None,
+        n_folds: int | None = 5,
+        n_draws: int = 10_000,
+        random_state: Any = 0,
+    ) -> None:
+        self.estimator = estimator
+        self.contamination = contamination
+        self.p_value = p_value
+        self.n_folds = n_folds
+        self.n_draws = n_draws
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Fit the density to samples and set the threshold.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : ignored
+        sample_weight : array-like of shape (n_samples,), optional
+            How many samples every row stands for, if the estimator takes weights.
+
+        Returns
+        -------
+        self
+            If fitting fails, the detector is as it was before.
+        """
+        with unchanged_on_failure(self):
+            X = check_samples(self, X, reset=True)
+            self._fit(X, check_weights(sample_weight, len(X)))
+        return self
+
+    def _fit(self, X: np.ndarray, weights: np.ndarray | None) -> None:
+        self._check_parameters()
+        fit = recipe(self.estimator)
+        rng = random_generator(self.random_state)
+        self.estimator_ = fit(X, weights)
+        self._seed = int(rng.randint(2**31))
+        self._draw_scores = None if self.p_value is None else self._score_draws()
+        # The same samples, however they are given: weight zero is no sample at all.
+        present = np.full(len(X), True) if weights is None else weights > 0
+        own = None if weights is None else weights[present]
+        self._held_out = {}
+        if self.n_folds is not None:
+            self._held_out = _score_held_out(fit, X[present], own, self.n_folds, rng)
+        self.training_scores_ = self._score(X)
+        self.offset_ = self._threshold(self.training_scores_[present], own)
+
+    def _threshold(self, scores: np.ndarray, weights: np.ndarray | None) -> float:
+        if self.p_value is not None and self._draw_scores is not None:
+            return _score_at_mass(self._draw_scores, float(self.p_value))
+        if isinstance(self.contamination, str):
+            return _fence(scores, weights)
+        return _score_at_share(scores, weights, float(self.contamination))
+
+    def _check_parameters(self) -> None:
+        if not isinstance(self.contamination, str):
+            _check_share(self.contamination, "contamination", most=0.5)
+        elif self.contamination != "auto":
+            raise ValueError(
+                f"contamination must be a number or 'auto', got {self.contamination!r}"
+            )
+        if self.p_value is not None:
+            _check_share(self.p_value, "p_value", most=np.nextafter(1.0, 0.0))
+            if self.contamination != "auto":
+                raise ValueError("contamination and p_value must not both be given")
+        if self.n_folds is not None:
+            check_count(self.n_folds, "n_folds", least=2)
+        check_count(self.n_draws, "n_draws", least=1)
+
+    def score_samples(self, X: Any) -> np.ndarray:
+        """Return the log density at every row of ``X``, for training rows the held-out one.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            The lower, the more of an outlier.
+        """
+        check_is_fitted(self)
+        return self._score(check_samples(self, X, reset=False))
+
+    def _score(self, X: np.ndarray) -> np.ndarray:
+        scores = np.array(self.estimator_.score_samples(X), dtype=np.float64)
+        if self._held_out:
+            for i, key in enumerate(_keys(X)):
+                scores[i] = self._held_out.get(key, scores[i])
+        return scores
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Return how far the score of every row of ``X`` is above the threshold.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            ``score_samples(X) - offset_``; negative for outliers.
+        """
+        return _bounded(self.score_samples(X)) - self.offset_
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return 1 for every row of ``X`` that is an inlier, -1 for outliers.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        return np.where(self.decision_function(X) >= 0, 1, -1)
+
+    def p_values(self, X: Any) -> np.ndarray:
+        r"""Return the mass of the density where it is not above that at every row of ``X``.
+
+        With :math:`n` draws of which :math:`c` have no higher density, the estimate is
+        :math:`(c + 1) / (n + 1)`, which is never zero.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Uniform between 0 and 1 for draws from the density, small for outliers.
+
+        Examples
+        --------
+        >>> from sevenhills import DensityOutlierDetector, datasets
+        >>> X = datasets.load("aniso").sample(500, random_state=0)
+        >>> detector = DensityOutlierDetector().fit(X)
+        >>> bool(detector.p_values([[100.0, 0.0]])[0] == 1 / 10_001)
+        True
+        """
+        scores = self.score_samples(X)
+        draws = self._draw_scores
+        if draws is None:
+            draws = self._score_draws()
+        return _masses(len(draws))[np.searchsorted(draws, scores, side="right")]
+
+    def _score_draws(self) -> np.ndarray:
+        """Return the scores of draws from the density, the lowest first."""
+        _check_masses(self.estimator_)
+        draws = self.estimator_.sample(self.n_draws, random_state=self._seed)
+        return np.sort(np.asarray(self.estimator_.score_samples(draws), dtype=np.float64))
+
+
+def _check_masses(estimator: Any) -> None:
+    """Refuse a density whose masses cannot be estimated from draws."""
+    name = type(estimator).__name__
+    advice = "leave p_value at None, and set the threshold by contamination"
+    if not can_be_sampled(estimator):
+        raise TypeError(
+            f"p-values need draws, but estimator ({name}) has no "
+            f"sample(n_samples, random_state); {advice}"
+        )
+    if not getattr(estimator, "is_normalized", True):
+        raise ValueError(
+            f"p-values need a density that integrates to one, but that of estimator ({name}) "
+            f"does not; {advice}"
+        )
+
+
+def _check_share(value: Any, name: str, most: float) -> None:
+    """Refuse what is not a number above zero and up to ``most``."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise TypeError(f"{name} must be a number, got {value!r}")
+    if not 0 < float(value) <= most:
+        end = "up to 0.5" if most == 0.5 else "below 1"
+        raise ValueError(f"{name} must be above 0 and {end}, got {value}")
+
+
+def _keys(X: np.ndarray) -> Iterator[bytes]:
+    """Return what tells rows apart."""
+    return (row.tobytes() for row in X + 0.0)  # minus zero becomes zero
+
+
+def _score_held_out(
+    fit: Fit,
+    X: np.ndarray,
+    weights: np.ndarray | None,
+    n_folds: int,
+    rng: np.random.RandomState,
+) -> dict[bytes, float]:
+    """Return the score of every distinct row by a fit that has one sample less of it."""
+    values, first, of_row = np.unique(X + 0.0, axis=0, return_index=True, return_inverse=True)
+    # Sorted before they are dealt, so that the order of rows does not matter.
+    fold_of = rng.permutation(len(values)) % n_folds
+    scores = np.empty(len(values))
+    for fold in range(min(n_folds, len(values))):
+        out = fold_of == fold
+        if weights is None:
+            left, left_weights = np.delete(X, first[out], axis=0), None
+        else:
+            left, left_weights = _lighter(X, weights, of_row.ravel(), out)
+        try:
+            scores[out] = fit(left, left_weights).score_samples(values[out])
+        except ValueError as error:
+            raise ValueError(
+                f"the samples cannot be fitted without one of the {n_folds} folds: {error}; with "
+                "n_folds=None no rows are held out"
+            ) from error
+    return dict(zip(_keys(values), scores.tolist(), strict=True))
+
+
+def _lighter(
+    X: np.ndarray, weights: np.ndarray, of_row: np.ndarray, out: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Take the weight of one sample from each of some distinct rows."""
+    totals = np.bincount(of_row, weights)
+    shares = np.where(out, np.maximum(0.0, 1.0 - 1.0 / totals), 1.0)
+    left = weights * shares[of_row]
+    return X[left > 0], left[left > 0]
+
+
+def _bounded(scores: Any) -> np.ndarray:
+    """Return scores that can be subtracted from each other."""
+    return np.maximum(scores, np.finfo(np.float64).min)
+
+
+def _masses(n_draws: int) -> np.ndarray:
+    """Return the mass below a score that is not below none, one, two and so on of the draws."""
+    return np.arange(1, n_draws + 2) / (n_draws + 1)
+
+
+def _score_at_mass(draw_scores: np.ndarray, p_value: float) -> float:
+    """Return the lowest score whose mass is not below ``p_value``."""
+    n_below = int(np.searchsorted(_masses(len(draw_scores)), p_value, side="left"))
+    if n_below == 0:
+        raise ValueError(
+            f"n_draws = {len(draw_scores)} are too few for p_value = {p_value:g}; it takes at "
+            f"least {int(1 / p_value)}"
+        )
+    return float(_bounded(draw_scores[n_below - 1]))
+
+
+def _score_at_share(scores: np.ndarray, weights: np.ndarray | None, share: float) -> float:
+    """Return the highest score with no more than a share of all samples below it."""
+    order = np.argsort(scores, kind="stable")
+    sizes = np.ones(len(scores)) if weights is None else weights[order]
+    below = np.cumsum(sizes) - sizes
+    most = share * sizes.sum() * (1 + _ROUNDING)
+    return float(_bounded(scores[order[np.flatnonzero(below <= most)[-1]]]))
+
+
+def _fence(scores: np.ndarray, weights: np.ndarray | None) -> float:
+    """Return Tukey's lower fence of scores."""
+    lower, upper = (_score_at_share(scores, weights, share) for share in (0.25, 0.75))
+    with np.errstate(over="ignore"):
+        return float(_bounded(np.float64(lower) - _FENCE * (upper - lower)))

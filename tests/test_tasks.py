@@ -1,0 +1,523 @@
+"""Densities put to work: outliers and classes."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.special import logsumexp
+from scipy.stats import kstest, multivariate_normal
+from sklearn.base import BaseEstimator, clone
+from sklearn.datasets import load_iris
+from sklearn.discriminant_analysis import QuadraticDiscriminantAnalysis
+from sklearn.ensemble import IsolationForest
+from sklearn.metrics import roc_auc_score
+from sklearn.mixture import GaussianMixture
+from sklearn.model_selection import GridSearchCV
+from sklearn.neighbors import KernelDensity, LocalOutlierFactor
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from sevenhills import (
+    ROME,
+    AutoROME,
+    DensityClassifier,
+    DensityOutlierDetector,
+    GaussianKDE,
+    ManifoldParzen,
+    datasets,
+)
+
+from .strategies import samples
+
+CHECKED = [
+    DensityOutlierDetector(),
+    DensityOutlierDetector(GaussianKDE()),
+    DensityClassifier(),
+    DensityClassifier(ROME(min_std=0.1)),
+]
+
+
+class Gaussian(BaseEstimator):
+    """The mean and the covariance of the samples, as simply as can be."""
+
+    def __init__(self, ddof=1):
+        self.ddof = ddof
+
+    def fit(self, X, y=None):
+        covariance = np.cov(X.T, ddof=self.ddof)
+        self.density_ = multivariate_normal(X.mean(axis=0), covariance)
+        return self
+
+    def score_samples(self, X):
+        return self.density_.logpdf(X)
+
+    def sample(self, n_samples, random_state=None):
+        return self.density_.rvs(n_samples, random_state=random_state)
+
+
+class Nowhere(BaseEstimator):
+    """A density that is zero wherever it is asked for."""
+
+    def fit(self, X, y=None):
+        self.fitted_ = True
+        return self
+
+    def score_samples(self, X):
+        return np.full(len(X), -np.inf)
+
+
+@parametrize_with_checks(CHECKED)
+def test_scikit_learn(estimator, check):
+    check(estimator)
+
+
+@pytest.fixture(scope="module")
+def moons():
+    return datasets.load("two_moons").sample(200, random_state=1)
+
+
+@pytest.fixture(scope="module")
+def iris():
+    return load_iris(return_X_y=True)
+
+
+def held_out_by_hand(estimator, X, n_folds=5, seed=0):
+    """The score of every row by a fit that has not seen it; rows must be distinct."""
+    by_value = np.lexsort(X.T[::-1])
+    fold_of = np.empty(len(X), int)
+    rng = np.random.RandomState(seed)
+    rng.randint(2**31)  # the seed of draws
+    fold_of[by_value] = rng.permutation(len(X)) % n_folds
+    scores = np.empty(len(X))
+    for fold in range(n_folds):
+        out = fold_of == fold
+        scores[out] = clone(estimator).fit(X[~out]).score_samples(X[out])
+    return scores
+
+
+class TestOutliers:
+    @pytest.mark.parametrize("estimator", [ROME(), GaussianKDE(), ManifoldParzen(), Gaussian()])
+    def test_scores_come_from_fits_that_have_not_seen_the_row(self, moons, estimator):
+        detector = DensityOutlierDetector(estimator).fit(moons)
+        new = moons[:50] + 0.01
+        expected = clone(estimator).fit(moons).score_samples(new)
+        assert_allclose(detector.score_samples(new), expected, atol=1e-9)
+        expected = held_out_by_hand(estimator, moons)
+        assert_allclose(detector.training_scores_, expected, atol=1e-9)
+        both = detector.score_samples(np.concatenate([new, moons]))
+        assert_allclose(both[50:], expected, atol=1e-9)
+
+    def test_without_folds_scores_are_the_density(self, moons):
+        detector = DensityOutlierDetector(n_folds=None).fit(moons)
+        assert_array_equal(detector.training_scores_, ROME().fit(moons).score_samples(moons))
+
+    def test_held_out_scores_find_more(self, iris):
+        X = (iris[0] - iris[0].mean(axis=0)) / iris[0].std(axis=0)
+        rng = np.random.RandomState(0)
+        X = np.concatenate([X, rng.uniform(-3, 3, (8, 4))])
+        planted = np.arange(len(X)) >= 150
+
+        def quality(**options):
+            scores = DensityOutlierDetector(**options).fit(X).training_scores_
+            return roc_auc_score(planted, -scores)
+
+        assert quality() > 0.97
+        assert quality(n_folds=None) < quality() - 0.05
+
+    def test_one_of_many_copies_is_held_out(self, moons):
+        """So that a value that repeats is as common as it is."""
+        X = np.concatenate([moons, np.tile([[0.0, -0.0]], (20, 1))])
+        detector = DensityOutlierDetector(GaussianKDE(), n_folds=len(X)).fit(X)
+        expected = GaussianKDE().fit(X[:-1]).score_samples(X[-1:])
+        assert_allclose(detector.training_scores_[-20:], expected[0], atol=1e-9)
+        assert_allclose(detector.score_samples([[-0.0, 0.0]]), expected, atol=1e-9)
+
+    @pytest.mark.parametrize("options", [{}, {"contamination": 0.1}, {"p_value": 0.05}])
+    def test_weights_are_repetitions(self, moons, options):
+        counts = np.random.RandomState(0).randint(0, 4, len(moons))
+        detector = DensityOutlierDetector(GaussianKDE(), **options)
+        weighted = clone(detector).fit(moons, sample_weight=counts)
+        repeated = clone(detector).fit(np.repeat(moons, counts, axis=0))
+        assert_allclose(weighted.offset_, repeated.offset_, atol=1e-7)
+        queries = np.concatenate([moons, moons + 0.3])
+        found, expected = weighted.score_samples(queries), repeated.score_samples(queries)
+        assert_allclose(found, expected, atol=1e-7)
+        assert_array_equal(weighted.training_scores_, found[: len(moons)])
+
+    def test_the_order_of_rows_does_not_matter(self, moons):
+        rows = np.random.RandomState(0).permutation(len(moons))
+        one, other = (DensityOutlierDetector(p_value=0.02).fit(X) for X in (moons, moons[rows]))
+        assert_allclose(one.training_scores_[rows], other.training_scores_, atol=1e-7)
+        assert_allclose(one.offset_, other.offset_, atol=1e-7)
+
+    def test_the_fence(self, moons):
+        detector = DensityOutlierDetector().fit(moons)
+        ranked = np.sort(detector.training_scores_)
+        lower, upper = ranked[50], ranked[150]
+        assert_allclose(detector.offset_, lower - 1.5 * (upper - lower))
+
+    def test_the_fence_calls_few_regular_observations_outliers(self):
+        rng = np.random.RandomState(0)
+        for n_features, expected in ((2, 0.048), (10, 0.020)):
+            X, new = rng.standard_normal((2, 4000, n_features))
+            detector = DensityOutlierDetector(Gaussian()).fit(X)
+            assert_allclose((detector.predict(new) < 0).mean(), expected, atol=0.012)
+
+    @pytest.mark.parametrize("share", [0.001, 0.05, 0.1, 0.29, 0.5])
+    def test_contamination_is_the_share_of_outliers(self, moons, share):
+        detector = DensityOutlierDetector(GaussianKDE(), contamination=share)
+        labels = detector.fit_predict(moons)
+        assert (labels < 0).sum() == int(share * 200 + 1e-9)
+        assert_array_equal(labels, np.where(detector.training_scores_ < detector.offset_, -1, 1))
+        weights = np.where(labels < 0, 0.5, 1.0)
+        weighted = detector.fit(moons, sample_weight=weights)
+        assert weights[weighted.predict(moons) < 0].sum() <= share * weights.sum()
+
+    def test_p_values_of_a_gaussian(self):
+        X = np.random.RandomState(0).standard_normal((300, 2))
+        detector = DensityOutlierDetector(Gaussian(), p_value=0.05, n_draws=50_000).fit(X)
+        new = np.random.RandomState(1).standard_normal((200, 2)) * 2
+        density = detector.estimator_.density_
+        squares = 2 * (density.logpdf(density.mean) - density.logpdf(new))
+        assert_allclose(detector.p_values(new), np.exp(-squares / 2), atol=0.01)
+
+    @pytest.mark.parametrize("p_value", [0.0015, 0.01, 0.3, 0.999])
+    def test_the_threshold_goes_by_p_values(self, moons, p_value):
+        detector = DensityOutlierDetector(p_value=p_value, n_draws=999).fit(moons)
+        X = np.concatenate([moons, detector.estimator_.sample(2000, random_state=5)])
+        assert_array_equal(detector.predict(X) < 0, detector.p_values(X) < p_value)
+
+    def test_p_values_of_draws_are_uniform(self, moons):
+        detector = DensityOutlierDetector().fit(moons)
+        found = detector.p_values(detector.estimator_.sample(2000, random_state=3))
+        assert kstest(found, "uniform").pvalue > 1e-3
+        assert detector.p_values([[1e3, 1e3]])[0] == 1 / 10_001
+
+    def test_p_values_do_not_depend_on_how_the_threshold_is_set(self, moons):
+        options = ({}, {"p_value": 0.1}, {"contamination": 0.1})
+        found = [DensityOutlierDetector(**each).fit(moons).p_values(moons) for each in options]
+        assert_array_equal(found[0], found[1])
+        assert_array_equal(found[0], found[2])
+
+    def test_seeds(self, moons):
+        def scores(seed):
+            return DensityOutlierDetector(random_state=seed).fit(moons).training_scores_
+
+        assert_array_equal(scores(1), scores(np.random.RandomState(1)))
+        assert (scores(1) != scores(2)).any()
+        assert np.isfinite(scores(None)).all()
+
+    @pytest.mark.parametrize(
+        "estimator",
+        [
+            ROME(estimator="knn"),
+            GaussianMixture(2, random_state=0),
+            IsolationForest(n_estimators=5, random_state=0),
+        ],
+        ids=repr,
+    )
+    def test_what_cannot_be_sampled_has_a_threshold_all_the_same(self, moons, estimator):
+        detector = DensityOutlierDetector(estimator, contamination=0.1).fit(moons)
+        assert (detector.predict(moons) < 0).sum() <= 20
+        name = type(estimator).__name__
+        with pytest.raises((TypeError, ValueError), match=name):
+            detector.p_values(moons)
+        with pytest.raises((TypeError, ValueError), match=name):
+            DensityOutlierDetector(estimator, p_value=0.1).fit(moons)
+
+    def test_scikit_learns_density(self, moons):
+        detector = DensityOutlierDetector(KernelDensity(bandwidth=0.2), p_value=0.02).fit(moons)
+        assert_array_equal(detector.predict([[0.5, 5.0], [0.0, 1.0]]), [-1, 1])
+
+    def test_far_away(self, moons):
+        detector = DensityOutlierDetector(GaussianKDE()).fit(moons)
+        far = [[1e300, -1e300], [1e6, 0.0]]
+        assert detector.score_samples(far)[0] == -np.inf
+        assert np.isfinite(detector.decision_function(far)).all()
+        assert_array_equal(detector.predict(far), [-1, -1])
+
+    @pytest.mark.parametrize("contamination", ["auto", 0.2])
+    def test_where_there_is_no_density_nothing_stands_out(self, moons, contamination):
+        detector = DensityOutlierDetector(Nowhere(), contamination=contamination).fit(moons)
+        assert_array_equal(detector.decision_function(moons), 0.0)
+
+    @pytest.mark.parametrize(
+        ("options", "error", "match"),
+        [
+            ({"contamination": 0.0}, ValueError, "contamination must be above 0"),
+            ({"contamination": 0.6}, ValueError, "contamination must be above 0 and up to 0.5"),
+            ({"contamination": np.nan}, ValueError, "contamination"),
+            ({"contamination": "few"}, ValueError, "contamination must be a number or 'auto'"),
+            ({"contamination": True}, TypeError, "contamination must be a number"),
+            ({"contamination": None}, TypeError, "contamination must be a number"),
+            ({"p_value": 0}, ValueError, "p_value must be above 0"),
+            ({"p_value": 1.0}, ValueError, "p_value must be above 0 and below 1"),
+            ({"p_value": "small"}, TypeError, "p_value"),
+            ({"p_value": 0.1, "contamination": 0.1}, ValueError, "not both"),
+            ({"p_value": 0.01, "n_draws": 99}, ValueError, "n_draws = 99 are too few"),
+            ({"n_draws": 0}, ValueError, "n_draws"),
+            ({"n_draws": 1.5}, TypeError, "n_draws"),
+            ({"n_folds": 1}, ValueError, "n_folds"),
+            ({"n_folds": 2.0}, TypeError, "n_folds"),
+            ({"random_state": "a"}, TypeError, "random_state"),
+            ({"estimator": ROME}, TypeError, "estimator must be an instance"),
+            ({"estimator": "rome"}, TypeError, "estimator must be an instance"),
+            ({"estimator": ROME(min_std=-1)}, ValueError, "min_std"),
+        ],
+    )
+    def test_bad_parameters(self, moons, options, error, match):
+        with pytest.raises(error, match=match):
+            DensityOutlierDetector(**options).fit(moons)
+
+    def test_just_enough_draws(self, moons):
+        assert DensityOutlierDetector(p_value=0.01, n_draws=100).fit(moons).offset_ < 0
+
+    def test_weights_that_an_estimator_does_not_take(self, moons):
+        detector = DensityOutlierDetector(LocalOutlierFactor(novelty=True))
+        with pytest.raises(TypeError, match=r"LocalOutlierFactor\) does not take sample_weight"):
+            detector.fit(moons, sample_weight=np.ones(len(moons)))
+
+    def test_too_few_samples_to_hold_any_out(self):
+        X = [[0.0, 0.0], [1.0, 1.0]]
+        with pytest.raises(ValueError, match="n_folds=None"):
+            DensityOutlierDetector().fit(X)
+        assert_array_equal(DensityOutlierDetector(n_folds=None).fit_predict(X), [1, 1])
+
+    @given(samples(min_samples=6, max_samples=40, max_features=4))
+    @settings(max_examples=40)
+    def test_awkward_samples(self, X):
+        """No NaN and never more outliers than asked for; samples without spread a clear error."""
+        detector = DensityOutlierDetector(GaussianKDE(), contamination=0.2)
+        if len(np.unique(X, axis=0)) < 3:
+            return
+        try:
+            labels = detector.fit_predict(X)
+        except ValueError as error:
+            if "spread" not in str(error):
+                raise
+            return
+        assert not np.isnan(detector.decision_function(X)).any()
+        assert (labels < 0).sum() <= 0.2 * len(X) + 1e-9
+
+
+class TestClassifier:
+    def test_gaussians_are_quadratic_discriminant_analysis(self, iris):
+        X, y = iris
+        theirs = QuadraticDiscriminantAnalysis(store_covariance=True).fit(X, y)
+        # Versions of scikit-learn differ in what they divide sums of squares by.
+        ratio = theirs.covariance_[0][0, 0] / X[y == 0, 0].var()
+        ours = DensityClassifier(Gaussian(ddof=round(50 - 50 / ratio))).fit(X, y)
+        assert_allclose(ours.predict_log_proba(X), theirs.predict_log_proba(X), atol=1e-7)
+        assert_allclose(ours.predict_proba(X), theirs.predict_proba(X), atol=1e-9)
+        assert_array_equal(ours.predict(X), theirs.predict(X))
+
+    @pytest.mark.parametrize("estimator", [None, GaussianKDE(), AutoROME(), ManifoldParzen()])
+    def test_bayes_rule(self, iris, estimator):
+        X, y = iris[0][:100, :2], iris[1][:100]
+        priors = [0.2, 0.8]
+        classifier = DensityClassifier(estimator, priors=priors).fit(X[::2], y[::2])
+        recipe = ROME() if estimator is None else estimator
+        fits = [clone(recipe).fit(X[::2][y[::2] == c]) for c in (0, 1)]
+        joint = np.stack([each.score_samples(X) for each in fits], axis=1) + np.log(priors)
+        total = logsumexp(joint, axis=1)
+        assert_allclose(classifier.score_samples(X), total, atol=1e-9)
+        assert_allclose(classifier.predict_log_proba(X), joint - total[:, None], atol=1e-9)
+        assert_allclose(classifier.predict_proba(X).sum(axis=1), 1.0, rtol=1e-12)
+        assert_array_equal(classifier.predict(X), joint.argmax(axis=1))
+
+    def test_priors_are_shares_of_weight(self, iris):
+        X, y = iris[0][:120], iris[1][:120]
+        assert_allclose(DensityClassifier().fit(X, y).priors_, [5 / 12, 5 / 12, 2 / 12])
+        weights = np.where(y == 0, 2.0, 1.0)
+        weighted = DensityClassifier().fit(X, y, sample_weight=weights)
+        assert_allclose(weighted.priors_, np.array([100, 50, 20]) / 170)
+        assert_array_equal(DensityClassifier(priors=[0.5, 0.25, 0.25]).fit(X, y).priors_[0], 0.5)
+
+    def test_weights_are_repetitions(self, iris):
+        X, y = iris
+        counts = np.random.RandomState(0).randint(0, 3, len(X))
+        weighted = DensityClassifier(GaussianKDE()).fit(X, y, sample_weight=counts)
+        repeated = DensityClassifier(GaussianKDE()).fit(
+            np.repeat(X, counts, axis=0), np.repeat(y, counts)
+        )
+        assert_allclose(weighted.predict_proba(X), repeated.predict_proba(X), atol=1e-9)
+
+    def test_a_class_without_weight_is_none(self, iris):
+        X, y = iris
+        classifier = DensityClassifier().fit(X, y, sample_weight=(y != 1) * 1.0)
+        assert_array_equal(classifier.classes_, [0, 2])
+        assert_allclose(classifier.priors_, [0.5, 0.5])
+
+    def test_a_share_that_is_too_small_for_a_float(self, iris):
+        X, y = iris
+        weights = np.where(y == 0, 1e-99, 1e230)
+        classifier = DensityClassifier(GaussianKDE()).fit(X, y, sample_weight=weights)
+        assert_allclose(classifier.priors_, [0.0, 0.5, 0.5])
+        assert_allclose(classifier.predict_proba(X).sum(axis=1), 1.0)
+        assert set(classifier.predict(X)) == {1, 2}
+
+    @pytest.mark.parametrize("dtype", [object, str, "category"])
+    def test_names_of_classes(self, iris, dtype):
+        X, y = iris
+        names = pd.Series(np.array(["setosa", "versicolor", "virginica"])[y]).astype(dtype)
+        classifier = DensityClassifier().fit(X, names)
+        assert_array_equal(classifier.classes_, ["setosa", "versicolor", "virginica"])
+        assert set(classifier.predict(X)) == set(names)
+        assert classifier.score(X, names) > 0.95
+
+    def test_one_class(self, moons):
+        classifier = DensityClassifier().fit(moons, np.full(len(moons), 7))
+        assert_array_equal(classifier.predict_proba(moons[:3]), np.ones((3, 1)))
+        assert_array_equal(classifier.predict(moons[:3]), [7, 7, 7])
+        assert_allclose(
+            classifier.score_samples(moons), ROME().fit(moons).score_samples(moons), atol=1e-12
+        )
+
+    def test_far_away(self, iris):
+        """In the tails classes are told apart; where no class has a density, the priors remain."""
+        classifier = DensityClassifier().fit(*iris)
+        found = classifier.predict_proba([[1e5, 0.0, 0.0, 0.0], [1e300, -1e300, 1e300, 0.0]])
+        assert np.isfinite(found).all()
+        assert_allclose(found.sum(axis=1), 1.0)
+        assert found[0].max() == 1.0
+        assert_allclose(found[1], [1 / 3, 1 / 3, 1 / 3])
+        assert classifier.score_samples([[1e300, -1e300, 1e300, 0.0]])[0] == -np.inf
+
+    def test_no_density_anywhere(self, iris):
+        classifier = DensityClassifier(Nowhere(), priors=[0.2, 0.5, 0.3]).fit(*iris)
+        assert_allclose(classifier.predict_proba(iris[0][:2]), [[0.2, 0.5, 0.3]] * 2)
+        assert_array_equal(classifier.predict(iris[0][:2]), [1, 1])
+
+    def test_draws(self, iris):
+        X, y = iris
+        names = np.array(["a", "b", "c"])[y]
+        classifier = DensityClassifier(priors=[0.6, 0.3, 0.1]).fit(X, names)
+        draws, drawn = classifier.sample(3000, random_state=0)
+        assert draws.shape == (3000, 4)
+        shares = [(drawn == name).mean() for name in "abc"]
+        assert_allclose(shares, [0.6, 0.3, 0.1], atol=0.03)
+        assert classifier.score(draws, drawn) > 0.9
+        of_a_class = draws[drawn == "b"].mean(axis=0)
+        assert_allclose(of_a_class, X[names == "b"].mean(axis=0), atol=0.1)
+        again, _ = classifier.sample(3000, random_state=0)
+        assert_array_equal(draws, again)
+        assert classifier.sample(0)[0].shape == (0, 4)
+        with pytest.raises(ValueError, match="n_samples"):
+            classifier.sample(-1)
+
+    def test_threads_change_nothing(self, iris):
+        X, y = iris
+        one, two = (DensityClassifier(n_jobs=n).fit(X, y) for n in (None, 2))
+        assert_array_equal(one.predict_proba(X), two.predict_proba(X))
+
+    @pytest.mark.parametrize(
+        ("options", "error", "match"),
+        [
+            ({"priors": [0.5, 0.5]}, ValueError, r"priors must have shape \(3,\)"),
+            ({"priors": 1.0}, ValueError, "priors must have shape"),
+            ({"priors": [0.5, 0.5, 0.0]}, ValueError, "priors must be finite and positive"),
+            ({"priors": [0.5, 0.7, -0.2]}, ValueError, "priors must be finite and positive"),
+            ({"priors": [0.5, np.nan, 0.5]}, ValueError, "priors must be finite and positive"),
+            ({"priors": [0.5, 0.5, 0.5]}, ValueError, "priors must add up to one, got 1.5"),
+            ({"priors": "even"}, TypeError, "priors"),
+            ({"n_jobs": 0}, ValueError, "n_jobs"),
+            ({"n_jobs": "all"}, TypeError, "n_jobs"),
+            ({"estimator": GaussianKDE}, TypeError, "estimator must be an instance"),
+            ({"estimator": 3}, TypeError, "estimator must be an instance"),
+        ],
+    )
+    def test_bad_parameters(self, iris, options, error, match):
+        with pytest.raises(error, match=match):
+            DensityClassifier(**options).fit(*iris)
+
+    def test_bad_labels(self, iris):
+        X, y = iris
+        for labels, match in (
+            (None, "y is None"),
+            (y[:-1], "inconsistent"),
+            (np.linspace(0, 1, len(X)), "Unknown label type"),
+            (np.where(y == 0, np.nan, y), "NaN"),
+        ):
+            with pytest.raises(ValueError, match=match):
+                DensityClassifier().fit(X, labels)
+        with pytest.raises(TypeError, match="y is a masked array"):
+            DensityClassifier().fit(X, np.ma.masked_equal(y, 0))
+
+    @pytest.mark.parametrize("n_members", [1, 5])
+    def test_a_class_without_spread(self, iris, n_members):
+        """By default it goes by the spread of the others; otherwise it is named."""
+        X, y = iris
+        X = np.concatenate([X, np.ones((n_members, 4))])
+        names = np.append(np.array(["a", "b", "c"])[y], ["rare"] * n_members)
+        with pytest.raises(ValueError, match=r"class rare cannot be fitted: .*spread"):
+            DensityClassifier(ROME()).fit(X, names)
+        classifier = DensityClassifier().fit(X, names)
+        assert_array_equal(classifier.predict([X[-1], X[-1] + 0.01, X[0]]), ["rare", "rare", "a"])
+        again = DensityClassifier().fit(1e6 * X, names)
+        assert_allclose(again.predict_proba(1e6 * X), classifier.predict_proba(X), atol=1e-9)
+        with pytest.raises(ValueError, match=r"class a cannot be fitted: .*spread"):
+            DensityClassifier().fit(np.ones((4, 2)), ["a", "a", "b", "b"])
+
+    def test_what_cannot_be_sampled(self, iris):
+        classifier = DensityClassifier(Nowhere()).fit(*iris)
+        with pytest.raises(TypeError, match="Nowhere"):
+            classifier.sample(3)
+        with pytest.raises(ValueError, match="nearest-neighbour"):
+            DensityClassifier(ROME(estimator="knn")).fit(*iris).sample(3)
+        with pytest.raises(TypeError, match="does not take sample_weight"):
+            classifier.fit(*iris, sample_weight=np.ones(150))
+
+    def test_grid_search(self, iris):
+        search = GridSearchCV(DensityClassifier(ROME()), {"estimator__min_std": [0.01, 3.0]}, cv=3)
+        assert search.fit(*iris).best_params_ == {"estimator__min_std": 0.01}
+
+
+@pytest.mark.parametrize("model", [DensityOutlierDetector(), DensityClassifier()], ids=repr)
+class TestBoth:
+    def test_pickles(self, model, iris):
+        model = clone(model).fit(*iris)
+        again = pickle.loads(pickle.dumps(model))
+        assert_array_equal(again.score_samples(iris[0]), model.score_samples(iris[0]))
+        assert_array_equal(again.predict(iris[0]), model.predict(iris[0]))
+
+    def test_a_failed_refit_keeps_the_old_model(self, model, iris):
+        model = clone(model).fit(*iris)
+        before = model.score_samples(iris[0])
+        for X in (np.full((150, 3), np.nan), np.ones((150, 3))):
+            with pytest.raises(ValueError, match=r"NaN|spread"):
+                model.fit(X, iris[1])
+        assert_array_equal(model.score_samples(iris[0]), before)
+        assert model.n_features_in_ == 4
+
+    @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+    def test_frames(self, model, iris, frame):
+        names = ["length", "width", "petal length", "petal width"]
+        X = frame(dict(zip(names, iris[0].T, strict=True)))
+        fitted = clone(model).fit(X, iris[1])
+        assert_array_equal(fitted.feature_names_in_, names)
+        plain = clone(model).fit(*iris)
+        assert_array_equal(fitted.score_samples(X), plain.score_samples(iris[0]))
+        with pytest.raises(ValueError, match="feature names"):
+            fitted.predict(X[names[::-1]])
+
+    def test_inputs_are_not_changed(self, model, iris):
+        X, y, weights = iris[0].copy(), iris[1].copy(), np.ones(150)
+        for each in (X, y, weights):
+            each.flags.writeable = False
+        model = clone(model).fit(X, y, sample_weight=weights)
+        before = model.score_samples(X)
+        X.flags.writeable = True
+        X[:] = 0.0
+        assert_array_equal(model.score_samples(iris[0]), before)
+
+    def test_nested_parameters(self, model, iris):
+        recipe = ROME()
+        model = clone(model).set_params(estimator=recipe, estimator__min_std=0.5)
+        assert model.get_params()["estimator__min_std"] == 0.5
+        model.fit(*iris)
+        assert not hasattr(recipe, "density_")
+        fitted = getattr(model, "estimator_", None) or model.estimators_[0]
+        assert fitted.min_std_ == 0.5
