@@ -3,10 +3,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 ROMEPY := .venv-romepy
 CONTEST := .venv-contest
+TORCH := .venv-torch
 ONE_CORE := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: demo test test-slow test-strict lint bench bench-study bench-auto torture contest parity \
-	reproduce docs clean
+.PHONY: demo test test-slow test-strict test-torch lint bench bench-study bench-auto \
+	bench-questions bench-tasks torture contest parity reproduce docs clean
 
 $(BIN)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -36,6 +37,16 @@ test-strict: $(BIN)/.ready
 	PYTHONOPTIMIZE=1 $(BIN)/python -m pytest -m "not slow" -n 2
 	PYTHONWARNINGS=error $(BIN)/python -m pytest -m "not slow" -n 2
 
+$(TORCH)/.ready: pyproject.toml
+	$(PYTHON) -m venv $(TORCH)
+	$(TORCH)/bin/python -m pip install --quiet "torch==2.13.0" hypothesis pytest pytest-randomly
+	$(TORCH)/bin/python -m pip install --quiet --editable .
+	touch $@
+
+# What needs PyTorch, which is too large for the environment of all other tests.
+test-torch: $(TORCH)/.ready
+	$(TORCH)/bin/python -m pytest tests/test_tensors.py
+
 lint: $(BIN)/.ready
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -53,6 +64,14 @@ bench-study: $(BIN)/.ready
 # What AutoROME costs beyond the clustering, and how it does on the rows of the study.
 bench-auto: $(BIN)/.ready
 	$(ONE_CORE) $(BIN)/python benchmarks/auto.py
+
+# What questions to a density cost, beside a copy of it and its log density.
+bench-questions: $(BIN)/.ready
+	$(ONE_CORE) $(BIN)/python benchmarks/questions.py
+
+# Outliers and classes: ours beside scikit-learn's.
+bench-tasks: $(BIN)/.ready
+	$(ONE_CORE) $(BIN)/python -m benchmarks.tasks
 
 # What careful users expect, of every estimator and of its peers.
 torture: $(BIN)/.ready
@@ -77,9 +96,9 @@ parity: $(BIN)/.ready $(ROMEPY)/.ready
 reproduce: $(BIN)/.ready
 	$(BIN)/sevenhills reproduce --standard --out docs/reproduction --page docs/reproduction.md
 
-# Redraw the pictures that README.md and docs/auto.md show.
+# Redraw the pictures that README.md, docs/auto.md and docs/questions.md show.
 docs: $(BIN)/.ready
 	$(BIN)/python -m sevenhills.demo docs/images --readme
 
 clean:
-	rm -rf $(VENV) $(ROMEPY) $(CONTEST) demo dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(ROMEPY) $(CONTEST) $(TORCH) demo dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,3 +1,4 @@
+import doctest
 import re
 import subprocess
 import sys
@@ -67,3 +68,9 @@ def test_without_a_folder_for_its_cache_it_still_runs(monkeypatch):
 
     monkeypatch.setattr(compiling, "njit", njit)
     assert compiling.kernel(len) is len
+
+
+def test_the_page_of_questions_runs():
+    result = doctest.testfile(str(ROOT / "docs/questions.md"), module_relative=False)
+    assert result.attempted > 20
+    assert result.failed == 0

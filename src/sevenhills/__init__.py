@@ -37,6 +37,7 @@ from .estimators import (
     KernelDensityCV,
     ManifoldParzen,
     VineDensity,
+    refit_bootstrap,
 )
 from .storage import load, save
 
@@ -54,5 +55,6 @@ __all__ = [
     "VineDensity",
     "__version__",
     "load",
+    "refit_bootstrap",
     "save",
 ]

@@ -32,6 +32,7 @@ def main(arguments: list[str] | None = None) -> None:
     if options.readme:
         _save(_draw_aniso(*_fit("aniso")[:2]), options.folder / "aniso.png")
         _save(_draw_auto(), options.folder / "auto.png")
+        _save(_draw_questions(), options.folder / "questions.png")
         return
     for name, draw in (("aniso", _draw_aniso), ("trajectories", _draw_trajectories)):
         rome, train, test = _fit(name)
@@ -110,6 +111,39 @@ def _draw_auto() -> Any:
     plotting.plot_members(auto, below.subplots())
     below.suptitle("what AutoROME put on every cluster, and its gain over a Gaussian", fontsize=12)
     return figure
+
+
+def _draw_questions() -> Any:
+    """Draw what the density of three shapes answers: regions, modes, slices, outliers."""
+    train = three_shapes(1200, random_state=0)
+    auto = AutoROME().fit(train)
+    figure, axes = _figure(3)
+    plotting.plot_regions(auto, ax=axes[0])
+    plotting.plot_line(auto.marginal(1), axes[1], label="marginal")
+    for i, x in enumerate((-2.2, 2.0)):
+        sliced = auto.condition({0: x})
+        plotting.plot_line(sliced, axes[1], colour=COLOURS[i + 1], label=f"given feature 0 = {x:g}")
+    axes[1].set(xlabel="feature 1", xlim=(-4, 3), title="a marginal, and slices, with 90% bands")
+    axes[1].legend(frameon=False, fontsize="small", loc="upper left")
+    _draw_labels(auto, axes[2])
+    axes[0].set(**_WINDOW)
+    return figure
+
+
+def _draw_labels(auto: AutoROME, ax: Any) -> None:
+    """Draw new points by the mode to which they belong, ringed where they look like outliers."""
+    rng = random_generator(2)
+    low, high = np.array([_WINDOW["xlim"], _WINDOW["ylim"]]).T
+    points = np.concatenate([three_shapes(300, random_state=3), rng.uniform(low, high, (60, 2))])
+    labels = auto.label(points).labels
+    unlikely = auto.coverage(points) > 0.99
+    for label in np.unique(labels):
+        rows = labels == label
+        ax.plot(*points[rows].T, ".", ms=5, color=COLOURS[label], label=f"mode {label}")
+    ring = {"marker": "o", "ls": "", "mfc": "none", "mec": "black", "ms": 9, "mew": 0.8}
+    ax.plot(*points[unlikely].T, label="outside of 99%", **ring)
+    ax.legend(frameon=False, fontsize="small")
+    ax.set(xlabel="feature 0", ylabel="feature 1", title="new points: their modes, and outliers")
 
 
 def _draw_trajectories(rome: ROME, X: np.ndarray) -> Any:

@@ -1,7 +1,17 @@
 """The values that fits build, and what can be asked of them."""
 
-from .base import Density
 from .mixture import KernelMixture
+from .modes import Labels, ModeTable
 from .neighbours import NeighbourCluster, NeighbourDensity
+from .regions import Regions
+from .support import Bootstrap
 
-__all__ = ["Density", "KernelMixture", "NeighbourCluster", "NeighbourDensity"]
+__all__ = [
+    "Bootstrap",
+    "KernelMixture",
+    "Labels",
+    "ModeTable",
+    "NeighbourCluster",
+    "NeighbourDensity",
+    "Regions",
+]

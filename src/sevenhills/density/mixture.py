@@ -1,10 +1,13 @@
 """A mixture of Gaussian kernels whose covariances are shared by groups."""
 
-from .marginals import Marginals
-from .moments import Moments
+from .boxes import Boxes
+from .missing import Missing
+from .regions import Regions
+from .support import Support
+from .tensors import TensorExport
 
 
-class KernelMixture(Marginals, Moments):
+class KernelMixture(Missing, Boxes, Support, Regions, TensorExport):
     r"""A density that is a sum of Gaussian kernels.
 
     .. math:: p(x) = \sum_k w_k \, N(x; \mu_k, \Sigma_{g(k)}), \qquad

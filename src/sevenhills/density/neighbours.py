@@ -11,8 +11,8 @@ from scipy.special import gammaln, logsumexp
 
 from ..kernels.core_distances import most_needed
 from ..validation import check_queries, freeze
-from .base import Density
 from .mixture import KernelMixture
+from .regions import Regions
 
 #: The numbers that a block of neighbours may hold.
 _BLOCK_NUMBERS = 2**20
@@ -101,7 +101,7 @@ class NeighbourCluster:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class NeighbourDensity(Density):
+class NeighbourDensity(Regions):
     """A weighted sum of k-nearest-neighbour densities, and of kernels for what is noise.
 
     It does not integrate to one, and cannot be sampled.

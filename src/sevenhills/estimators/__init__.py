@@ -6,6 +6,7 @@ from .gaussians import GaussianMixtureBIC
 from .kde import GaussianKDE, KernelDensityCV
 from .outliers import DensityOutlierDetector
 from .parzen import ManifoldParzen
+from .resampling import refit_bootstrap
 from .rome import ROME
 from .vine import VineDensity
 
@@ -19,4 +20,5 @@ __all__ = [
     "KernelDensityCV",
     "ManifoldParzen",
     "VineDensity",
+    "refit_bootstrap",
 ]

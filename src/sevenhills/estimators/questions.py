@@ -1,13 +1,13 @@
 """What fitted densities are asked, asked of the estimator."""
 
 from collections.abc import Callable
-from functools import wraps
+from functools import update_wrapper
 from inspect import signature
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from sklearn.utils.validation import check_is_fitted
 
-from ..density import Density, KernelMixture
+from ..density import KernelMixture, Regions
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -20,8 +20,7 @@ def asked(method: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any,
     """
     name, parameters = method.__name__, signature(method)
 
-    @wraps(method)
-    def ask(self: Any, *args: P.args, **kwargs: P.kwargs) -> R:
+    def ask(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> R:
         check_is_fitted(self)
         answer = getattr(self.density_, name, None)
         if answer is None:
@@ -32,6 +31,7 @@ def asked(method: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any,
         arguments = {key: getattr(a, "density_", a) for key, a in bound.kwargs.items()}
         return answer(*(getattr(a, "density_", a) for a in bound.args[1:]), **arguments)
 
+    update_wrapper(ask, method)
     return ask
 
 
@@ -46,12 +46,32 @@ def not_kernels(estimator: "Questions", name: str) -> TypeError:
 class Questions:
     """The questions of :class:`~sevenhills.KernelMixture`, answered by ``density_``."""
 
-    density_: Density
+    density_: Regions
     n_jobs: int | None
 
     affine = asked(KernelMixture.affine)
+    bootstrap = asked(KernelMixture.bootstrap)
+    box = asked(KernelMixture.box)
+    cdf = asked(KernelMixture.cdf)
     condition = asked(KernelMixture.condition)
     cov = asked(KernelMixture.cov)
+    coverage = asked(Regions.coverage)
+    effective_samples = asked(KernelMixture.effective_samples)
+    entropy = asked(Regions.entropy)
+    extrapolates = asked(KernelMixture.extrapolates)
+    grad_logpdf = asked(KernelMixture.grad_logpdf)
+    hdr_contours = asked(Regions.hdr_contours)
+    hdr_intervals = asked(Regions.hdr_intervals)
+    hdr_level = asked(Regions.hdr_level)
+    hess_logpdf = asked(KernelMixture.hess_logpdf)
+    impute = asked(KernelMixture.impute)
     integrate_product = asked(KernelMixture.integrate_product)
+    interval = asked(KernelMixture.interval)
+    label = asked(KernelMixture.label)
     marginal = asked(KernelMixture.marginal)
     mean = asked(KernelMixture.mean)
+    modes = asked(KernelMixture.modes)
+    peak = asked(KernelMixture.peak)
+    quantile = asked(KernelMixture.quantile)
+    sf = asked(KernelMixture.sf)
+    to_torch = asked(KernelMixture.to_torch)

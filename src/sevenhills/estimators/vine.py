@@ -7,7 +7,7 @@ import numpy as np
 from joblib import effective_n_jobs
 
 from ..clustering import Frame
-from ..density import Density
+from ..density import Regions
 from ..extras import import_extra
 from ..validation import (
     check_count,
@@ -39,7 +39,7 @@ def _repetitions(weights: np.ndarray) -> np.ndarray:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class VineCopula(Density):
+class VineCopula(Regions):
     """A density made of margins and a vine of pair copulas.
 
     Parameters

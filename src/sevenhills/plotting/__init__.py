@@ -8,13 +8,16 @@ from .fits import (
     plot_reachability,
     plot_trajectories,
 )
+from .regions import plot_line, plot_regions
 
 __all__ = [
     "plot_boxes",
     "plot_clusters",
     "plot_density",
+    "plot_line",
     "plot_members",
     "plot_reachability",
+    "plot_regions",
     "plot_samples",
     "plot_trajectories",
 ]

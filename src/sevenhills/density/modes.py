@@ -1,0 +1,380 @@
+"""Modes of the density, and to which of them points belong."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from joblib import effective_n_jobs
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+from scipy.spatial import KDTree
+
+from ..validation import check_not_negative, check_queries, freeze
+from .ascent import Standard, climb, find_summits
+from .derivatives import Derivatives, nearest_shares
+from .passes import merge_tree
+from .sums import Kernels, LogSums, log_sums_of, sums_at
+
+__all__ = ["Labels", "ModeTable", "Modes", "climb"]
+
+#: So many kernels are all starts of a climb.
+_FEW_KERNELS = 256
+#: Of so many, every pair is one, too.
+_FEW_FOR_PAIRS = 64
+#: Products of kernels farther apart than this, in their joint width, are too small to matter.
+_OVERLAP = 6.0
+#: Neighbours among which a centre looks for a denser one.
+_NEIGHBOURS = 24
+#: A kernel that makes up so much of the density at its centre may have a maximum of its own.
+_MOST = 0.5
+#: The highest of the dense centres from which the peak is looked for.
+_BEST_ROOTS = 8
+#: Where on the way between two summits a dip is looked for.
+_DIP_AT = np.arange(1, 8) / 8
+#: A dip that is smaller is rounding, relative to the log density.
+_NO_DIP = 1e-13
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ModeTable:
+    """The modes of a density, those with the largest share first.
+
+    Attributes
+    ----------
+    locations : ndarray of shape (n_modes, n_features)
+        The maxima of the density.
+    log_heights : ndarray of shape (n_modes,)
+        The log density there.
+    shares : ndarray of shape (n_modes,)
+        The weight of the kernels from which the way up leads to every mode.
+    basins : ndarray of shape (n_kernels,)
+        The mode to which the way up from every kernel's centre leads.
+    significances : ndarray of shape (n_modes,)
+        How far a mode stands out of the highest pass to a higher one, or out of nothing if it is
+        the highest, in units of what chance is expected to do; infinite for a density that was
+        not made from samples.
+    """
+
+    locations: np.ndarray
+    log_heights: np.ndarray
+    shares: np.ndarray
+    basins: np.ndarray
+    significances: np.ndarray
+
+    def __post_init__(self) -> None:
+        freeze(self, "locations", "log_heights", "shares", "basins", "significances")
+
+    def __len__(self) -> int:
+        return len(self.locations)
+
+    def __repr__(self) -> str:
+        shares = ", ".join(f"{share:.1%}" for share in self.shares[:5])
+        return f"ModeTable(n_modes={len(self)}, shares=[{shares}{', ...' * (len(self) > 5)}])"
+
+
+class Labels(NamedTuple):
+    """To which mode or cluster points belong."""
+
+    labels: np.ndarray  #: (n_samples,) the likeliest
+    probabilities: np.ndarray  #: (n_samples, n_names) rows add up to one
+    names: np.ndarray  #: (n_names,) the labels of the columns
+
+
+class Modes(Derivatives):
+    """The modes of the density."""
+
+    def modes(self, significance: float = 1.25, n_jobs: int | None = None) -> ModeTable:
+        r"""Return the modes of the density: its maxima that stand out.
+
+        A density made from samples has bumps by chance. With :math:`n(x)` the effective number of
+        samples at a point, the standard error of :math:`\log p` is :math:`1/\sqrt{n}`, and there
+        is room for :math:`N/n` such bumps, the largest of which is expected to reach
+        :math:`\sqrt{2 \ln(N/n)}` standard errors. A maximum counts as a mode if it stands out of
+        the highest pass :math:`s` to a higher one by more:
+
+        .. math:: \frac{p(x) - p(s)}{\sqrt{p(x)^2 / n(x) + p(s)^2 / n(s)}} \geq
+                  \text{significance} \cdot \sqrt{2 \ln(1 + N / n(x))}
+
+        The highest maximum always counts. A density that was not made from samples is exact, and
+        all of its maxima count.
+
+        Parameters
+        ----------
+        significance : float, default=1.25
+            How far a mode must stand out, in units of what chance is expected to do; zero for all
+            maxima.
+        n_jobs : int, optional
+            Number of threads.
+
+        Returns
+        -------
+        ModeTable
+
+        Examples
+        --------
+        >>> from sevenhills import KernelMixture
+        >>> hills = KernelMixture([0.3, 0.7], [[0.0], [9.0]], [0, 2], [[[1.0]]])
+        >>> modes = hills.modes()
+        >>> modes
+        ModeTable(n_modes=2, shares=[70.0%, 30.0%])
+        >>> modes.locations.round(6) + 0.0
+        array([[9.],
+               [0.]])
+        """
+        significance = check_not_negative(significance, "significance")
+        return _find_modes(self, significance, n_jobs)
+
+    def peak(self, n_jobs: int | None = None) -> np.ndarray:
+        """Return the location of the highest maximum of the density.
+
+        Parameters
+        ----------
+        n_jobs : int, optional
+            Number of threads.
+
+        Returns
+        -------
+        ndarray of shape (n_features,)
+
+        Examples
+        --------
+        >>> from sevenhills import KernelMixture
+        >>> hills = KernelMixture([0.3, 0.7], [[0.0], [9.0]], [0, 2], [[[1.0]]])
+        >>> hills.peak().round(6)
+        array([9.])
+        """
+        standard = Standard.of(self)
+        starts = _starts(standard.density, isolated=False, n_jobs=n_jobs).points
+        if len(starts) > _BEST_ROOTS and self.n_kernels > _FEW_KERNELS:
+            heights = sums_at(standard.density._log_sums, starts, n_jobs)
+            starts = starts[np.argsort(-heights, kind="stable")[:_BEST_ROOTS]]
+        summits = find_summits(standard.density, starts, n_jobs)
+        highest = np.argmax(summits.log_sums)
+        return standard.points(summits.points[highest : highest + 1])[0]
+
+    def label(self, X: Any, by: Any = "mode", n_jobs: int | None = None) -> Labels:
+        r"""Return to which mode or cluster every row of ``X`` belongs.
+
+        The probability of a mode is the share that its kernels have in the density:
+
+        .. math:: P(j \mid x) = \sum_{k \in j} w_k \, N(x; \mu_k, \Sigma_{g(k)}) / p(x)
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        by : {"mode", "cluster"} or ModeTable, default="mode"
+            Modes as :meth:`modes` finds them, or those that are given; or the clusters of the
+            kernels, of which noise, -1, may be one.
+        n_jobs : int, optional
+            Number of threads.
+
+        Returns
+        -------
+        Labels
+            Labels, the probabilities of all labels, and what these are.
+
+        Examples
+        --------
+        >>> from sevenhills import KernelMixture
+        >>> hills = KernelMixture([0.3, 0.7], [[0.0], [9.0]], [0, 2], [[[1.0]]])
+        >>> labels, probabilities, names = hills.label([[-1.0], [1e6]])
+        >>> labels, names
+        (array([1, 0]), array([0, 1]))
+        >>> probabilities.sum(axis=1)
+        array([1., 1.])
+        """
+        X = check_queries(X, self.n_features, self.feature_names)
+        names, kernel_labels = np.unique(self._kernel_labels(by), return_inverse=True)
+        log_shares = np.stack(
+            [
+                sums_at(_sums_of_some(self, kernel_labels == j), X, n_jobs)
+                for j in range(len(names))
+            ],
+            axis=1,
+        )
+        for i in np.flatnonzero(log_shares.max(axis=1) == -np.inf):
+            shares = nearest_shares(self, X[i])[0]
+            with np.errstate(divide="ignore"):
+                log_shares[i] = np.log(np.bincount(kernel_labels, shares, len(names)))
+        probabilities = np.exp(log_shares - log_shares.max(axis=1, keepdims=True))
+        probabilities /= probabilities.sum(axis=1, keepdims=True)
+        return Labels(names[probabilities.argmax(axis=1)], probabilities, names)
+
+    def _kernel_labels(self, by: Any) -> np.ndarray:
+        """Return the label of every kernel."""
+        if isinstance(by, ModeTable):
+            if by.basins.shape != (self.n_kernels,):
+                raise ValueError(
+                    f"by: these modes are those of {len(by.basins)} kernels, but the density has "
+                    f"{self.n_kernels}"
+                )
+            return by.basins
+        if isinstance(by, str) and by == "mode":
+            return self._modes.basins
+        if isinstance(by, str) and by == "cluster":
+            return self.clusters[self._group_of_kernel]
+        raise ValueError(f"by must be 'mode', 'cluster' or modes that were found, got {by!r}")
+
+    @cached_property
+    def _modes(self) -> ModeTable:
+        """The modes that stand out as they should by default."""
+        return self.modes()
+
+
+def _sums_of_some(density: Derivatives, chosen: np.ndarray) -> LogSums:
+    """Return what sums some of the kernels."""
+    sizes = np.add.reduceat(chosen.astype(np.int64), density.offsets[:-1])
+    groups = np.flatnonzero(sizes)
+    return log_sums_of(
+        Kernels(
+            density.log_weights[chosen],
+            density.centres[chosen],
+            np.append(0, np.cumsum(sizes[groups])),
+            density.transforms[groups],
+            density.log_dets[groups],
+        )
+    )
+
+
+def _find_modes(density: Modes, significance: float, n_jobs: int | None) -> ModeTable:
+    """Climb, leave out what is found twice, and then what does not stand out."""
+    standard = Standard.of(density)
+    everything = significance == 0 or density.counts is None
+    starts = _starts(standard.density, everything, n_jobs)
+    summits = find_summits(standard.density, starts.points, n_jobs)
+    points, log_sums, place = _distinct(standard.density, *summits, n_jobs=n_jobs)
+    standing = np.full(len(points), np.inf)
+    home = np.arange(len(points))
+    if density.counts is not None:
+        tree = merge_tree(standard.density, points, log_sums, significance, n_jobs)
+        standing = tree.standing
+        if not everything:
+            home = tree.homes(standing >= significance)
+    kept, basins = np.unique(home[place[starts.of_kernel]], return_inverse=True)
+    shares = np.bincount(basins, density.weights)
+    order = np.lexsort([*points[kept].T[::-1], -log_sums[kept], -shares])
+    rank = np.argsort(order)
+    kept = kept[order]
+    return ModeTable(
+        locations=standard.points(points[kept]),
+        log_heights=standard.log_densities(log_sums[kept]),
+        shares=shares[order],
+        basins=rank[basins],
+        significances=standing[kept],
+    )
+
+
+class _Starts(NamedTuple):
+    """Where climbs start."""
+
+    points: np.ndarray
+    of_kernel: np.ndarray  #: (n_kernels,) the start whose end is that of a kernel
+
+
+def _starts(density: Derivatives, isolated: bool, n_jobs: int | None) -> _Starts:
+    """Return the centres of all kernels if they are few, else dense ones."""
+    if density.n_kernels <= _FEW_KERNELS:
+        kernels = np.arange(density.n_kernels)
+        points = density.centres
+        if density.n_kernels <= _FEW_FOR_PAIRS:
+            points = np.concatenate([points, _product_means(density)])
+        return _Starts(points, kernels)
+    root = _roots(density, isolated, n_jobs)
+    chosen, of_kernel = np.unique(root, return_inverse=True)
+    return _Starts(density.centres[chosen], of_kernel)
+
+
+def _product_means(density: Derivatives) -> np.ndarray:
+    """Return where the products of pairs of kernels are largest.
+
+    Kernels of different shapes can have a mode far from all of their centres.
+    """
+    first, second = np.triu_indices(density.n_kernels, 1)
+    group = density._group_of_kernel
+    precisions = density.transforms @ density.transforms.transpose(0, 2, 1)
+    apart = density.centres[second] - density.centres[first]
+    pulls = (precisions[group[second]] @ apart[:, :, None])[:, :, 0]
+    joint = precisions[group[first]] + precisions[group[second]]
+    steps = np.linalg.solve(joint, pulls[:, :, None])[:, :, 0]
+    lengths = ((apart - steps) * pulls).sum(axis=1)
+    near = lengths < _OVERLAP**2
+    return density.centres[first][near] + steps[near]
+
+
+def _roots(density: Derivatives, isolated: bool, n_jobs: int | None) -> np.ndarray:
+    """Return, for every kernel, the dense centre to which a walk over denser neighbours leads.
+
+    Quick shift: a centre points to its nearest denser neighbour; those without one are roots.
+    With ``isolated``, kernels that make up most of the density at their centre are roots, too.
+    """
+    log_sums = sums_at(density._log_sums, density.centres, n_jobs)
+    rank = np.empty(density.n_kernels, dtype=np.int64)
+    rank[np.argsort(log_sums, kind="stable")] = np.arange(density.n_kernels)
+    Y = _whitened(density)
+    near = np.asarray(KDTree(Y).query(Y, k=_NEIGHBOURS, workers=effective_n_jobs(n_jobs))[1])
+    denser = rank[near] > rank[:, None]
+    # The first of the neighbours is the centre itself, or one at the same place.
+    parent = near[np.arange(len(near)), denser.argmax(axis=1)]
+    is_root = ~denser.any(axis=1)
+    if isolated:
+        own = density.log_weights + density.log_dets[density._group_of_kernel]
+        is_root |= own > log_sums + np.log(_MOST)
+    parent = np.where(is_root, np.arange(len(near)), parent)
+    while (parent[parent] != parent).any():
+        parent = parent[parent]
+    return parent
+
+
+def _whitened(density: Derivatives) -> np.ndarray:
+    """Return the centres in coordinates in which they are spread alike in all directions."""
+    apart = density.centres - density.weights @ density.centres
+    spread, axes = np.linalg.eigh((density.weights * apart.T) @ apart)
+    least = np.finfo(float).eps * spread[-1] + np.finfo(float).tiny
+    return apart @ (axes / np.sqrt(np.maximum(spread, least)))
+
+
+def _distinct(
+    density: Derivatives, points: np.ndarray, log_sums: np.ndarray, n_jobs: int | None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Leave out all but one of the points that climbs to the same maximum ended at.
+
+    Two maxima are one if the density does not dip between them.
+
+    Returns
+    -------
+    points, log_sums
+        The highest of every maximum.
+    place : ndarray
+        The index among those of every point that was given.
+    """
+    # Most points are the same to many digits.
+    rounded = np.column_stack([points.round(9), log_sums.round(9)])
+    _, one, same = np.unique(rounded, axis=0, return_index=True, return_inverse=True)
+    points, log_sums = points[one], log_sums[one]
+    first, second = _near_pairs(density, points, n_jobs)
+    ways = points[first, None] + _DIP_AT[:, None] * (points[second] - points[first])[:, None]
+    on_way = sums_at(density._log_sums, ways.reshape(-1, points.shape[1]), n_jobs)
+    lower = np.minimum(log_sums[first], log_sums[second])
+    dips = lower - on_way.reshape(ways.shape[:2]).min(axis=1, initial=np.inf)
+    joint = dips <= _NO_DIP * (1 + np.abs(lower))
+    links = coo_array((joint[joint], (first[joint], second[joint])), shape=[len(points)] * 2)
+    _, maximum = connected_components(links, directed=False)
+    order = np.lexsort([-log_sums, maximum])
+    highest = order[np.flatnonzero(np.diff(maximum[order], prepend=-1))]
+    return points[highest], log_sums[highest], maximum[same.ravel()]
+
+
+def _near_pairs(
+    density: Derivatives, points: np.ndarray, n_jobs: int | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the pairs of points that are less than a kernel width apart."""
+    precisions = density._curvatures(points, n_jobs).precisions
+    widest = 1 / np.sqrt(np.linalg.eigvalsh(precisions)[:, 0].clip(np.finfo(float).tiny))
+    found = KDTree(points).query_ball_point(points, widest)
+    first = np.repeat(np.arange(len(points)), [len(each) for each in found])
+    second = np.concatenate(found).astype(np.int64)
+    apart = points[second] - points[first]
+    squares = np.einsum("im,imj,ij->i", apart, precisions[first], apart)
+    near = (first != second) & (squares < 1)
+    return first[near], second[near]
