@@ -13,6 +13,7 @@ from scipy.stats import chi2_contingency
 from sevenhills import ROME, AutoROME, GaussianKDE, KernelMixture, ManifoldParzen, datasets
 from sevenhills.density import tensors
 
+from . import densities
 from .test_mixture import random_mixture
 
 torch = pytest.importorskip("torch")
@@ -314,3 +315,22 @@ def test_refuses_what_it_cannot_take():
 def test_the_package_does_not_import_torch():
     code = "import sys, sevenhills; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@forward
+@pytest.mark.parametrize("name", densities.ESTIMATORS)
+@pytest.mark.parametrize("n_features", [2, 5])
+def test_our_derivatives_are_those_of_autograd(name, n_features):
+    density = densities.fitted(name, n_features, 120).density_
+    near = density.sample(20, random_state=0)
+    X = np.concatenate([near, 4 * near, near + 1e3])
+    there = density.to_torch()
+    points = torch.tensor(X, requires_grad=True)
+    (gradient,) = torch.autograd.grad(there.log_prob(points).sum(), points)
+    found = density.grad_logpdf(X)
+    assert_allclose(found, gradient.numpy(), rtol=1e-9, atol=1e-9 * np.abs(found).max())
+    for x, hessian in zip(X[::6], density.hess_logpdf(X[::6]), strict=True):
+        expected = torch.func.hessian(there.log_prob)(torch.tensor(x)).numpy()
+        # Of two terms as large as the squared gradient, the difference is left.
+        size = 1 + (density.grad_logpdf(x[None]) ** 2).sum()
+        assert_allclose(hessian, expected, rtol=1e-7, atol=1e-9 * size)
