@@ -13,7 +13,7 @@ from scipy.spatial import KDTree
 from ..validation import check_not_negative, check_queries, freeze
 from .ascent import Standard, climb, find_summits
 from .derivatives import Derivatives, nearest_shares
-from .passes import merge_tree
+from .passes import Centres, Hills, find_hills
 from .sums import Kernels, LogSums, log_sums_of, sums_at
 
 __all__ = ["Labels", "ModeTable", "Modes", "climb"]
@@ -240,29 +240,37 @@ def _sums_of_some(density: Derivatives, chosen: np.ndarray) -> LogSums:
 def _find_modes(density: Modes, significance: float, n_jobs: int | None) -> ModeTable:
     """Climb, leave out what is found twice, and then what does not stand out."""
     standard = Standard.of(density)
-    everything = significance == 0 or density.counts is None
-    starts = _starts(standard.density, everything, n_jobs)
-    summits = find_summits(standard.density, starts.points, n_jobs)
-    points, log_sums, place = _distinct(standard.density, *summits, n_jobs=n_jobs)
-    standing = np.full(len(points), np.inf)
-    home = np.arange(len(points))
+    turned = standard.density
+    isolated = significance == 0 or density.counts is None
+    starts = _starts(turned, isolated, n_jobs)
+    summits = find_summits(turned, starts.points, n_jobs)
+    points, log_sums, place = _distinct(turned, *summits, n_jobs=n_jobs)
+    maxima = place[starts.of_kernel]
+    hills = Hills(np.arange(len(points)), np.full(len(points), np.inf))
     if density.counts is not None:
-        tree = merge_tree(standard.density, points, log_sums, significance, n_jobs)
-        standing = tree.standing
-        if not everything:
-            home = tree.homes(standing >= significance)
-    kept, basins = np.unique(home[place[starts.of_kernel]], return_inverse=True)
-    shares = np.bincount(basins, density.weights)
-    order = np.lexsort([*points[kept].T[::-1], -log_sums[kept], -shares])
-    rank = np.argsort(order)
-    kept = kept[order]
-    return ModeTable(
-        locations=standard.points(points[kept]),
-        log_heights=standard.log_densities(log_sums[kept]),
-        shares=shares[order],
-        basins=rank[basins],
-        significances=standing[kept],
+        centres = Centres(density.counts, _at_centres(turned, n_jobs), maxima)
+        hills = find_hills(turned, points, log_sums, centres, significance, n_jobs)
+    shares = np.bincount(hills.of_maximum[maxima], density.weights, len(points))
+    highest = _highest(hills.of_maximum, log_sums)
+    order = np.lexsort(
+        [*points[highest].T[::-1], -log_sums[highest], -shares[hills.of_maximum[highest]]]
     )
+    highest = highest[order]
+    rank = np.empty(len(points), dtype=np.int64)
+    rank[hills.of_maximum[highest]] = np.arange(len(highest))
+    return ModeTable(
+        locations=standard.points(points[highest]),
+        log_heights=standard.log_densities(log_sums[highest]),
+        shares=shares[hills.of_maximum[highest]],
+        basins=rank[hills.of_maximum[maxima]],
+        significances=hills.standing[hills.of_maximum[highest]],
+    )
+
+
+def _highest(labels: np.ndarray, log_sums: np.ndarray) -> np.ndarray:
+    """Return the index of the highest of every label."""
+    order = np.lexsort([-log_sums, labels])
+    return np.asarray(order[np.flatnonzero(np.diff(labels[order], prepend=-1))])
 
 
 class _Starts(NamedTuple):
@@ -308,7 +316,7 @@ def _roots(density: Derivatives, isolated: bool, n_jobs: int | None) -> np.ndarr
     Quick shift: a centre points to its nearest denser neighbour; those without one are roots.
     With ``isolated``, kernels that make up most of the density at their centre are roots, too.
     """
-    log_sums = sums_at(density._log_sums, density.centres, n_jobs)
+    log_sums = _at_centres(density, n_jobs)
     rank = np.empty(density.n_kernels, dtype=np.int64)
     rank[np.argsort(log_sums, kind="stable")] = np.arange(density.n_kernels)
     Y = _whitened(density)
@@ -324,6 +332,11 @@ def _roots(density: Derivatives, isolated: bool, n_jobs: int | None) -> np.ndarr
     while (parent[parent] != parent).any():
         parent = parent[parent]
     return parent
+
+
+def _at_centres(density: Derivatives, n_jobs: int | None) -> np.ndarray:
+    """Return the log sums at the centres of all kernels."""
+    return sums_at(density._log_sums, density.centres, n_jobs)
 
 
 def _whitened(density: Derivatives) -> np.ndarray:
@@ -360,8 +373,7 @@ def _distinct(
     joint = dips <= _NO_DIP * (1 + np.abs(lower))
     links = coo_array((joint[joint], (first[joint], second[joint])), shape=[len(points)] * 2)
     _, maximum = connected_components(links, directed=False)
-    order = np.lexsort([-log_sums, maximum])
-    highest = order[np.flatnonzero(np.diff(maximum[order], prepend=-1))]
+    highest = _highest(maximum, log_sums)
     return points[highest], log_sums[highest], maximum[same.ravel()]
 
 

@@ -1,5 +1,6 @@
-"""Passes between the maxima of a density, and which maxima stand out of them."""
+"""Passes between the maxima of a density, and the hills that stand out of them."""
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -18,18 +19,28 @@ _KNOTS, _BETWEEN = 24, 6
 _ROUNDS, _STEPS = 3, 5
 
 
-class MergeTree(NamedTuple):
-    """Maxima, as the pass to a higher one joins each to another."""
+class Hills(NamedTuple):
+    """Maxima by the hill on which they stand."""
 
-    standing: np.ndarray  #: (n,) how far each stands out of its pass, in units of chance
-    over: np.ndarray  #: (n,) the maximum behind the pass; itself for the highest
+    of_maximum: np.ndarray  #: (n,) the number of the hill, that of one of its maxima
+    standing: np.ndarray  #: (n,) by how much every hill stands out, in units of chance
 
-    def homes(self, kept: np.ndarray) -> np.ndarray:
-        """Return the maximum that every one joins if only some, and the highest, are kept."""
-        home = np.where(kept, np.arange(len(kept)), self.over)
-        while (home[home] != home).any():
-            home = home[home]
-        return home
+
+class Centres(NamedTuple):
+    """What is known about the kernels."""
+
+    counts: np.ndarray  #: (K,) how many samples they stand for
+    log_sums: np.ndarray  #: (K,) the log density at their centres
+    maxima: np.ndarray  #: (K,) the maximum to which they belong
+
+
+@dataclass
+class _Hill:
+    """What has been flooded from one maximum or several."""
+
+    maxima: list[int]
+    kernels: np.ndarray
+    is_range: bool = False  #: whether there are several hills in it
 
 
 class _Lowest(NamedTuple):
@@ -39,46 +50,104 @@ class _Lowest(NamedTuple):
     points: np.ndarray  #: (E, M)
 
 
-def merge_tree(
+def find_hills(
     density: Derivatives,
     points: np.ndarray,
     log_sums: np.ndarray,
+    centres: Centres,
     significance: float,
     n_jobs: int | None,
-) -> MergeTree:
-    """Find the passes between maxima, as high as it takes to say which stand out.
+) -> Hills:
+    """Find which maxima are hills of their own, and to which hill the others belong.
 
     The lowest point of any way is at most as high as the pass. Straight ways are tried first;
-    those from maxima that stand out of them are then bent upwards.
+    those that keep hills apart are then bent upwards.
     """
     edges = _edges(points, log_sums)
     lowest = _lowest(density, _straight(points, edges, _ON_WAY), n_jobs)
-    errors = _squared_errors(density, points, log_sums, n_jobs)
-    chance = _chance(errors, density.counts)
     bent = np.zeros(len(edges), dtype=bool)
     while True:
-        passes, over = _elders(edges, lowest.log_sums, log_sums)
-        standing = 1 / np.sqrt(errors) / chance
-        lower = np.flatnonzero(passes >= 0)
-        saddles = _Lowest(*(each[passes[lower]] for each in lowest))
-        ratios = np.exp(np.minimum(saddles.log_sums - log_sums[lower], 0.0))
-        there = _squared_errors(density, saddles.points, saddles.log_sums, n_jobs)
-        standing[lower] = (1 - ratios) / np.sqrt(errors[lower] + ratios**2 * there) / chance[lower]
-        doubtful = passes[lower[standing[lower] >= significance]]
+        passes = _spanning(edges, lowest.log_sums)
+        saddles = _Lowest(lowest.log_sums[passes], lowest.points[passes])
+        errors = _squared_errors(density, saddles.points, saddles.log_sums, n_jobs)
+        hills, parting = _flood(edges[passes], saddles.log_sums, errors, centres, significance)
+        doubtful = passes[parting]
         doubtful = doubtful[~bent[doubtful]]
         if not len(doubtful):
-            return MergeTree(standing, over)
+            return hills
         bent[doubtful] = True
-        for values, value in zip(lowest, _bent(density, points, edges[doubtful], n_jobs), strict=True):
-            values[doubtful] = value
+        found = _bent(density, points, edges[doubtful], n_jobs)
+        lowest.log_sums[doubtful], lowest.points[doubtful] = found
 
 
-def _chance(errors: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """Return how many standard errors chance is expected to reach somewhere.
+def _flood(
+    edges: np.ndarray,
+    levels: np.ndarray,
+    errors: np.ndarray,
+    centres: Centres,
+    significance: float,
+) -> tuple[Hills, np.ndarray]:
+    """Flood from above; where two meet of which one does not stand out, they are one hill.
 
-    There is room for as many bumps as the samples are times those that make up one of them.
+    Returns
+    -------
+    hills : Hills
+    parting : ndarray
+        The passes between hills.
     """
-    return np.sqrt(2 * np.log1p(counts.sum() * errors))
+    n = len(edges) + 1
+    members = np.split(np.argsort(centres.maxima, kind="stable"), _cuts(centres.maxima, n))
+    hills = [_Hill([i], members[i]) for i in range(n)]
+    home, standing, where, parting = np.arange(n), np.full(n, np.nan), np.arange(n), []
+    for step, ends in enumerate(edges):
+        pair = [hills[where[end]] for end in ends]
+        heights = [_standing(hill, levels[step], errors[step], centres) for hill in pair]
+        weaker = int(heights[1] < heights[0])
+        if heights[weaker] >= significance:
+            parting.append(step)
+            for hill, height in zip(pair, heights, strict=True):
+                standing[home[hill.maxima]] = np.where(
+                    hill.is_range, standing[home[hill.maxima]], height
+                )
+        else:
+            home[pair[weaker].maxima] = home[ends[1 - weaker]]
+        hills[where[ends[0]]] = joint = _joined(*pair, heights[weaker] >= significance)
+        where[joint.maxima] = where[ends[0]]
+    if not parting:
+        standing[home] = _standing(hills[where[0]], -np.inf, 0.0, centres)
+    return Hills(home, standing), np.array(parting, dtype=np.int64)
+
+
+def _cuts(maxima: np.ndarray, n: int) -> np.ndarray:
+    """Return where the kernels of another maximum begin, in their order."""
+    return np.cumsum(np.bincount(maxima, minlength=n))[:-1]
+
+
+def _joined(first: _Hill, second: _Hill, are_two: bool) -> _Hill:
+    return _Hill(
+        first.maxima + second.maxima,
+        np.concatenate([first.kernels, second.kernels]),
+        first.is_range or second.is_range or are_two,
+    )
+
+
+def _standing(hill: _Hill, level: float, error: float, centres: Centres) -> float:
+    """Return by how much a hill stands out of a pass, in units of chance.
+
+    Its excess mass is estimated from the samples on it, and has an error from their number and
+    one from that of the density at the pass. The largest of as many such errors as there is room
+    for such hills is what chance is expected to do.
+    """
+    if hill.is_range:
+        return np.inf
+    counts = centres.counts[hill.kernels]
+    ratios = np.exp(np.minimum(level - centres.log_sums[hill.kernels], 0.0))
+    on_hill = ratios < 1
+    n_above, n_below = counts[on_hill].sum(), (counts * ratios)[on_hill].sum()
+    if n_above == 0:
+        return 0.0
+    chance = np.sqrt(2 * np.log1p(centres.counts.sum() / n_above))
+    return float((n_above - n_below) / np.sqrt(n_above + error * n_below**2) / chance)
 
 
 def _squared_errors(
@@ -120,31 +189,15 @@ def _nearest(points: np.ndarray, x: np.ndarray) -> int:
     return int(((points - x) ** 2).sum(axis=1).argmin())
 
 
-def _elders(
-    edges: np.ndarray, levels: np.ndarray, log_sums: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Flood from above: where two hills meet, the lower one ends.
-
-    Returns
-    -------
-    passes : ndarray
-        The edge over which every maximum meets a higher one; -1 for the highest.
-    over : ndarray
-        The maximum at the other end of it.
-    """
-    n = len(log_sums)
-    passes, over, top = np.full(n, -1), np.arange(n), np.arange(n)
-    rank = np.empty(n, dtype=np.int64)
-    rank[np.argsort(log_sums, kind="stable")] = np.arange(n)
+def _spanning(edges: np.ndarray, levels: np.ndarray) -> np.ndarray:
+    """Return the edges over which, from above, everything becomes one."""
+    top, out = np.arange(edges.max(initial=0) + 1), []
     for edge in np.argsort(-levels, kind="stable"):
-        ends = edges[edge]
-        tops = top[ends]
-        if tops[0] == tops[1]:
-            continue
-        lower = int(rank[tops[1]] < rank[tops[0]])
-        passes[tops[lower]], over[tops[lower]] = edge, ends[1 - lower]
-        top[top == tops[lower]] = tops[1 - lower]
-    return passes, over
+        first, second = top[edges[edge]]
+        if first != second:
+            top[top == second] = first
+            out.append(edge)
+    return np.array(out, dtype=np.int64)
 
 
 def _straight(points: np.ndarray, edges: np.ndarray, n_points: int) -> np.ndarray:
