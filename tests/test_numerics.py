@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_, assert_allclose, assert_array_equal
 from scipy.stats import gaussian_kde
+from sklearn.base import clone
 
 from sevenhills import (
     ROME,
@@ -368,3 +369,23 @@ def test_memory_of_auto_rome(memory_limit):
         model = AutoROME().fit(X)
     with memory_limit(10):
         model.score_samples(queries)
+
+
+@pytest.mark.parametrize("min_std", [1e-5, 1e-8, 1e-10])
+def test_windows_on_a_line_are_as_thin_as_they_should_be(min_std):
+    """Squares lose what is across a line; the windows have min_std there all the same."""
+    rng = np.random.RandomState(0)
+    X = rng.standard_normal((60, 1)) @ [[3.0, 1.0, 2.0]]
+    transforms = ManifoldParzen(min_std=min_std).fit(X).density_.transforms
+    across = np.linalg.svd(transforms, compute_uv=False)[:, :2]
+    assert_allclose(across, 1 / min_std, rtol=1e-6)
+
+
+@pytest.mark.parametrize("n_samples", [20, 50])
+@each_mixture
+def test_a_constant_feature(estimator, n_samples):
+    X = np.random.RandomState(0).standard_normal((n_samples, 2))
+    X[:, 1] = 1.95591231
+    drawn = clone(estimator).fit(X).sample(1000, random_state=0)
+    assert np.ptp(drawn[:, 1]) < 2 * np.ptp(X[:, 0])
+    assert abs(np.median(drawn[:, 1]) - X[0, 1]) < 0.1 * np.ptp(X[:, 0])

@@ -248,7 +248,7 @@ def _find_modes(density: Modes, significance: float, n_jobs: int | None) -> Mode
     maxima = place[starts.of_kernel]
     hills = Hills(np.arange(len(points)), np.full(len(points), np.inf))
     if density.counts is not None:
-        centres = Centres(density.counts, _at_centres(turned, n_jobs), maxima)
+        centres = Centres(density.counts, _left_out(turned, n_jobs), maxima)
         hills = find_hills(turned, points, log_sums, centres, significance, n_jobs)
     shares = np.bincount(hills.of_maximum[maxima], density.weights, len(points))
     highest = _highest(hills.of_maximum, log_sums)
@@ -337,6 +337,16 @@ def _roots(density: Derivatives, isolated: bool, n_jobs: int | None) -> np.ndarr
 def _at_centres(density: Derivatives, n_jobs: int | None) -> np.ndarray:
     """Return the log sums at the centres of all kernels."""
     return sums_at(density._log_sums, density.centres, n_jobs)
+
+
+def _left_out(density: Derivatives, n_jobs: int | None) -> np.ndarray:
+    """Return the log sums at the centres without one of the samples that stand there."""
+    log_sums = _at_centres(density, n_jobs)
+    own = density.log_weights + density.log_dets[density._group_of_kernel]
+    counts = np.ones(1) if density.counts is None else density.counts
+    shares = np.exp(own - log_sums) / np.maximum(counts, 1.0)
+    with np.errstate(divide="ignore"):
+        return log_sums + np.log1p(-np.minimum(shares, 1.0))
 
 
 def _whitened(density: Derivatives) -> np.ndarray:

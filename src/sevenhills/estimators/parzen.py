@@ -18,6 +18,8 @@ from .clusters import Grouping, resolve_min_std
 
 #: The numbers that a block of neighbourhoods may hold.
 _BLOCK_NUMBERS = 2**20
+#: Eigenvalues so small beside the largest may be rounding.
+_SQUARES_LOST = 1e-8
 
 
 def neighbours_of_window(total: float, n_features: int) -> int:
@@ -102,9 +104,7 @@ def window_transforms(
         rows = slice(start, start + step)
         neighbours, shares = near.around(rows)
         apart = points[neighbours] - points[rows, None]
-        moments = np.matmul((apart * shares[:, :, None]).transpose(0, 2, 1), apart)
-        variances, axes = np.linalg.eigh(moments)
-        variances = np.maximum(variances, 0.0)
+        variances, axes = _principal_moments(apart * np.sqrt(shares)[:, :, None])
         if n_directions is not None:
             variances[:, : n_features - n_directions] = 0.0
         variances += min_std**2
@@ -116,6 +116,22 @@ def window_transforms(
         transforms[rows] = axes / np.sqrt(variances)[:, None, :]
         log_dets[rows] = -0.5 * np.log(variances).sum(axis=1)
     return transforms, log_dets
+
+
+def _principal_moments(apart: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the eigenvalues, smallest first, and the axes of second moments of points (W, K, M).
+
+    Where neighbours lie on a line or a plane, squares have lost what is across; there it is found
+    without squares, which takes longer.
+    """
+    variances, axes = np.linalg.eigh(np.matmul(apart.transpose(0, 2, 1), apart))
+    for i in np.flatnonzero(variances[:, 0] < _SQUARES_LOST * variances[:, -1]):
+        triangle = np.linalg.qr(apart[i], mode="r")
+        _, lengths, turned = np.linalg.svd(triangle)
+        n_lost = len(turned) - len(lengths)  # fewer neighbours than features
+        variances[i] = np.append(lengths, np.zeros(n_lost))[::-1] ** 2
+        axes[i] = turned[::-1].T
+    return np.maximum(variances, 0.0), axes
 
 
 class ManifoldParzen(DensityEstimator):

@@ -145,8 +145,10 @@ def kernels_at_given(values, centres, features, offsets, factors, work, squares,
                     _add_multiple(work, j, n_features, factors[g, i, j], size)
             for s in range(size):
                 squares[start + s] = 0.0
-                for j in range(n_left, n_features):
+            for j in range(n_left, n_features):
+                for s in range(size):
                     squares[start + s] += work[j, s] * work[j, s]
+            for s in range(size):
                 for j in range(n_left):
                     moved[start + s, j] = centres[start + s, features[j]] + work[j, s]
 
