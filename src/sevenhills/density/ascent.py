@@ -2,8 +2,8 @@
 
 A step is that of Newton's method in the metric of the kernels that matter at a point, in which the
 log density is nowhere more curved downwards than a single kernel. Where it curves upwards, the
-step goes the other way than to the saddle. It is no longer than a kernel is wide, and taken only
-if it climbs higher than the step of mean shift, which never descends.
+step goes the other way than to the saddle. It is no longer than half a kernel's width, and taken
+only if it climbs higher than the step of mean shift, which never descends.
 """
 
 from typing import NamedTuple, Self
@@ -15,6 +15,8 @@ from .sums import LOG_2PI, sums_at
 
 #: A climb is given up after so many steps.
 _MOST_STEPS = 200
+#: How long a step of Newton's method may be, in kernel widths.
+_LONGEST = 0.5
 #: A climb ends where the next step promises no more than this.
 _LEAST_GAIN = 1e-14
 #: Curvatures, in units of a kernel's, from which on a flat top cannot be told from a saddle.
@@ -119,30 +121,23 @@ def climb(
 def find_summits(density: Derivatives, starts: np.ndarray, n_jobs: int | None) -> Summits:
     """Climb from starts, and on from the saddles where climbs end."""
     ends = _ascend(density, starts, n_jobs)
-    points, log_sums = [ends.points], [ends.log_sums]
-    rows, limit = np.arange(len(starts)), -_FLAT
+    limit = -_FLAT
     for _ in range(_MOST_SADDLES):
-        at_saddle = ends.curvatures > limit
-        if not at_saddle.any():
+        rows = np.flatnonzero(ends.curvatures > limit)
+        if not len(rows):
             break
-        rows, middle = rows[at_saddle], ends.points[at_saddle]
-        nudge = _NUDGE * ends.directions[at_saddle]
+        middle, nudge = ends.points[rows], _NUDGE * ends.directions[rows]
         sides = _ascend(density, np.concatenate([middle + nudge, middle - nudge]), n_jobs)
-        ends, other = _higher_first(sides)
-        points[0][rows], log_sums[0][rows] = ends.points, ends.log_sums
-        points.append(other.points)
-        log_sums.append(other.log_sums)
+        higher = np.arange(len(rows))
+        higher += len(rows) * (sides.log_sums[len(rows) :] > sides.log_sums[: len(rows)])
+        for values, found in zip(ends, sides, strict=True):
+            values[rows] = found[higher]
+        lower = (higher + len(rows)) % (2 * len(rows))
+        ends = _Ends(*(np.append(v, f[lower], axis=0) for v, f in zip(ends, sides, strict=True)))
         # What is flat after a nudge is a flat top.
         limit = _FLAT
-    return Summits(np.concatenate(points), np.concatenate(log_sums))
-
-
-def _higher_first(sides: _Ends) -> tuple[_Ends, _Ends]:
-    """Return, of pairs of ends, the higher ones and the others."""
-    n = len(sides.points) // 2
-    first = np.arange(n) + n * (sides.log_sums[n:] > sides.log_sums[:n])
-    second = (first + n) % (2 * n)
-    return _Ends(*(each[first] for each in sides)), _Ends(*(each[second] for each in sides))
+    kept = (np.arange(len(ends.points)) < len(starts)) | (ends.curvatures <= _FLAT)
+    return Summits(ends.points[kept], ends.log_sums[kept])
 
 
 def _ascend(density: Derivatives, starts: np.ndarray, n_jobs: int | None) -> _Ends:
@@ -153,7 +148,8 @@ def _ascend(density: Derivatives, starts: np.ndarray, n_jobs: int | None) -> _En
     curvatures, directions = np.full(n_starts, -np.inf), np.zeros((n_starts, n_features))
     active = np.arange(n_starts)
     for _ in range(_MOST_STEPS):
-        steps = _steps(density._curvatures(points[active], n_jobs))
+        with np.errstate(over="ignore", invalid="ignore"):
+            steps = _steps(density._curvatures(points[active], n_jobs))
         curvatures[active], directions[active] = steps.curvatures, steps.directions
         here = points[active]
         trials = np.concatenate([here + steps.newton, here + steps.shift])
@@ -195,7 +191,7 @@ def _steps(here: Curvatures) -> _Steps:
     slopes = (here.gradients[:, None] @ axes)[:, 0]
     steps = slopes / np.maximum(np.abs(curvatures), _FLAT**2)
     gains = 0.5 * (slopes * steps).sum(axis=1)
-    steps /= np.maximum(1.0, np.sqrt((steps**2).sum(axis=1, keepdims=True)))
+    steps /= np.maximum(1.0, np.sqrt((steps**2).sum(axis=1, keepdims=True)) / _LONGEST)
     return _Steps(
         newton=(axes @ steps[:, :, None])[:, :, 0],
         shift=(axes @ slopes[:, :, None])[:, :, 0],

@@ -9,6 +9,7 @@ from joblib import effective_n_jobs
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial import KDTree
+from scipy.special import expit
 
 from ..validation import check_not_negative, check_queries, freeze
 from .ascent import Standard, climb, find_summits
@@ -22,14 +23,16 @@ __all__ = ["Labels", "ModeTable", "Modes", "climb"]
 _FEW_KERNELS = 256
 #: Of so many, every pair is one, too.
 _FEW_FOR_PAIRS = 64
-#: Products of kernels farther apart than this, in their joint width, are too small to matter.
-_OVERLAP = 6.0
+#: The powers of one of two kernels, the other having the rest, at which their ridge is looked at.
+_POWERS = expit(np.linspace(-8, 8, 33))
 #: Neighbours among which a centre looks for a denser one.
 _NEIGHBOURS = 24
 #: A kernel that makes up so much of the density at its centre may have a maximum of its own.
 _MOST = 0.5
-#: The highest of the dense centres from which the peak is looked for.
-_BEST_ROOTS = 8
+#: The highest centres from which the peak is looked for.
+_MOST_BEST = 16
+#: A kernel that is so far below the highest one is not at the peak.
+_NEGLIGIBLE = 30.0
 #: Where on the way between two summits a dip is looked for.
 _DIP_AT = np.arange(1, 8) / 8
 #: A dip that is smaller is rounding, relative to the log density.
@@ -51,9 +54,8 @@ class ModeTable:
     basins : ndarray of shape (n_kernels,)
         The mode to which the way up from every kernel's centre leads.
     significances : ndarray of shape (n_modes,)
-        How far a mode stands out of the highest pass to a higher one, or out of nothing if it is
-        the highest, in units of what chance is expected to do; infinite for a density that was
-        not made from samples.
+        How far the hill of every mode stands out of the highest pass to another one, in units of
+        what chance is expected to do; infinite for a density that was not made from samples.
     """
 
     locations: np.ndarray
@@ -85,24 +87,27 @@ class Modes(Derivatives):
     """The modes of the density."""
 
     def modes(self, significance: float = 1.25, n_jobs: int | None = None) -> ModeTable:
-        r"""Return the modes of the density: its maxima that stand out.
+        r"""Return the modes of the density: the tops of the hills that stand out.
 
-        A density made from samples has bumps by chance. With :math:`n(x)` the effective number of
-        samples at a point, the standard error of :math:`\log p` is :math:`1/\sqrt{n}`, and there
-        is room for :math:`N/n` such bumps, the largest of which is expected to reach
-        :math:`\sqrt{2 \ln(N/n)}` standard errors. A maximum counts as a mode if it stands out of
-        the highest pass :math:`s` to a higher one by more:
+        A density made from samples has bumps by chance. A hill counts as one if its excess mass,
+        by how much its samples :math:`x_i` are denser than the highest pass :math:`s` to another
+        hill, is larger than chance would make that of one such hill somewhere:
 
-        .. math:: \frac{p(x) - p(s)}{\sqrt{p(x)^2 / n(x) + p(s)^2 / n(s)}} \geq
-                  \text{significance} \cdot \sqrt{2 \ln(1 + N / n(x))}
+        .. math:: \sum_i 1 - \frac{p(s)}{p_{-i}(x_i)} \geq \text{significance} \cdot
+                  \sqrt{2 \ln(1 + N / n)} \cdot
+                  \sqrt{n + \textstyle\left(\sum_i p(s) / p_{-i}(x_i)\right)^2 / n(s)}
 
-        The highest maximum always counts. A density that was not made from samples is exact, and
-        all of its maxima count.
+        with the :math:`n` of all :math:`N` samples that stand on the hill above the pass, the
+        density :math:`p_{-i}` without the sample itself and :math:`n(s)` samples that make up the
+        density at the pass. The last root is the standard error of the excess mass, the one
+        before what the largest of :math:`N/n` errors is expected to be. What does not count is
+        part of the hill behind the pass; a mode is the highest point of a hill. A density that
+        was not made from samples is exact, and all of its maxima count.
 
         Parameters
         ----------
         significance : float, default=1.25
-            How far a mode must stand out, in units of what chance is expected to do; zero for all
+            How far a hill must stand out, in units of what chance is expected to do; zero for all
             maxima.
         n_jobs : int, optional
             Number of threads.
@@ -145,11 +150,7 @@ class Modes(Derivatives):
         array([9.])
         """
         standard = Standard.of(self)
-        starts = _starts(standard.density, isolated=False, n_jobs=n_jobs).points
-        if len(starts) > _BEST_ROOTS and self.n_kernels > _FEW_KERNELS:
-            heights = sums_at(standard.density._log_sums, starts, n_jobs)
-            starts = starts[np.argsort(-heights, kind="stable")[:_BEST_ROOTS]]
-        summits = find_summits(standard.density, starts, n_jobs)
+        summits = find_summits(standard.density, _best_starts(standard.density, n_jobs), n_jobs)
         highest = np.argmax(summits.log_sums)
         return standard.points(summits.points[highest : highest + 1])[0]
 
@@ -185,36 +186,32 @@ class Modes(Derivatives):
         array([1., 1.])
         """
         X = check_queries(X, self.n_features, self.feature_names)
-        names, kernel_labels = np.unique(self._kernel_labels(by), return_inverse=True)
-        log_shares = np.stack(
-            [
-                sums_at(_sums_of_some(self, kernel_labels == j), X, n_jobs)
-                for j in range(len(names))
-            ],
-            axis=1,
-        )
-        for i in np.flatnonzero(log_shares.max(axis=1) == -np.inf):
-            shares = nearest_shares(self, X[i])[0]
-            with np.errstate(divide="ignore"):
-                log_shares[i] = np.log(np.bincount(kernel_labels, shares, len(names)))
+        names, columns = self._kernel_labels(by)
+        log_shares = np.full((len(X), len(names)), -np.inf)
+        for j in np.unique(columns):
+            log_shares[:, j] = sums_at(_sums_of_some(self, columns == j), X, n_jobs)
+        with np.errstate(all="ignore"):
+            for i in np.flatnonzero(log_shares.max(axis=1) == -np.inf):
+                shares = nearest_shares(self, X[i])[0]
+                log_shares[i] = np.log(np.bincount(columns, shares, len(names)))
         probabilities = np.exp(log_shares - log_shares.max(axis=1, keepdims=True))
         probabilities /= probabilities.sum(axis=1, keepdims=True)
         return Labels(names[probabilities.argmax(axis=1)], probabilities, names)
 
-    def _kernel_labels(self, by: Any) -> np.ndarray:
-        """Return the label of every kernel."""
-        if isinstance(by, ModeTable):
-            if by.basins.shape != (self.n_kernels,):
-                raise ValueError(
-                    f"by: these modes are those of {len(by.basins)} kernels, but the density has "
-                    f"{self.n_kernels}"
-                )
-            return by.basins
-        if isinstance(by, str) and by == "mode":
-            return self._modes.basins
+    def _kernel_labels(self, by: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Return all labels, and the index of that of every kernel."""
         if isinstance(by, str) and by == "cluster":
-            return self.clusters[self._group_of_kernel]
-        raise ValueError(f"by must be 'mode', 'cluster' or modes that were found, got {by!r}")
+            names, groups = np.unique(self.clusters, return_inverse=True)
+            return names, groups[self._group_of_kernel]
+        modes = self._modes if isinstance(by, str) and by == "mode" else by
+        if not isinstance(modes, ModeTable):
+            raise ValueError(f"by must be 'mode', 'cluster' or modes that were found, got {by!r}")
+        if modes.basins.shape != (self.n_kernels,):
+            raise ValueError(
+                f"by: these modes are those of {len(modes.basins)} kernels, but the density has "
+                f"{self.n_kernels}"
+            )
+        return np.arange(len(modes)), modes.basins
 
     @cached_property
     def _modes(self) -> ModeTable:
@@ -241,14 +238,15 @@ def _find_modes(density: Modes, significance: float, n_jobs: int | None) -> Mode
     """Climb, leave out what is found twice, and then what does not stand out."""
     standard = Standard.of(density)
     turned = standard.density
+    heights = sums_at(turned._log_sums, turned.centres, n_jobs)
     isolated = significance == 0 or density.counts is None
-    starts = _starts(turned, isolated, n_jobs)
+    starts = _starts(turned, heights, isolated, n_jobs)
     summits = find_summits(turned, starts.points, n_jobs)
     points, log_sums, place = _distinct(turned, *summits, n_jobs=n_jobs)
     maxima = place[starts.of_kernel]
     hills = Hills(np.arange(len(points)), np.full(len(points), np.inf))
     if density.counts is not None:
-        centres = Centres(density.counts, _left_out(turned, n_jobs), maxima)
+        centres = Centres(density.counts, _left_out(turned, density.counts, heights), maxima)
         hills = find_hills(turned, points, log_sums, centres, significance, n_jobs)
     shares = np.bincount(hills.of_maximum[maxima], density.weights, len(points))
     highest = _highest(hills.of_maximum, log_sums)
@@ -280,45 +278,67 @@ class _Starts(NamedTuple):
     of_kernel: np.ndarray  #: (n_kernels,) the start whose end is that of a kernel
 
 
-def _starts(density: Derivatives, isolated: bool, n_jobs: int | None) -> _Starts:
+def _starts(
+    density: Derivatives, heights: np.ndarray, isolated: bool, n_jobs: int | None
+) -> _Starts:
     """Return the centres of all kernels if they are few, else dense ones."""
     if density.n_kernels <= _FEW_KERNELS:
         kernels = np.arange(density.n_kernels)
         points = density.centres
         if density.n_kernels <= _FEW_FOR_PAIRS:
-            points = np.concatenate([points, _product_means(density)])
+            points = np.concatenate([points, _ridge_tops(density)])
         return _Starts(points, kernels)
-    root = _roots(density, isolated, n_jobs)
+    root = _roots(density, heights, isolated, n_jobs)
     chosen, of_kernel = np.unique(root, return_inverse=True)
     return _Starts(density.centres[chosen], of_kernel)
 
 
-def _product_means(density: Derivatives) -> np.ndarray:
-    """Return where the products of pairs of kernels are largest.
+def _best_starts(density: Derivatives, n_jobs: int | None) -> np.ndarray:
+    """Return a few points from which the highest maximum is found."""
+    if density.n_kernels <= _FEW_FOR_PAIRS:
+        return np.concatenate([density.centres, _ridge_tops(density)])
+    # Of conditional densities, few kernels are left; the others cannot be at the peak.
+    own = density.log_weights + density.log_dets[density._group_of_kernel]
+    points = density.centres[own > own.max() - _NEGLIGIBLE]
+    heights = sums_at(density._log_sums, points, n_jobs)
+    highest = np.argsort(-heights, kind="stable")
+    return points[highest[:_MOST_BEST]]
 
-    Kernels of different shapes can have a mode far from all of their centres.
+
+def _ridge_tops(density: Derivatives) -> np.ndarray:
+    """Return the highest points of the ridges between pairs of kernels.
+
+    All modes of a pair lie on its ridge, the places where powers of the two have the maximum of
+    their product; kernels of different shapes can have one far from their centres (Ray and
+    Lindsay, The topography of multivariate normal mixtures, 2005).
     """
     first, second = np.triu_indices(density.n_kernels, 1)
-    group = density._group_of_kernel
-    precisions = density.transforms @ density.transforms.transpose(0, 2, 1)
+    precisions = (density.transforms @ density.transforms.transpose(0, 2, 1))[
+        density._group_of_kernel
+    ]
     apart = density.centres[second] - density.centres[first]
-    pulls = (precisions[group[second]] @ apart[:, :, None])[:, :, 0]
-    joint = precisions[group[first]] + precisions[group[second]]
-    steps = np.linalg.solve(joint, pulls[:, :, None])[:, :, 0]
-    lengths = ((apart - steps) * pulls).sum(axis=1)
-    near = lengths < _OVERLAP**2
-    return density.centres[first][near] + steps[near]
+    pulls = (precisions[second] @ apart[:, :, None])[:, :, 0]
+    ridges = np.empty((len(_POWERS), *apart.shape))
+    for i, power in enumerate(_POWERS):
+        joint = (1 - power) * precisions[first] + power * precisions[second]
+        steps = np.linalg.solve(joint, power * pulls[:, :, None])[:, :, 0]
+        ridges[i] = density.centres[first] + steps
+    heights = sums_at(density._log_sums, ridges.reshape(-1, density.n_features))
+    heights = np.pad(heights.reshape(ridges.shape[:2]), [(1, 1), (0, 0)], constant_values=np.inf)
+    is_top = (heights[1:-1] >= heights[:-2]) & (heights[1:-1] >= heights[2:])
+    return ridges[is_top]
 
 
-def _roots(density: Derivatives, isolated: bool, n_jobs: int | None) -> np.ndarray:
+def _roots(
+    density: Derivatives, heights: np.ndarray, isolated: bool, n_jobs: int | None
+) -> np.ndarray:
     """Return, for every kernel, the dense centre to which a walk over denser neighbours leads.
 
     Quick shift: a centre points to its nearest denser neighbour; those without one are roots.
     With ``isolated``, kernels that make up most of the density at their centre are roots, too.
     """
-    log_sums = _at_centres(density, n_jobs)
     rank = np.empty(density.n_kernels, dtype=np.int64)
-    rank[np.argsort(log_sums, kind="stable")] = np.arange(density.n_kernels)
+    rank[np.argsort(heights, kind="stable")] = np.arange(density.n_kernels)
     Y = _whitened(density)
     near = np.asarray(KDTree(Y).query(Y, k=_NEIGHBOURS, workers=effective_n_jobs(n_jobs))[1])
     denser = rank[near] > rank[:, None]
@@ -327,26 +347,19 @@ def _roots(density: Derivatives, isolated: bool, n_jobs: int | None) -> np.ndarr
     is_root = ~denser.any(axis=1)
     if isolated:
         own = density.log_weights + density.log_dets[density._group_of_kernel]
-        is_root |= own > log_sums + np.log(_MOST)
+        is_root |= own > heights + np.log(_MOST)
     parent = np.where(is_root, np.arange(len(near)), parent)
     while (parent[parent] != parent).any():
         parent = parent[parent]
     return parent
 
 
-def _at_centres(density: Derivatives, n_jobs: int | None) -> np.ndarray:
-    """Return the log sums at the centres of all kernels."""
-    return sums_at(density._log_sums, density.centres, n_jobs)
-
-
-def _left_out(density: Derivatives, n_jobs: int | None) -> np.ndarray:
+def _left_out(density: Derivatives, counts: np.ndarray, heights: np.ndarray) -> np.ndarray:
     """Return the log sums at the centres without one of the samples that stand there."""
-    log_sums = _at_centres(density, n_jobs)
     own = density.log_weights + density.log_dets[density._group_of_kernel]
-    counts = np.ones(1) if density.counts is None else density.counts
-    shares = np.exp(own - log_sums) / np.maximum(counts, 1.0)
-    with np.errstate(divide="ignore"):
-        return log_sums + np.log1p(-np.minimum(shares, 1.0))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        shares = np.exp(own - heights) / np.maximum(counts, 1.0)
+        return np.asarray(heights + np.log1p(-np.minimum(shares, 1.0)))
 
 
 def _whitened(density: Derivatives) -> np.ndarray:

@@ -69,7 +69,7 @@ def find_hills(
     while True:
         passes = _spanning(edges, lowest.log_sums)
         saddles = _Lowest(lowest.log_sums[passes], lowest.points[passes])
-        errors = _squared_errors(density, saddles.points, saddles.log_sums, n_jobs)
+        errors = _squared_errors(density, centres.counts, saddles, n_jobs)
         hills, parting = _flood(edges[passes], saddles.log_sums, errors, centres, significance)
         doubtful = passes[parting]
         doubtful = doubtful[~bent[doubtful]]
@@ -111,7 +111,7 @@ def _flood(
                 )
         else:
             home[pair[weaker].maxima] = home[ends[1 - weaker]]
-        hills[where[ends[0]]] = joint = _joined(*pair, heights[weaker] >= significance)
+        hills[where[ends[0]]] = joint = _joined(pair[0], pair[1], heights[weaker] >= significance)
         where[joint.maxima] = where[ends[0]]
     if not parting:
         standing[home] = _standing(hills[where[0]], -np.inf, 0.0, centres)
@@ -141,7 +141,9 @@ def _standing(hill: _Hill, level: float, error: float, centres: Centres) -> floa
     if hill.is_range:
         return np.inf
     counts = centres.counts[hill.kernels]
-    ratios = np.exp(np.minimum(level - centres.log_sums[hill.kernels], 0.0))
+    ratios = np.zeros(len(counts))
+    if level > -np.inf:
+        ratios = np.exp(np.minimum(level - centres.log_sums[hill.kernels], 0.0))
     on_hill = ratios < 1
     n_above, n_below = counts[on_hill].sum(), (counts * ratios)[on_hill].sum()
     if n_above == 0:
@@ -151,13 +153,13 @@ def _standing(hill: _Hill, level: float, error: float, centres: Centres) -> floa
 
 
 def _squared_errors(
-    density: Derivatives, X: np.ndarray, log_sums: np.ndarray, n_jobs: int | None
+    density: Derivatives, counts: np.ndarray, at: _Lowest, n_jobs: int | None
 ) -> np.ndarray:
     """Return the squared standard error of log p, sum_k r_k^2 / n_k with the shares r_k."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        log_squares = 2 * density.log_weights - np.log(density.counts)
-    log_squares[np.isneginf(density.log_weights)] = -np.inf
-    squares = log_sums_of(
+        log_squares = 2 * density.log_weights - np.log(counts)
+    log_squares[np.isneginf(density.log_weights) | (counts == 0)] = -np.inf
+    log_sums = log_sums_of(
         Kernels(
             log_squares,
             density.centres,
@@ -166,10 +168,12 @@ def _squared_errors(
             2 * density.log_dets,
         )
     )
+    most = -np.log(counts[counts > 0].min(initial=np.inf))
     with np.errstate(invalid="ignore"):
-        found = np.exp(sums_at(squares, X, n_jobs) - 2 * log_sums)
+        # Far from all kernels, the difference is all rounding; there is a bound.
+        found = np.exp(np.minimum(sums_at(log_sums, at.points, n_jobs) - 2 * at.log_sums, most))
     # Where the density vanishes, it counts for nothing.
-    return np.where(np.isfinite(log_sums), found, 0.0)
+    return np.where(np.isfinite(at.log_sums), found, 0.0)
 
 
 def _edges(points: np.ndarray, log_sums: np.ndarray) -> np.ndarray:
