@@ -6,9 +6,9 @@ less the mean precision. The covariance is taken about the gradient, in a second
 kernels the difference of two mean squares would leave nothing.
 """
 
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import pairwise
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from ..kernels.mixture import careful_log_kernel_sums
 from ..threads import map_blocks
 from ..validation import check_queries
 from .groups import KernelGroups
-from .sums import _FEW, _SMALL, Kernels, _own_sums, _shared_sums, _tiled
+from .sums import Kernels, has_own_covariances, own_tiles, shared_tiles, tiled
 
 #: Points whose slopes are added up together.
 _POINTS = 256
@@ -185,9 +185,8 @@ class _Part(Protocol):
 
 def _parts_of(kernels: Kernels) -> tuple[_Part, ...]:
     """Prepare kernels, those of large groups and the others each in their way."""
-    small = np.diff(kernels.offsets) < _SMALL
-    slacks = _slacks(kernels.transforms)
-    if small.sum() <= _FEW:
+    small, slacks = has_own_covariances(kernels), _slacks(kernels.transforms)
+    if not small.any():
         return (_Shared(kernels, slacks),)
     own = _Own(kernels.take(np.flatnonzero(small)), slacks[small])
     if small.all():
@@ -247,8 +246,7 @@ class _Shared:
     """Kernels that share covariances, in tiles of neighbours."""
 
     def __init__(self, kernels: Kernels, slacks: np.ndarray) -> None:
-        prepared = cast("partial[np.ndarray]", _shared_sums(kernels)).args
-        self.transforms, self.locations, self.tiles = prepared
+        self.transforms, self.locations, self.tiles = shared_tiles(kernels)
         self.inverses = np.linalg.inv(self.transforms)
         self.slacks = slacks
         self.n_groups = len(slacks)
@@ -322,12 +320,11 @@ class _Own:
     n_groups = 1
 
     def __init__(self, kernels: Kernels, slacks: np.ndarray) -> None:
-        prepared = cast("partial[np.ndarray]", _own_sums(kernels)).args
-        self.centres, self.factors, self.log_weights = prepared
+        self.centres, self.factors, self.log_weights = own_tiles(kernels)
         self.group = np.repeat(np.arange(len(slacks)), np.diff(kernels.offsets))
         self.transforms = kernels.transforms
         n_tiles, size = self.log_weights.shape
-        self.slacks = _tiled(slacks[self.group][:, None], n_tiles, size).max(axis=(1, 2))
+        self.slacks = tiled(slacks[self.group][:, None], n_tiles, size).max(axis=(1, 2))
 
     @cached_property
     def precisions(self) -> np.ndarray:
@@ -335,7 +332,7 @@ class _Own:
         n_tiles, n_features, size = self.centres.shape
         precisions = self.transforms @ self.transforms.transpose(0, 2, 1)
         rows, columns = np.triu_indices(n_features)
-        return _tiled(precisions[:, rows, columns][self.group], n_tiles, size)
+        return tiled(precisions[:, rows, columns][self.group], n_tiles, size)
 
     def slopes(self, X: np.ndarray) -> _Moments:
         """Add up the kernels, relative to the largest of them."""

@@ -62,14 +62,20 @@ class Kernels(NamedTuple):
 
 def log_sums_of(kernels: Kernels) -> LogSums:
     """Return the function that sums kernels, prepared for many calls."""
-    small = np.diff(kernels.offsets) < _SMALL
-    if small.sum() <= _FEW:
-        return _shared_sums(kernels)
-    own = _own_sums(kernels.take(np.flatnonzero(small)))
+    small = has_own_covariances(kernels)
+    if not small.any():
+        return partial(_sum_shared, shared_tiles(kernels))
+    own = partial(_sum_own, own_tiles(kernels.take(np.flatnonzero(small))))
     if small.all():
         return own
-    shared = _shared_sums(kernels.take(np.flatnonzero(~small)))
+    shared = partial(_sum_shared, shared_tiles(kernels.take(np.flatnonzero(~small))))
     return lambda X: np.logaddexp(shared(X), own(X))
+
+
+def has_own_covariances(kernels: Kernels) -> np.ndarray:
+    """Return for every group whether its kernels are best turned each by itself."""
+    small = np.diff(kernels.offsets) < _SMALL
+    return small if small.sum() > _FEW else np.zeros(len(small), dtype=bool)
 
 
 def sums_at(log_sums: LogSums, X: np.ndarray, n_jobs: int | None = None) -> np.ndarray:
@@ -85,7 +91,7 @@ def sums_at(log_sums: LogSums, X: np.ndarray, n_jobs: int | None = None) -> np.n
     return out
 
 
-class _Tiles(NamedTuple):
+class Tiles(NamedTuple):
     """Kernels of shared covariance as the compiled sum wants them."""
 
     groups: np.ndarray
@@ -96,7 +102,15 @@ class _Tiles(NamedTuple):
     tops: np.ndarray
 
 
-def _shared_sums(kernels: Kernels) -> LogSums:
+class SharedTiles(NamedTuple):
+    """Kernels of shared covariance, and what turns points into the coordinates of their groups."""
+
+    transforms: np.ndarray
+    locations: np.ndarray
+    tiles: Tiles
+
+
+def shared_tiles(kernels: Kernels) -> SharedTiles:
     """Prepare the kernels in tiles of neighbours, in the coordinates of their groups."""
     sums = np.add.reduceat(kernels.centres, kernels.offsets[:-1])
     # A point near every group, from which its coordinates are measured without cancelling.
@@ -109,7 +123,7 @@ def _shared_sums(kernels: Kernels) -> LogSums:
         np.pad(t.log_weights, [(0, 0), r], constant_values=-np.inf)
         for t, r in zip(tiles, room, strict=True)
     ]
-    joint = _Tiles(
+    joint = Tiles(
         groups=np.concatenate([tile.groups for tile in tiles]),
         columns=np.concatenate(columns),
         lower=np.concatenate([tile.lower for tile in tiles]),
@@ -117,16 +131,16 @@ def _shared_sums(kernels: Kernels) -> LogSums:
         log_weights=np.concatenate(log_weights),
         tops=np.concatenate([tile.tops for tile in tiles]),
     )
-    return partial(_sum_shared, kernels.transforms, locations, joint)
+    return SharedTiles(kernels.transforms, locations, joint)
 
 
-def _group_tiles(kernels: Kernels, g: int, location: np.ndarray) -> _Tiles:
+def _group_tiles(kernels: Kernels, g: int, location: np.ndarray) -> Tiles:
     rows = slice(kernels.offsets[g], kernels.offsets[g + 1])
     blocks = build_blocks((kernels.centres[rows] - location) @ kernels.transforms[g], _TILE_SIZE)
     n_leaves, leaf_size = blocks.members.shape
     log_weights = kernels.log_weights[rows][blocks.members] + kernels.log_dets[g]
     log_weights[np.arange(leaf_size) >= blocks.sizes[:, None]] = -np.inf
-    return _Tiles(
+    return Tiles(
         groups=np.full(n_leaves, g),
         columns=blocks.columns,
         lower=blocks.lower[-n_leaves:],
@@ -136,9 +150,8 @@ def _group_tiles(kernels: Kernels, g: int, location: np.ndarray) -> _Tiles:
     )
 
 
-def _sum_shared(
-    transforms: np.ndarray, locations: np.ndarray, tiles: _Tiles, X: np.ndarray
-) -> np.ndarray:
+def _sum_shared(kernels: SharedTiles, X: np.ndarray) -> np.ndarray:
+    transforms, locations, tiles = kernels
     with np.errstate(over="ignore", invalid="ignore"):  # holds for this thread only
         Y = np.matmul(X - locations[:, None], transforms)
     bounds, work = np.empty(len(tiles.tops)), np.empty((3, tiles.columns.shape[2]))
@@ -154,7 +167,15 @@ def _sum_shared(
     return out
 
 
-def _own_sums(kernels: Kernels) -> LogSums:
+class OwnTiles(NamedTuple):
+    """Kernels with a covariance of their own, in tiles."""
+
+    centres: np.ndarray
+    factors: np.ndarray
+    log_weights: np.ndarray
+
+
+def own_tiles(kernels: Kernels) -> OwnTiles:
     """Prepare the kernels in tiles, each with a triangular factor of its inverse covariance."""
     n_kernels, n_features = kernels.centres.shape
     n_numbers = n_features * (n_features + 1) // 2
@@ -165,24 +186,22 @@ def _own_sums(kernels: Kernels) -> LogSums:
     rows, columns = np.triu_indices(n_features)
     log_weights = np.full(n_tiles * size, -np.inf)
     log_weights[:n_kernels] = kernels.log_weights + kernels.log_dets[group]
-    return partial(
-        _sum_own,
-        _tiled(kernels.centres, n_tiles, size),
-        _tiled(upper[:, rows, columns][group], n_tiles, size),
+    return OwnTiles(
+        tiled(kernels.centres, n_tiles, size),
+        tiled(upper[:, rows, columns][group], n_tiles, size),
         log_weights.reshape(n_tiles, size),
     )
 
 
-def _tiled(values: np.ndarray, n_tiles: int, size: int) -> np.ndarray:
+def tiled(values: np.ndarray, n_tiles: int, size: int) -> np.ndarray:
     """Return values (N, K) of kernels by tiles, (n_tiles, K, size), with zeros at the end."""
     out = np.zeros((n_tiles * size, values.shape[1]))
     out[: len(values)] = values
     return np.ascontiguousarray(out.reshape(n_tiles, size, -1).transpose(0, 2, 1))
 
 
-def _sum_own(
-    centres: np.ndarray, factors: np.ndarray, log_weights: np.ndarray, X: np.ndarray
-) -> np.ndarray:
+def _sum_own(kernels: OwnTiles, X: np.ndarray) -> np.ndarray:
+    centres, factors, log_weights = kernels
     differences, work = np.empty(centres.shape[1:]), np.empty((4, centres.shape[2]))
     sums = np.stack([np.full(len(X), -np.inf), np.zeros(len(X))])
     log_own_kernel_sums(
