@@ -140,9 +140,7 @@ class Derivatives(KernelGroups):
     @cached_property
     def _parts(self) -> "tuple[_Part, ...]":
         """The kernels that share covariances, and those that do not."""
-        return _parts_of(
-            Kernels(self.log_weights, self.centres, self.offsets, self.transforms, self.log_dets)
-        )
+        return _parts_of(self._kernels)
 
 
 def _by_blocks(function: Any, X: np.ndarray, size: int, n_jobs: int | None, out: Any) -> None:

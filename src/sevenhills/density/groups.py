@@ -210,12 +210,15 @@ class KernelGroups(Density):
             steps[rows] = np.linalg.solve(transform.T, steps[rows].T).T
         return self.centres[kernel] + steps
 
+    @property
+    def _kernels(self) -> Kernels:
+        """The kernels as they are summed."""
+        return Kernels(self.log_weights, self.centres, self.offsets, self.transforms, self.log_dets)
+
     @cached_property
     def _log_sums(self) -> LogSums:
         """What sums the kernels."""
-        return log_sums_of(
-            Kernels(self.log_weights, self.centres, self.offsets, self.transforms, self.log_dets)
-        )
+        return log_sums_of(self._kernels)
 
     @cached_property
     def _group_of_kernel(self) -> np.ndarray:

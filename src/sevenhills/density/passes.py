@@ -7,7 +7,7 @@ import numpy as np
 from scipy.spatial import KDTree
 
 from .derivatives import Derivatives
-from .sums import Kernels, log_sums_of, sums_at
+from .sums import log_squares_of, sums_at
 
 #: Between so many maxima all ways are looked at, and between more to so many neighbours.
 _FEW, _NEIGHBOURS = 16, 8
@@ -156,22 +156,11 @@ def _squared_errors(
     density: Derivatives, counts: np.ndarray, at: _Lowest, n_jobs: int | None
 ) -> np.ndarray:
     """Return the squared standard error of log p, sum_k r_k^2 / n_k with the shares r_k."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        log_squares = 2 * density.log_weights - np.log(counts)
-    log_squares[np.isneginf(density.log_weights) | (counts == 0)] = -np.inf
-    log_sums = log_sums_of(
-        Kernels(
-            log_squares,
-            density.centres,
-            density.offsets,
-            np.sqrt(2) * density.transforms,
-            2 * density.log_dets,
-        )
-    )
+    log_squares = log_squares_of(density._kernels, counts)
     most = -np.log(counts[counts > 0].min(initial=np.inf))
     with np.errstate(invalid="ignore"):
         # Far from all kernels, the difference is all rounding; there is a bound.
-        found = np.exp(np.minimum(sums_at(log_sums, at.points, n_jobs) - 2 * at.log_sums, most))
+        found = np.exp(np.minimum(sums_at(log_squares, at.points, n_jobs) - 2 * at.log_sums, most))
     # Where the density vanishes, it counts for nothing.
     return np.where(np.isfinite(at.log_sums), found, 0.0)
 

@@ -72,6 +72,24 @@ def log_sums_of(kernels: Kernels) -> LogSums:
     return lambda X: np.logaddexp(shared(X), own(X))
 
 
+def log_squares_of(kernels: Kernels, counts: np.ndarray) -> LogSums:
+    r"""Return the function that sums the squares of kernels, :math:`\sum_k (w_k N_k)^2 / n_k`.
+
+    The square of a Gaussian is a Gaussian of half the covariance. Kernels of no count are left
+    out; so is the square of the Gaussians' constant.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        log_weights = 2 * kernels.log_weights - np.log(counts)
+    log_weights[np.isneginf(kernels.log_weights) | (counts == 0)] = -np.inf
+    return log_sums_of(
+        kernels._replace(
+            log_weights=log_weights,
+            transforms=np.sqrt(2) * kernels.transforms,
+            log_dets=2 * kernels.log_dets,
+        )
+    )
+
+
 def has_own_covariances(kernels: Kernels) -> np.ndarray:
     """Return for every group whether its kernels are best turned each by itself."""
     small = np.diff(kernels.offsets) < _SMALL

@@ -16,7 +16,7 @@ from scipy.special import chdtri, gammaincc
 from ..threads import map_blocks
 from ..validation import check_count, check_queries, freeze, random_generator
 from .groups import KernelGroups
-from .sums import LOG_2PI
+from .sums import LOG_2PI, LogSums, log_squares_of, sums_at
 
 #: The numbers that a block of points and kernels may hold.
 _BLOCK_NUMBERS = 2**20
@@ -77,7 +77,8 @@ class Support(KernelGroups):
         counts = self._sample_counts
         least, most = counts[self.log_weights > -np.inf].min(), counts.sum()
         with np.errstate(invalid="ignore", over="ignore"):
-            found = np.exp(2 * self.logpdf(X, n_jobs) - self._log_squares(X, n_jobs))
+            log_sums = sums_at(self._log_sums, X, n_jobs)
+            found = np.exp(2 * log_sums - sums_at(self._log_squares, X, n_jobs))
         return np.clip(np.nan_to_num(found, nan=0.0), least, most)
 
     def extrapolates(self, X: Any, n_jobs: int | None = None) -> np.ndarray:
@@ -166,19 +167,10 @@ class Support(KernelGroups):
         # A kernel too light for floats has its share, too.
         return np.maximum(self.counts, np.finfo(np.float64).tiny)
 
-    def _log_squares(self, X: np.ndarray, n_jobs: int | None) -> np.ndarray:
-        r"""Return the log of :math:`\sum_k (w_k N_k(x))^2 / n_k`.
-
-        The square of a Gaussian is a Gaussian of half the covariance, so that this, too, is a sum
-        of kernels.
-        """
-        heights = self.log_dets[self._group_of_kernel] - np.log(self._sample_counts)
-        halved = self._with(
-            log_weights=2 * self.log_weights + heights,
-            transforms=np.sqrt(2) * self.transforms,
-            log_dets=self.log_dets + 0.5 * self.n_features * np.log(2),
-        )
-        return halved.logpdf(X, n_jobs) - 0.5 * self.n_features * (np.log(2) + LOG_2PI)
+    @cached_property
+    def _log_squares(self) -> LogSums:
+        """What sums the squares of the kernels, each divided by its count."""
+        return log_squares_of(self._kernels, self._sample_counts)
 
     @cached_property
     def _reaches(self) -> np.ndarray:
