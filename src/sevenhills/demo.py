@@ -124,7 +124,7 @@ def _draw_questions() -> Any:
         sliced = auto.condition({0: x})
         plotting.plot_line(sliced, axes[1], colour=COLOURS[i + 1], label=f"given feature 0 = {x:g}")
     axes[1].set(xlabel="feature 1", xlim=(-4, 3), title="a marginal, and slices, with 90% bands")
-    axes[1].legend(frameon=False, fontsize="small", loc="upper left")
+    axes[1].legend(frameon=False, fontsize="small", loc="upper right")
     _draw_labels(auto, axes[2])
     axes[0].set(**_WINDOW)
     return figure
