@@ -105,4 +105,20 @@ def test_demo(tmp_path, capsys):
         assert (tmp_path / "pictures" / f"{name}.png").stat().st_size > 20_000
     demo.main([str(tmp_path / "readme"), "--readme"])
     drawn = {path.name for path in (tmp_path / "readme").iterdir()}
-    assert drawn == {"aniso.png", "auto.png"}
+    assert drawn == {"aniso.png", "auto.png", "questions.png"}
+
+
+def test_regions_and_lines(aniso, ax):
+    rome, X = aniso
+    assert plotting.plot_regions(rome, masses=(0.5,), ax=ax) is ax
+    assert len(ax.patches) == 2
+    assert len(ax.texts) == len(rome.modes())
+    assert ax.get_xlabel() == "east"
+    assert plotting.plot_regions(rome.density_, ax=ax, modes=False) is ax
+    line = plotting.plot_line(rome.marginal("north"), ax, level=None, label="y")
+    assert line.lines[-1].get_label() == "y"
+    for draw, model in ((plotting.plot_regions, rome.marginal(0)), (plotting.plot_line, rome)):
+        with pytest.raises(ValueError, match="feature"):
+            draw(model, ax=ax)
+    with pytest.raises(TypeError, match="mixture of kernels"):
+        plotting.plot_regions(ROME(estimator="knn").fit(X), ax=ax)

@@ -44,8 +44,8 @@ def plot_regions(
     >>> from sevenhills import ROME, datasets, plotting
     >>> rome = ROME().fit(datasets.load("aniso").sample(500, random_state=0))
     >>> ax = plotting.plot_regions(rome, ax=Figure().subplots())
-    >>> [text.get_text() for text in ax.texts][:2]
-    ['34%', '33%']
+    >>> len(ax.texts)  # the shares of the modes
+    3
     """
     from matplotlib.patches import PathPatch
     from matplotlib.path import Path
