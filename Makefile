@@ -40,7 +40,7 @@ test-strict: $(BIN)/.ready
 $(TORCH)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(TORCH)
 	$(TORCH)/bin/python -m pip install --quiet "torch==2.13.0" hypothesis pytest pytest-randomly
-	$(TORCH)/bin/python -m pip install --quiet --editable .
+	$(TORCH)/bin/python -m pip install --quiet --editable ".[cli]"
 	touch $@
 
 # What needs PyTorch, which is too large for the environment of all other tests.

@@ -2,7 +2,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.integrate import quad
@@ -58,6 +58,7 @@ def test_marginal_times_conditional_is_the_joint(name, n_features):
             close(found, density.logpdf(x[None]))
 
 
+@settings(max_examples=25)
 @given(st.integers(0, 10**6), st.integers(2, 6), st.integers(1, 70), st.sampled_from([0.0, 1.0]))
 def test_marginals_and_conditionals_of_any_mixture(seed, n_features, n_groups, stretch):
     rng = np.random.RandomState(seed)
@@ -298,6 +299,7 @@ def test_moments_of_any_mixture(seed, n_features, n_groups):
     assert_allclose(shifted.cov(), cov, rtol=1e-6, atol=1e-6 * np.abs(cov).max())
 
 
+@settings(max_examples=15)
 @given(st.integers(0, 10**6), st.integers(1, 4), st.integers(1, 30), st.integers(1, 3))
 def test_integral_of_a_product_kernel_by_kernel(seed, n_features, n_groups, n_others):
     one = random_mixture(seed, n_features, n_groups, 30, stretch=0.5)
