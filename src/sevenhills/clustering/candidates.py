@@ -37,8 +37,9 @@ class Partitions:
 
     def take(self, indices: np.ndarray) -> "Partitions":
         """Return some of the partitions."""
-        lengths = np.diff(self.offsets)[indices]
-        offsets = np.concatenate([[0], np.cumsum(lengths)])
+        lengths = self.offsets[indices + 1] - self.offsets[indices]
+        offsets = np.zeros(len(indices) + 1, dtype=np.int64)
+        lengths.cumsum(out=offsets[1:])
         rows = np.arange(offsets[-1]) + np.repeat(self.offsets[indices] - offsets[:-1], lengths)
         return Partitions(self.runs[rows], offsets)
 
@@ -211,7 +212,8 @@ def cut(
     steep, steep_cuts = xi_cuts(reachability, predecessor, weights, steepness, ordering.n_neighbors)
     runs = np.concatenate([flat, steep])
     offsets = np.concatenate([cuts, steep_cuts[1:] + cuts[-1]])
-    runs[offsets[:-1][np.diff(offsets) == 1], 2] = 0
+    starts = offsets[:-1]
+    runs[starts[offsets[1:] - starts == 1], 2] = 0
     return (
         rules,
         np.concatenate([heights, steepness]),

@@ -51,7 +51,7 @@ def choose(
     first = cuts.first_of_equals()
     distinct = np.flatnonzero(first == np.arange(len(first)))
     partitions = cuts.take(distinct)
-    trivial = np.diff(partitions.offsets) == 1
+    trivial = partitions.offsets[1:] - partitions.offsets[:-1] == 1
     scores = np.full(len(distinct), TRIVIAL_SCORE)
     in_order = weights[ordering.order]
     if not trivial.all():
