@@ -10,6 +10,7 @@ from numpy.testing import assert_array_equal
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.neighbors import KernelDensity
+from threadpoolctl import threadpool_limits
 
 from sevenhills import (
     ROME,
@@ -24,6 +25,7 @@ from sevenhills import (
     score_many,
 )
 from sevenhills.scale import Failure
+from sevenhills.scale.many import _Parcel
 
 ESTIMATORS = [
     ROME(),
@@ -191,6 +193,30 @@ def test_memory_maps(tmp_path, box):
     models = fit_many(mapped, n_jobs=2)
     assert_same(models, looped(box, ROME()))
     assert_array_equal(score_many(models, mapped), score_many(models, box))
+
+
+def test_large_sets():
+    """joblib maps them into the memory of its processes, where they cannot be written to."""
+    large = np.random.RandomState(0).standard_normal((3, 70_000, 2))
+    estimator = GaussianMixtureBIC(max_components=1)
+    with threadpool_limits(1):  # as in the processes, for large products depend on it
+        twins = looped(large, estimator)
+    assert_same(fit_many(large, estimator, n_jobs=2), twins)
+
+
+def test_parcels():
+    """What plain pickles cannot hold is left to those of joblib."""
+
+    class Local(GaussianKDE):
+        pass
+
+    content = [1, "a", None, np.arange(3)]
+    received = pickle.loads(pickle.dumps(_Parcel(content)))
+    assert type(received) is list
+    assert repr(received) == repr(content)
+    local, large = Local(), np.zeros(200_000)
+    for each in (local, large):
+        assert _Parcel([each]).__reduce__() == (list, ([each],))
 
 
 def test_more_sets_than_fit_into_a_batch():

@@ -125,7 +125,7 @@ def principal_axes(
         squares[g] = _squares_along(part, axes[g])
     largest = squares.max(axis=1, keepdims=True)
     thin = (squares > _ROUNDING**2 * largest) & (squares < _SQUARES_LOST**2 * largest)
-    for g in np.flatnonzero(thin.any(axis=1)):
+    for g in np.flatnonzero(thin.any(axis=1)).tolist():
         axes[g] = _careful_axes(parts[g])
         squares[g] = _squares_along(parts[g], axes[g])
 

@@ -1,10 +1,14 @@
 """Thousands of small data sets, fitted and scored in batches by joblib."""
 
+import gc
+import pickle
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from itertools import chain, pairwise
+from multiprocessing import current_process
 from typing import Any
 
 import numpy as np
@@ -18,6 +22,8 @@ from ..validation import check_choice, check_flag, check_n_jobs
 _LARGEST_BATCH = 128
 #: Tasks for every worker at least, so that none of them is idle for long at the end.
 _BATCHES_PER_JOB = 8
+#: joblib maps arrays from this size on into the memory of its processes.
+_MAPPED_BYTES = 1_000_000
 #: Values of parameters that need no copy.
 _PLAIN = (str, int, float, type(None))
 
@@ -53,9 +59,10 @@ def fit_many(
 ) -> list[Any]:
     """Fit an estimator to each of many data sets.
 
-    The answers are those of ``[clone(estimator).fit(X) for X in datasets]``, to the bit. The work
-    is done by joblib, a batch of data sets at a time, so that ``joblib.parallel_config`` moves it
-    to threads, to processes or to another machine.
+    The answers are those of ``[clone(estimator).fit(X) for X in datasets]``, to the bit; of large
+    data, other processes round otherwise if linear algebra has fewer threads there. The work is
+    done by joblib, a batch of data sets at a time, so that ``joblib.parallel_config`` moves it to
+    threads, processes or other machines.
 
     Parameters
     ----------
@@ -100,8 +107,7 @@ def fit_many(
     if on_error == "raise":
         for i, (X, each) in enumerate(zip(sets, weights, strict=True)):
             _check_shapes(i, X, each)
-    pairs = list(zip(sets, weights, strict=True))
-    return _work_through(partial(_fit, recipe), pairs, n_jobs, on_error, verbose)
+    return _work_through(partial(_fit, recipe), (sets, weights), n_jobs, on_error, verbose)
 
 
 def score_many(
@@ -152,8 +158,7 @@ def score_many(
         for i, (model, X) in enumerate(zip(models, sets, strict=True)):
             _check_model(i, model)
             _check_shapes(i, X)
-    pairs = list(zip(models, sets, strict=True))
-    return _work_through(_score, pairs, n_jobs, on_error, verbose)
+    return _work_through(_score, (models, sets), n_jobs, on_error, verbose)
 
 
 def _as_list(datasets: Any, offsets: Any) -> list[Any]:
@@ -231,40 +236,76 @@ def _check_model(i: int, model: Any) -> None:
 
 def _work_through(
     work: Callable[..., Any],
-    arguments: list[Any],
+    arguments: tuple[list[Any], ...],
     n_jobs: int | None,
     on_error: str,
     verbose: bool,
 ) -> list[Any]:
-    """Return what the work makes of each of the arguments, in their order."""
+    """Return what the work makes of the first of all arguments, of the second, and so on."""
     check_n_jobs(n_jobs)
     check_choice(on_error, "on_error", ("raise", "keep"))
     check_flag(verbose, "verbose")
-    n_batches = max(
-        -(-len(arguments) // _LARGEST_BATCH),
-        min(len(arguments), _BATCHES_PER_JOB * effective_n_jobs(n_jobs)),
-    )
-    bounds = [len(arguments) * i // n_batches for i in range(n_batches + 1)] if arguments else []
+    bounds = _batches(len(arguments[0]), effective_n_jobs(n_jobs))
     parallel = Parallel(n_jobs=n_jobs, verbose=10 if verbose else 0)
     done = parallel(
-        delayed(_work_on_batch)(work, arguments[start:end], start, on_error)
+        delayed(_work_on_batch)(
+            work, tuple(_Parcel(each[start:end]) for each in arguments), start, on_error
+        )
         for start, end in pairwise(bounds)
     )
     return list(chain.from_iterable(done))
 
 
+def _batches(n_sets: int, n_jobs: int) -> list[int]:
+    """Return where batches begin and the last one ends."""
+    n_batches = max(-(-n_sets // _LARGEST_BATCH), min(n_sets, _BATCHES_PER_JOB * n_jobs))
+    return [n_sets * i // n_batches for i in range(n_batches + 1)] if n_sets else []
+
+
+class _Parcel(list[Any]):
+    """A list that is sent to another process in one piece.
+
+    joblib would look at every array in it by itself, to see whether to map it into memory, which
+    takes a third of the time of a small fit. What it should map, and what only it can send, such
+    as classes that were defined in a notebook, is left to it.
+    """
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if not any(map(_should_be_mapped, self)):
+            with suppress(pickle.PicklingError, AttributeError, TypeError):
+                return pickle.loads, (pickle.dumps(list(self), pickle.HIGHEST_PROTOCOL),)
+        return list, (list(self),)
+
+
+def _should_be_mapped(value: Any) -> bool:
+    return isinstance(value, np.memmap) or (
+        isinstance(value, np.ndarray) and value.nbytes >= _MAPPED_BYTES
+    )
+
+
 def _work_on_batch(
-    work: Callable[..., Any], arguments: list[Any], first: int, on_error: str
+    work: Callable[..., Any], batch: tuple[list[Any], ...], first: int, on_error: str
 ) -> list[Any]:
-    out = []
-    for i, each in enumerate(arguments, first):
+    _spare_imports()
+    out = _Parcel()
+    for i, arguments in enumerate(zip(*batch, strict=True), first):
         try:
-            out.append(work(*each))
+            out.append(work(*arguments))
         except Exception as error:
             if on_error == "raise":
                 raise _named(error, i) from error
             out.append(Failure(i, type(error).__name__, str(error)))
     return out
+
+
+@cache
+def _spare_imports() -> None:
+    """Keep joblib's processes from searching all that was imported for garbage every second.
+
+    They do so where psutil is not installed, and it takes up to a fifth of their time.
+    """
+    if current_process().name.startswith("LokyProcess"):
+        gc.freeze()
 
 
 def _named(error: Exception, i: int) -> Exception:
