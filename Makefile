@@ -7,7 +7,7 @@ TORCH := .venv-torch
 ONE_CORE := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
 .PHONY: demo test test-slow test-strict test-torch lint bench bench-study bench-auto \
-	bench-questions bench-tasks torture contest parity reproduce docs clean
+	bench-questions bench-tasks bench-many torture contest parity reproduce docs clean
 
 $(BIN)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -72,6 +72,10 @@ bench-questions: $(BIN)/.ready
 # Outliers and classes: ours beside scikit-learn's.
 bench-tasks: $(BIN)/.ready
 	$(ONE_CORE) $(BIN)/python -m benchmarks.tasks
+
+# Many small fits beside romepy and on two processes, which need two free cores.
+bench-many: $(BIN)/.ready $(ROMEPY)/.ready
+	$(ONE_CORE) $(BIN)/python benchmarks/many.py --peer $(ROMEPY)/bin/python
 
 # What careful users expect, of every estimator and of its peers.
 torture: $(BIN)/.ready

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from sevenhills import ROME
@@ -44,6 +45,13 @@ def assert_all_labels_and_scores(X, n_scored):
 @given(samples(min_samples=6, max_samples=80, max_features=4, scales=(1.0, 1e6)))
 def test_cuts_and_scores_follow_the_rules_of_romepy(X):
     assert_all_labels_and_scores(X, n_scored=6)
+
+
+@given(st.lists(st.lists(st.tuples(*[st.integers(-1, 1)] * 3), min_size=1, max_size=3), min_size=1))
+def test_first_of_equals(cuts):
+    offsets = np.cumsum([0, *map(len, cuts)])
+    partitions = Partitions(np.array([run for runs in cuts for run in runs]), offsets)
+    assert partitions.first_of_equals().tolist() == [cuts.index(runs) for runs in cuts]
 
 
 @pytest.mark.slow

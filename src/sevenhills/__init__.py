@@ -17,6 +17,7 @@ import only from those above them in this list:
 ``estimators``     the recipes, thin scikit-learn faces
 ``compat``         a drop-in for users of romepy
 ``storage``        model files
+``scale``          many data sets
 ``metrics``        what compares densities and samples
 ``datasets``       the distributions of the ROME study, with their truths
 ``plotting``       pictures
@@ -39,6 +40,7 @@ from .estimators import (
     VineDensity,
     refit_bootstrap,
 )
+from .scale import fit_many, score_many
 from .storage import load, save
 
 __version__ = "0.1.0"
@@ -54,7 +56,9 @@ __all__ = [
     "ManifoldParzen",
     "VineDensity",
     "__version__",
+    "fit_many",
     "load",
     "refit_bootstrap",
     "save",
+    "score_many",
 ]

@@ -19,7 +19,7 @@ def check_samples(estimator: Any, X: Any, *, reset: bool, missing: bool = False)
     NaN is refused unless values may be ``missing``.
     """
     if _is_plain(X):
-        validate_data(estimator, X, reset=reset, skip_check_array=True)
+        _check_features(estimator, X, reset)
         return np.array(X, order="C")
     finite = "allow-nan" if missing else True
     with _clear_errors(X):
@@ -33,6 +33,15 @@ def check_samples(estimator: Any, X: Any, *, reset: bool, missing: bool = False)
             ensure_all_finite=finite,
         )
     return np.ascontiguousarray(out)
+
+
+def _check_features(estimator: Any, X: np.ndarray, reset: bool) -> None:
+    """Record or compare the features of an array; there are no names to look for in it."""
+    if reset:
+        estimator.n_features_in_ = X.shape[1]
+        vars(estimator).pop("feature_names_in_", None)
+    elif estimator.n_features_in_ != X.shape[1] or hasattr(estimator, "feature_names_in_"):
+        validate_data(estimator, X, reset=False, skip_check_array=True)
 
 
 def check_queries(

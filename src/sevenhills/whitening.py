@@ -114,17 +114,22 @@ def principal_axes(
     The axes are the eigenvectors of the covariance. The deviations are measured along them, since
     square roots of small eigenvalues would be nothing but rounding.
     """
-    weighted = deviations * np.sqrt(weights)[:, None]
-    parts = [weighted[start:end] for start, end in pairwise(offsets)]
-    axes = np.linalg.eigh(np.stack([part.T @ part for part in parts]))[1].transpose(0, 2, 1)
-    squares = np.stack([_squares_along(part, each) for part, each in zip(parts, axes, strict=True)])
+    weighted, n_features = deviations * np.sqrt(weights)[:, None], deviations.shape[1]
+    parts = [weighted[start:end] for start, end in pairwise(offsets.tolist())]
+    scatters = np.empty((len(parts), n_features, n_features))
+    for g, part in enumerate(parts):
+        scatters[g] = part.T @ part
+    axes = np.linalg.eigh(scatters)[1].transpose(0, 2, 1)
+    squares = np.empty((len(parts), n_features))
+    for g, part in enumerate(parts):
+        squares[g] = _squares_along(part, axes[g])
     largest = squares.max(axis=1, keepdims=True)
     thin = (squares > _ROUNDING**2 * largest) & (squares < _SQUARES_LOST**2 * largest)
-    for g in np.flatnonzero(thin.any(axis=1)):
+    for g in np.flatnonzero(thin.any(axis=1)).tolist():
         axes[g] = _careful_axes(parts[g])
         squares[g] = _squares_along(parts[g], axes[g])
 
-    n_members, n_features = np.add.reduceat(weights, offsets[:-1]), deviations.shape[1]
+    n_members = np.add.reduceat(weights, offsets[:-1])
     n_rows = n_members * np.ceil(n_features / n_members) if tiled else n_members
     stds = np.sqrt(squares * (n_rows / n_members / np.maximum(n_rows - 1, 1))[:, None])
     stds[stds <= _ROUNDING * stds.max(axis=1, keepdims=True)] = 0.0

@@ -2,11 +2,10 @@
 
 from dataclasses import dataclass
 from functools import cache
-from itertools import pairwise
 
 import numpy as np
 
-from ..kernels.cuts import dbscan_cuts, xi_cuts
+from ..kernels.cuts import dbscan_cuts, first_equals, xi_cuts
 from .ordering import Ordering
 
 #: The score of a candidate with one label only, below that of any other.
@@ -38,18 +37,17 @@ class Partitions:
 
     def take(self, indices: np.ndarray) -> "Partitions":
         """Return some of the partitions."""
-        lengths = np.diff(self.offsets)[indices]
-        offsets = np.concatenate([[0], np.cumsum(lengths)])
+        lengths = self.offsets[indices + 1] - self.offsets[indices]
+        offsets = np.zeros(len(indices) + 1, dtype=np.int64)
+        lengths.cumsum(out=offsets[1:])
         rows = np.arange(offsets[-1]) + np.repeat(self.offsets[indices] - offsets[:-1], lengths)
         return Partitions(self.runs[rows], offsets)
 
     def first_of_equals(self) -> np.ndarray:
         """Return, for every partition, the index of the first that is equal to it."""
-        data, width = self.runs.tobytes(), self.runs[:1].nbytes
-        bounds = (self.offsets * width).tolist()
-        seen: dict[bytes, int] = {}
-        pairs = enumerate(pairwise(bounds))
-        return np.array([seen.setdefault(data[a:b], i) for i, (a, b) in pairs])
+        first = np.empty(len(self), dtype=np.int64)
+        first_equals(self.runs, self.offsets, np.empty_like(first), first)
+        return first
 
     def n_clusters(self) -> np.ndarray:
         """Return the number of clusters of every partition."""
@@ -57,8 +55,10 @@ class Partitions:
 
     def noise_share(self, weights: np.ndarray) -> np.ndarray:
         """Return the part of all weight, given in order, that is noise in every partition."""
-        starts, ends, labels = self.runs.T
-        masses = sums_of_runs(weights, starts, ends) * (labels < 0)
+        noise = self.runs[:, 2] < 0
+        masses = np.zeros(len(noise))
+        starts, ends, _ = self.runs[noise].T
+        masses[noise] = sums_of_runs(weights, starts, ends)
         return np.add.reduceat(masses, self.offsets[:-1]) / weights.sum()
 
     def counted(self, counts: np.ndarray) -> "Partitions":
@@ -77,8 +77,11 @@ class Partitions:
 
 def sums_of_runs(values: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
     """Return the sums of values over runs, none of them empty."""
-    bounds = np.stack([starts, ends], axis=1).ravel()
-    return np.add.reduceat(np.append(values, 0.0), bounds)[::2]
+    bounds = np.empty(2 * len(starts), dtype=np.int64)
+    bounds[::2], bounds[1::2] = starts, ends
+    behind = np.zeros(len(values) + 1)
+    behind[:-1] = values
+    return np.add.reduceat(behind, bounds)[::2]
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,8 +200,9 @@ def cut(
     order = ordering.order
     reachability, core = ordering.reachability[order], ordering.core_distances[order]
     finite = reachability[np.isfinite(reachability)]
-    shares, steepness = _fractions(n_heights, n_steps)
-    heights = shares * (finite.max() - finite.min()) + finite.min()
+    rules, shares, steepness = _fractions(n_heights, n_steps)
+    lowest = finite.min()
+    heights = shares * (finite.max() - lowest) + lowest
     position = np.empty(len(order) + 1, dtype=np.int64)
     position[order] = np.arange(len(order))
     position[-1] = -1
@@ -208,19 +212,21 @@ def cut(
     steep, steep_cuts = xi_cuts(reachability, predecessor, weights, steepness, ordering.n_neighbors)
     runs = np.concatenate([flat, steep])
     offsets = np.concatenate([cuts, steep_cuts[1:] + cuts[-1]])
-    runs[offsets[:-1][np.diff(offsets) == 1], 2] = 0
+    starts = offsets[:-1]
+    runs[starts[offsets[1:] - starts == 1], 2] = 0
     return (
-        np.repeat(["dbscan", "xi"], [n_heights, n_steps]),
+        rules,
         np.concatenate([heights, steepness]),
         Partitions(runs, offsets),
     )
 
 
 @cache
-def _fractions(n_heights: int, n_steps: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return where to cut, as shares of the range of heights and of full steepness."""
+def _fractions(n_heights: int, n_steps: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the rules of all cuts, and shares of the range of heights and of full steepness."""
+    rules = np.repeat(["dbscan", "xi"], [n_heights, n_steps])
     steepness = np.linspace(1 / (n_steps + 1), n_steps / (n_steps + 1), n_steps)
-    return np.linspace(0, 1, n_heights) ** 2, steepness
+    return rules, np.linspace(0, 1, n_heights) ** 2, steepness
 
 
 def best_of(scores: np.ndarray) -> int:

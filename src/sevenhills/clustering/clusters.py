@@ -46,8 +46,10 @@ class Clusters:
         position = np.empty(len(self.labels), dtype=np.int64)
         position[self.ordering.order] = np.arange(len(position))
         turned = np.argsort(position[pieces], kind="stable")
-        absent = np.setdiff1d(np.arange(frame.n_given), frame.members, assume_unique=True)
-        order = np.concatenate([frame.members[turned], absent])
+        order = frame.members[turned]
+        if len(order) < frame.n_given:
+            absent = np.setdiff1d(np.arange(frame.n_given), frame.members, assume_unique=True)
+            order = np.concatenate([order, absent])
         counts = np.bincount(position[pieces], minlength=len(position))
         return RowClusters(
             labels=labels,

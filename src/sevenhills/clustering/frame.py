@@ -1,6 +1,7 @@
 """The points that are clustered: distinct, in one order and one unit of length."""
 
 from dataclasses import dataclass
+from math import frexp, ldexp
 
 import numpy as np
 
@@ -70,13 +71,14 @@ class Frame:
         """
         given = np.ones(len(X)) if weights is None else weights
         kept = np.arange(len(X)) if weights is None else np.flatnonzero(weights)
-        unit = _unit_of(X if len(kept) == len(X) else X[kept])
+        weighing = X if len(kept) == len(X) else X[kept]
+        unit = _unit_of(weighing)
         if start == "first":
             unit = 1.0 if 1 / _SQUARABLE < unit < _SQUARABLE else unit
             return cls(
                 kept, given[kept], unit, kept, np.arange(len(kept)), 0.5 * given[kept], len(X)
             )
-        members = kept[_lexicographic(X[kept], None if labels is None else labels[kept])]
+        members = kept[_lexicographic(weighing, None if labels is None else labels[kept])]
         same = _equals_previous(X[members])
         if labels is not None:
             same &= np.append(False, labels[members[1:]] == labels[members[:-1]])
@@ -115,8 +117,7 @@ class Frame:
 
 def _unit_of(X: np.ndarray) -> float:
     """Return the power of two next to the largest deviation from the middle of the range."""
-    low, high = X.min(axis=0), X.max(axis=0)
-    spread = float(np.max(0.5 * high - 0.5 * low))
+    spread = float((0.5 * X.max(axis=0) - 0.5 * X.min(axis=0)).max())
     if spread == 0:
         return 1.0
     if not 1 / _LARGEST < spread < _LARGEST:
@@ -124,7 +125,7 @@ def _unit_of(X: np.ndarray) -> float:
             f"X has a spread of {spread:.3g}, beyond what kernels can represent; measure it in a "
             "unit nearer to its spread"
         )
-    return float(2.0 ** np.frexp(spread)[1])
+    return ldexp(1.0, frexp(spread)[1])
 
 
 def _lexicographic(X: np.ndarray, labels: np.ndarray | None) -> np.ndarray:
@@ -139,7 +140,11 @@ def _lexicographic(X: np.ndarray, labels: np.ndarray | None) -> np.ndarray:
 
 def _equals_previous(X: np.ndarray) -> np.ndarray:
     """Return whether a row is the one before it."""
-    return np.append(False, (X[1:] == X[:-1]).all(axis=1))
+    same = np.zeros(len(X), dtype=bool)
+    same[1:] = X[1:, 0] == X[:-1, 0]
+    if same.any():  # which is rare, and all features take longer
+        same[1:] = (X[1:] == X[:-1]).all(axis=1)
+    return same
 
 
 def _by_distance(
@@ -164,7 +169,7 @@ def _by_distance(
     distance = np.einsum("ij,ij->i", centred, centred)
     # Points at one distance stay in lexicographic order, whatever rounding says.
     mantissa, exponent = np.frexp(distance)
-    order = np.argsort(np.ldexp(np.round(mantissa, _DIGITS), exponent), kind="stable")
+    order = np.ldexp(mantissa.round(_DIGITS), exponent).argsort(kind="stable")
     return order, starts, weights[order]
 
 

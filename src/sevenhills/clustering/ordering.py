@@ -48,7 +48,7 @@ class Ordering:
 
 def neighbours_for(total: float, n_features: int, k_min: int, k_max: int, alpha: float) -> int:
     r"""Return :math:`k_c`, which grows as :math:`N M / \alpha` between two limits."""
-    k = int(np.clip(total * n_features / alpha, k_min, k_max))
+    k = int(min(max(total * n_features / alpha, k_min), k_max))
     return min(k, int(total))
 
 
@@ -77,6 +77,6 @@ def order_by_reachability(
     """
     blocks = build_blocks(X, _LEAF_SIZE)
     weights = np.ones(len(X)) if weights is None else weights
-    core = np.around(core_distances(X, weights, blocks, n_neighbors), 15)
+    core = core_distances(X, weights, blocks, n_neighbors).round(15)
     order, reachability, predecessor = order_points(X, blocks, core)
     return Ordering(order, reachability, core, predecessor, n_neighbors)

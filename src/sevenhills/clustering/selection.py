@@ -51,11 +51,12 @@ def choose(
     first = cuts.first_of_equals()
     distinct = np.flatnonzero(first == np.arange(len(first)))
     partitions = cuts.take(distinct)
-    trivial = np.diff(partitions.offsets) == 1
+    trivial = partitions.offsets[1:] - partitions.offsets[:-1] == 1
     scores = np.full(len(distinct), TRIVIAL_SCORE)
+    in_order = weights[ordering.order]
     if not trivial.all():
         scores = SCORERS[selection](
-            X[ordering.order], partitions, ordering.n_neighbors, n_jobs, weights[ordering.order]
+            X[ordering.order], partitions, ordering.n_neighbors, n_jobs, in_order
         )
         scores[trivial] = TRIVIAL_SCORE
     return Candidates(
@@ -64,7 +65,7 @@ def choose(
         parameters=parameters[distinct],
         n_cuts=np.bincount(first)[distinct],
         n_clusters=partitions.n_clusters(),
-        noise_share=partitions.noise_share(weights[ordering.order]),
+        noise_share=partitions.noise_share(in_order),
         scores=scores,
         chosen=best_of(scores),
         partitions=partitions,

@@ -6,6 +6,9 @@ from ..kernels.silhouettes import ROWS, sum_runs, sum_segments, sum_silhouettes
 from ..threads import map_blocks
 from .candidates import Partitions, sums_of_runs
 
+#: Starting threads takes longer than the silhouettes of fewer samples.
+_FEWEST_TO_SHARE = 512
+
 
 def silhouette_scores(
     X: np.ndarray,
@@ -66,7 +69,7 @@ def silhouette_scores(
                 block, weights, masses, edges, runs, parts, offsets, *by_run, own, work, out
             )
 
-    map_blocks(score, n_blocks, n_jobs)
+    map_blocks(score, n_blocks, n_jobs if n_samples >= _FEWEST_TO_SHARE else 1)
     means = out.sum(axis=0) / weights.sum()
     share = partitions.noise_share(weights)
     return share * means[:, 0] + (1 - share) * means[:, 1]
@@ -76,6 +79,16 @@ def _distinct_runs(
     starts: np.ndarray, ends: np.ndarray, noise: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the distinct ``(start, end, noise)``, by noise, start and end, and where each is."""
-    key = (noise * (ends.max() + 1) + starts) * (ends.max() + 1) + ends
-    _, first, index = np.unique(key, return_index=True, return_inverse=True)
-    return np.stack([starts[first], ends[first], noise[first]], axis=1).astype(np.int64), index
+    n_places = ends.max() + 1
+    key = (noise * n_places + starts) * n_places + ends
+    order = key.argsort()
+    ordered = key[order]
+    is_new = np.ones(len(key), dtype=bool)
+    is_new[1:] = ordered[1:] != ordered[:-1]
+    index = np.empty_like(order)
+    index[order] = is_new.cumsum() - 1
+    distinct = ordered[is_new]
+    runs = np.empty((len(distinct), 3), dtype=np.int64)
+    rest, runs[:, 1] = np.divmod(distinct, n_places)
+    runs[:, 2], runs[:, 0] = np.divmod(rest, n_places)
+    return runs, index

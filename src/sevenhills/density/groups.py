@@ -1,7 +1,7 @@
 """Gaussian kernels whose covariances are shared by groups: their arrays, values and draws."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, Self
@@ -118,8 +118,9 @@ class KernelGroups(Density):
     def _with(self, **changes: Any) -> Self:
         """Return the same kernels but for some fields, which are neither checked nor copied."""
         made = object.__new__(type(self))
-        for each in fields(self):
-            made._keep(each.name, changes.get(each.name, getattr(self, each.name)))
+        vars(made).update(self.__getstate__())
+        for name, value in changes.items():
+            made._keep(name, value)
         return made
 
     def describe(self, feature_names: Sequence[str] | None, n_samples: float) -> Self:

@@ -6,13 +6,14 @@ turning all points for each of them would cost more than it saves; there every d
 turned by itself.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
-from ..kernels.blocks import build_blocks
+from ..kernels.blocks import Blocks, build_blocks
 from ..kernels.mixture import (
     careful_log_kernel_sums,
     log_kernel_sums,
@@ -133,39 +134,32 @@ def shared_tiles(kernels: Kernels) -> SharedTiles:
     sums = np.add.reduceat(kernels.centres, kernels.offsets[:-1])
     # A point near every group, from which its coordinates are measured without cancelling.
     locations = sums / np.diff(kernels.offsets)[:, None]
-    tiles = [_group_tiles(kernels, g, locations[g]) for g in range(len(locations))]
-    size = max(tile.columns.shape[2] for tile in tiles)
-    room = [(0, size - tile.columns.shape[2]) for tile in tiles]
-    columns = [np.pad(t.columns, [(0, 0), (0, 0), r]) for t, r in zip(tiles, room, strict=True)]
-    log_weights = [
-        np.pad(t.log_weights, [(0, 0), r], constant_values=-np.inf)
-        for t, r in zip(tiles, room, strict=True)
-    ]
-    joint = Tiles(
-        groups=np.concatenate([tile.groups for tile in tiles]),
-        columns=np.concatenate(columns),
-        lower=np.concatenate([tile.lower for tile in tiles]),
-        upper=np.concatenate([tile.upper for tile in tiles]),
-        log_weights=np.concatenate(log_weights),
-        tops=np.concatenate([tile.tops for tile in tiles]),
-    )
-    return SharedTiles(kernels.transforms, locations, joint)
+    blocks = [_group_blocks(kernels, g, locations[g]) for g in range(len(locations))]
+    return SharedTiles(kernels.transforms, locations, _tiles_of(kernels, blocks))
 
 
-def _group_tiles(kernels: Kernels, g: int, location: np.ndarray) -> Tiles:
+def _group_blocks(kernels: Kernels, g: int, location: np.ndarray) -> Blocks:
     rows = slice(kernels.offsets[g], kernels.offsets[g + 1])
-    blocks = build_blocks((kernels.centres[rows] - location) @ kernels.transforms[g], _TILE_SIZE)
-    n_leaves, leaf_size = blocks.members.shape
-    log_weights = kernels.log_weights[rows][blocks.members] + kernels.log_dets[g]
-    log_weights[np.arange(leaf_size) >= blocks.sizes[:, None]] = -np.inf
-    return Tiles(
-        groups=np.full(n_leaves, g),
-        columns=blocks.columns,
-        lower=blocks.lower[-n_leaves:],
-        upper=blocks.upper[-n_leaves:],
-        log_weights=log_weights,
-        tops=log_weights.max(axis=1),
-    )
+    return build_blocks((kernels.centres[rows] - location) @ kernels.transforms[g], _TILE_SIZE)
+
+
+def _tiles_of(kernels: Kernels, blocks: Sequence[Blocks]) -> Tiles:
+    """Put the leaves of all groups together; those of fewer kernels than others are filled up."""
+    bounds = np.cumsum([0, *(len(each.sizes) for each in blocks)])
+    n_tiles, n_features = bounds[-1], kernels.centres.shape[1]
+    size = max(each.members.shape[1] for each in blocks)
+    columns = np.zeros((n_tiles, n_features, size))
+    log_weights = np.full((n_tiles, size), -np.inf)
+    lower, upper = np.empty((2, n_tiles, n_features))
+    for g, (each, (start, end)) in enumerate(zip(blocks, pairwise(bounds), strict=True)):
+        n_leaves, leaf_size = each.members.shape
+        columns[start:end, :, :leaf_size] = each.columns
+        lower[start:end], upper[start:end] = each.lower[-n_leaves:], each.upper[-n_leaves:]
+        own = kernels.log_weights[kernels.offsets[g] + each.members] + kernels.log_dets[g]
+        own[np.arange(leaf_size) >= each.sizes[:, None]] = -np.inf
+        log_weights[start:end, :leaf_size] = own
+    groups = np.repeat(np.arange(len(blocks)), np.diff(bounds))
+    return Tiles(groups, columns, lower, upper, log_weights, log_weights.max(axis=1))
 
 
 def _sum_shared(kernels: SharedTiles, X: np.ndarray) -> np.ndarray:

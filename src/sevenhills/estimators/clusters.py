@@ -109,14 +109,16 @@ class Grouping:
         """Group samples by their labels, -1 being noise."""
         order = np.argsort(np.where(labels == NOISE, np.iinfo(np.int64).max, labels), kind="stable")
         points, keys, weights = X[order], labels[order], weights[order]
-        starts = np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))
-        sizes = np.diff(np.append(starts, len(X)))
+        is_first = np.ones(len(X), dtype=bool)
+        is_first[1:] = keys[1:] != keys[:-1]
+        starts = np.flatnonzero(is_first)
+        offsets = np.append(starts, len(X))
+        sizes = offsets[1:] - starts
         first = points[starts]
         deviations = points - np.repeat(first, sizes, axis=0)
         sums = np.add.reduceat(deviations * weights[:, None], starts)
         shifts = sums / np.add.reduceat(weights, starts)[:, None]
         deviations -= np.repeat(shifts, sizes, axis=0)
-        offsets = np.append(starts, len(X))
         return cls(keys[starts], offsets, first + shifts, points, deviations, weights)
 
     @classmethod
@@ -127,7 +129,7 @@ class Grouping:
     @property
     def n_proper(self) -> int:
         """The number of clusters that are not noise."""
-        return int(np.sum(self.labels != NOISE))
+        return len(self.labels) - int(self.labels[-1] == NOISE)
 
     @property
     def masses(self) -> np.ndarray:

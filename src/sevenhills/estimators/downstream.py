@@ -187,7 +187,7 @@ def _kernels(
     return _Part(
         weights=grouping.weights[rows] / grouping.weights.sum(),
         centres=grouping.points[rows],
-        sizes=np.diff(bounds),
+        sizes=bounds[1:] - bounds[:-1],
         transforms=whitening.transforms / widths[:, None, None],
         log_dets=whitening.log_dets - n_features * np.log(widths),
         clusters=labels,

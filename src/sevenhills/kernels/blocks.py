@@ -30,6 +30,8 @@ def build_blocks(X: np.ndarray, leaf_size: int) -> Blocks:
     has more than ``leaf_size`` points.
     """
     n_points = len(X)
+    if n_points <= leaf_size:
+        return _single_block(X)
     points, bounds = np.arange(n_points), np.array([0, n_points])
     lower, upper = [X.min(axis=0, keepdims=True)], [X.max(axis=0, keepdims=True)]
     while n_points > leaf_size * (len(bounds) - 1):
@@ -52,3 +54,14 @@ def build_blocks(X: np.ndarray, leaf_size: int) -> Blocks:
     members[vacant] = 0
     columns = np.ascontiguousarray(X[members].transpose(0, 2, 1))
     return Blocks(columns, members, sizes, np.concatenate(lower), np.concatenate(upper))
+
+
+def _single_block(X: np.ndarray) -> Blocks:
+    """Return a tree that is one leaf; with small data, making it is most of the work."""
+    return Blocks(
+        columns=np.ascontiguousarray(X.T)[None],
+        members=np.arange(len(X))[None],
+        sizes=np.array([len(X)]),
+        lower=X.min(axis=0, keepdims=True),
+        upper=X.max(axis=0, keepdims=True),
+    )

@@ -255,3 +255,39 @@ def _is_single(weights, start, end):
         if size > _SINGLE:
             return False
     return True
+
+
+@kernel
+def first_equals(runs, offsets, hashes, first):
+    """Write, for every cut, the number of the first one that has the same runs into ``first``."""
+    for c in range(offsets.shape[0] - 1):
+        hashes[c] = _hash(runs, offsets[c], offsets[c + 1])
+        first[c] = c
+        for d in range(c):
+            if hashes[d] == hashes[c] and _are_equal(runs, offsets, c, d):
+                first[c] = d
+                break
+
+
+@inner
+def _hash(runs, start, end):
+    """Return a number that differs for most runs that differ."""
+    value = end - start
+    for i in range(start, end):
+        for j in range(3):
+            value = (value ^ runs[i, j]) * 1_000_003
+    return value
+
+
+@inner
+def _are_equal(runs, offsets, one, other):
+    """Whether two cuts have the same runs."""
+    start, length = offsets[one], offsets[one + 1] - offsets[one]
+    shift = offsets[other] - start
+    if offsets[other + 1] - offsets[other] != length:
+        return False
+    for i in range(start, start + length):
+        for j in range(3):
+            if runs[i, j] != runs[i + shift, j]:
+                return False
+    return True

@@ -1,0 +1,342 @@
+"""Thousands of small data sets, fitted and scored in batches by joblib."""
+
+import gc
+import pickle
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from copy import copy
+from dataclasses import dataclass
+from functools import cache, partial
+from itertools import chain, pairwise
+from multiprocessing import current_process
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed, effective_n_jobs
+from sklearn.base import BaseEstimator, clone
+
+from ..estimators import ROME
+from ..validation import check_choice, check_flag, check_n_jobs
+
+#: Data sets in a task at most; what is sent and returned at once should stay small.
+_LARGEST_BATCH = 128
+#: Tasks for every worker at least, so that none of them is idle for long at the end.
+_BATCHES_PER_JOB = 8
+#: joblib maps arrays from this size on into the memory of its processes.
+_MAPPED_BYTES = 1_000_000
+#: Values of parameters that need no copy.
+_PLAIN = (str, int, float, type(None))
+
+
+@dataclass(frozen=True)
+class Failure:
+    """What stands in the place of an answer if a data set was refused.
+
+    Attributes
+    ----------
+    index : int
+        Which data set it was.
+    error : str
+        The name of the exception.
+    message : str
+        What it said.
+    """
+
+    index: int
+    error: str
+    message: str
+
+
+def fit_many(
+    datasets: Any,
+    estimator: Any = None,
+    *,
+    offsets: Any = None,
+    sample_weight: Any = None,
+    n_jobs: int | None = None,
+    on_error: str = "raise",
+    verbose: bool = False,
+) -> list[Any]:
+    """Fit an estimator to each of many data sets.
+
+    The answers are those of ``[clone(estimator).fit(X) for X in datasets]``, to the bit; of large
+    data, other processes round otherwise if linear algebra has fewer threads there. The work is
+    done by joblib, a batch of data sets at a time, so that ``joblib.parallel_config`` moves it to
+    threads, processes or other machines.
+
+    Parameters
+    ----------
+    datasets : sequence of array-like, array-like of shape (n_sets, n_samples, n_features) or \
+            array-like of shape (n_rows, n_features)
+        The data sets: arrays or frames, which need not be of one size; data sets of one size in
+        one array; or the rows of all data sets, one after another, with ``offsets``.
+    estimator : estimator, optional
+        What to fit; it is cloned, and need not be fitted. ``ROME()`` by default.
+    offsets : array-like of shape (n_sets + 1,), optional
+        Data set ``i`` consists of the rows ``offsets[i]`` to ``offsets[i + 1] - 1``.
+    sample_weight : sequence of array-like, optional
+        The weights of the samples of every data set, or None; given as ``datasets`` are.
+    n_jobs : int, optional
+        Number of workers, processes unless joblib is told otherwise; one by default.
+    on_error : {"raise", "keep"}, default="raise"
+        What to do if a data set is refused: raise an error that names it, or put a
+        :class:`~sevenhills.scale.Failure` in its place and go on.
+    verbose : bool, default=False
+        Whether joblib reports how many batches are done.
+
+    Returns
+    -------
+    list of estimators
+        In the order of the data sets.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sevenhills import ROME, fit_many
+    >>> hills = np.random.RandomState(0).standard_normal((5, 40, 2))
+    >>> models = fit_many(hills, ROME(selection=None))
+    >>> len(models)
+    5
+    >>> rows, offsets = hills.reshape(-1, 2), [0, 40, 100, 200]
+    >>> [len(model.labels_) for model in fit_many(rows, offsets=offsets)]
+    [40, 60, 100]
+    """
+    recipe = clone(ROME() if estimator is None else estimator)
+    sets = _as_list(datasets, offsets)
+    weights = _weights_of(sample_weight, offsets, len(sets))
+    if on_error == "raise":
+        for i, (X, each) in enumerate(zip(sets, weights, strict=True)):
+            _check_shapes(i, X, each)
+    return _work_through(partial(_fit, recipe), (sets, weights), n_jobs, on_error, verbose)
+
+
+def score_many(
+    models: Sequence[Any],
+    datasets: Any,
+    *,
+    offsets: Any = None,
+    n_jobs: int | None = None,
+    on_error: str = "raise",
+    verbose: bool = False,
+) -> list[Any]:
+    """Return the log densities of many models, each at the points of a data set of its own.
+
+    Parameters
+    ----------
+    models : sequence of fitted estimators or densities
+    datasets : sequence of array-like, or array-like
+        A data set for every model; see :func:`fit_many`.
+    offsets : array-like of shape (n_sets + 1,), optional
+        See :func:`fit_many`.
+    n_jobs : int, optional
+        Number of workers, processes unless joblib is told otherwise; one by default. A few points
+        are scored faster than their model is sent to another process.
+    on_error : {"raise", "keep"}, default="raise"
+        What to do if a data set is refused, or if its model is a
+        :class:`~sevenhills.scale.Failure` itself, which is then kept.
+    verbose : bool, default=False
+        Whether joblib reports how many batches are done.
+
+    Returns
+    -------
+    list of ndarray
+        In the order of the models.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sevenhills import fit_many, score_many
+    >>> train, test = np.random.RandomState(0).standard_normal((2, 5, 40, 2))
+    >>> scores = score_many(fit_many(train), test)
+    >>> len(scores), scores[0].shape
+    (5, (40,))
+    """
+    models, sets = list(models), _as_list(datasets, offsets)
+    if len(models) != len(sets):
+        raise ValueError(f"there are {len(models)} models, but {len(sets)} datasets")
+    if on_error == "raise":
+        for i, (model, X) in enumerate(zip(models, sets, strict=True)):
+            _check_model(i, model)
+            _check_shapes(i, X)
+    return _work_through(_score, (models, sets), n_jobs, on_error, verbose)
+
+
+def _as_list(datasets: Any, offsets: Any) -> list[Any]:
+    """Return data sets as a list; those in one array are views of it."""
+    if offsets is not None:
+        return _split(datasets, offsets, "datasets", n_dimensions=2)
+    if not hasattr(datasets, "shape"):
+        return list(datasets)
+    array = datasets if isinstance(datasets, np.ndarray) else np.asarray(datasets)
+    if array.ndim != 3:
+        raise ValueError(
+            "datasets must be a list of data sets, an array of shape (n_sets, n_samples, "
+            f"n_features), or one of shape (n_rows, n_features) with offsets; got shape "
+            f"{array.shape}"
+        )
+    return list(array)
+
+
+def _weights_of(sample_weight: Any, offsets: Any, n_sets: int) -> list[Any]:
+    """Return the weights for every data set."""
+    if sample_weight is None:
+        return [None] * n_sets
+    if offsets is not None:
+        return _split(sample_weight, offsets, "sample_weight", n_dimensions=1)
+    weights = list(sample_weight)
+    if len(weights) != n_sets:
+        raise ValueError(
+            f"sample_weight must be given for each of the {n_sets} datasets, got {len(weights)}"
+        )
+    return weights
+
+
+def _split(rows: Any, offsets: Any, name: str, n_dimensions: int) -> list[Any]:
+    """Return the rows of every data set."""
+    rows = rows if isinstance(rows, np.ndarray) else np.asarray(rows)
+    if rows.ndim != n_dimensions:
+        raise ValueError(
+            f"{name} must have {n_dimensions} dimension(s) beside offsets, got {rows.ndim}"
+        )
+    bounds = np.asarray(offsets)
+    if bounds.ndim != 1 or bounds.dtype.kind not in "iu":
+        raise TypeError("offsets must be whole numbers in one dimension")
+    if (
+        len(bounds) == 0
+        or bounds[0] != 0
+        or bounds[-1] != len(rows)
+        or (bounds[1:] < bounds[:-1]).any()
+    ):
+        raise ValueError(f"offsets must rise from 0 to the {len(rows)} rows of {name}")
+    return [rows[start:end] for start, end in pairwise(bounds.tolist())]
+
+
+def _check_shapes(i: int, X: Any, weights: Any = None) -> None:
+    """Refuse a data set of the wrong shape before there is any work."""
+    try:
+        shape = np.shape(X)
+    except ValueError as error:
+        raise ValueError(f"datasets[{i}]: {error}") from error
+    if len(shape) != 2 or 0 in shape:
+        raise ValueError(
+            f"datasets[{i}] must have samples and features, in two dimensions; got shape {shape}"
+        )
+    if weights is not None and np.shape(weights) not in ((), shape[:1]):
+        raise ValueError(
+            f"datasets[{i}]: sample_weight must have shape {shape[:1]}, got {np.shape(weights)}"
+        )
+
+
+def _check_model(i: int, model: Any) -> None:
+    if isinstance(model, Failure):
+        raise ValueError(f"models[{i}] is a {model}")
+    if not (hasattr(model, "score_samples") or hasattr(model, "logpdf")):
+        raise TypeError(f"models[{i}] has no densities, it is a {type(model).__name__}")
+
+
+def _work_through(
+    work: Callable[..., Any],
+    arguments: tuple[list[Any], ...],
+    n_jobs: int | None,
+    on_error: str,
+    verbose: bool,
+) -> list[Any]:
+    """Return what the work makes of the first of all arguments, of the second, and so on."""
+    check_n_jobs(n_jobs)
+    check_choice(on_error, "on_error", ("raise", "keep"))
+    check_flag(verbose, "verbose")
+    bounds = _batches(len(arguments[0]), effective_n_jobs(n_jobs))
+    parallel = Parallel(n_jobs=n_jobs, verbose=10 if verbose else 0)
+    done = parallel(
+        delayed(_work_on_batch)(
+            work, tuple(_Parcel(each[start:end]) for each in arguments), start, on_error
+        )
+        for start, end in pairwise(bounds)
+    )
+    return list(chain.from_iterable(done))
+
+
+def _batches(n_sets: int, n_jobs: int) -> list[int]:
+    """Return where batches begin and the last one ends."""
+    n_batches = max(-(-n_sets // _LARGEST_BATCH), min(n_sets, _BATCHES_PER_JOB * n_jobs))
+    return [n_sets * i // n_batches for i in range(n_batches + 1)] if n_sets else []
+
+
+class _Parcel(list[Any]):
+    """A list that is sent to another process in one piece.
+
+    joblib would look at every array in it by itself, to see whether to map it into memory, which
+    takes a third of the time of a small fit. What it should map, and what only it can send, such
+    as classes that were defined in a notebook, is left to it.
+    """
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if not any(map(_should_be_mapped, self)):
+            with suppress(pickle.PicklingError, AttributeError, TypeError):
+                return pickle.loads, (pickle.dumps(list(self), pickle.HIGHEST_PROTOCOL),)
+        return list, (list(self),)
+
+
+def _should_be_mapped(value: Any) -> bool:
+    return isinstance(value, np.memmap) or (
+        isinstance(value, np.ndarray) and value.nbytes >= _MAPPED_BYTES
+    )
+
+
+def _work_on_batch(
+    work: Callable[..., Any], batch: tuple[list[Any], ...], first: int, on_error: str
+) -> list[Any]:
+    _spare_imports()
+    out = _Parcel()
+    for i, arguments in enumerate(zip(*batch, strict=True), first):
+        try:
+            out.append(work(*arguments))
+        except Exception as error:
+            if on_error == "raise":
+                raise _named(error, i) from error
+            out.append(Failure(i, type(error).__name__, str(error)))
+    return out
+
+
+@cache
+def _spare_imports() -> None:
+    """Keep joblib's processes from searching all that was imported for garbage every second.
+
+    They do so where psutil is not installed, and it takes up to a fifth of their time.
+    """
+    if current_process().name.startswith("LokyProcess"):
+        gc.freeze()
+
+
+def _named(error: Exception, i: int) -> Exception:
+    """Return an error of the same kind that says which data set it was.
+
+    Not every exception can be made from a message, or sent from one process to another.
+    """
+    kinds = (kind for kind in (ValueError, TypeError) if isinstance(error, kind))
+    return next(kinds, RuntimeError)(f"datasets[{i}]: {error}")
+
+
+def _fit(recipe: BaseEstimator, X: Any, weights: Any) -> Any:
+    model = _blank(recipe)
+    return model.fit(_plain(X)) if weights is None else model.fit(_plain(X), sample_weight=weights)
+
+
+def _blank(recipe: BaseEstimator) -> Any:
+    """Return a clone of an estimator that is not fitted; cloning takes a twentieth of a fit."""
+    if all(isinstance(value, _PLAIN) for value in vars(recipe).values()):
+        return copy(recipe)
+    return clone(recipe)
+
+
+def _score(model: Any, X: Any) -> Any:
+    if isinstance(model, Failure):
+        return model
+    if hasattr(model, "score_samples"):
+        return model.score_samples(_plain(X))
+    return model.logpdf(_plain(X))
+
+
+def _plain(X: Any) -> Any:
+    """Return a memory map, as which joblib sends large arrays, as the array that it is."""
+    return np.asarray(X) if isinstance(X, np.memmap) else X
