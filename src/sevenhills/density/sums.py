@@ -21,7 +21,7 @@ from ..kernels.mixture import (
 from ..threads import map_blocks
 
 #: Points that are transformed and summed together.
-_POINTS = 256
+POINTS = 256
 #: Kernels that are kept or left out of a sum together.
 _TILE_SIZE = 256
 #: Groups of fewer kernels are small.
@@ -59,29 +59,59 @@ class Kernels(NamedTuple):
             self.log_dets[groups],
         )
 
+    def with_weight(self) -> "Kernels":
+        """Return those that have any weight."""
+        kept = self.log_weights > -np.inf
+        sizes = np.add.reduceat(kept, self.offsets[:-1], dtype=np.int64)
+        groups = sizes > 0
+        return Kernels(
+            self.log_weights[kept],
+            self.centres[kept],
+            np.append(0, np.cumsum(sizes[groups])),
+            self.transforms[groups],
+            self.log_dets[groups],
+        )
+
+    def locations(self) -> np.ndarray:
+        """Return a point near every group, from which to measure coordinates without cancelling."""
+        sums = np.add.reduceat(self.centres, self.offsets[:-1])
+        return sums / np.diff(self.offsets)[:, None]
+
+
+def parted(kernels: Kernels) -> tuple[Kernels | None, Kernels | None]:
+    """Return the kernels that share a covariance, and those that have one of their own."""
+    small = np.diff(kernels.offsets) < _SMALL
+    if small.sum() <= _FEW:
+        return kernels, None
+    own = kernels.take(np.flatnonzero(small))
+    return (None if small.all() else kernels.take(np.flatnonzero(~small))), own
+
 
 def log_sums_of(kernels: Kernels) -> LogSums:
     """Return the function that sums kernels, prepared for many calls."""
-    small = np.diff(kernels.offsets) < _SMALL
-    if small.sum() <= _FEW:
-        return _shared_sums(kernels)
-    own = _own_sums(kernels.take(np.flatnonzero(small)))
-    if small.all():
-        return own
-    shared = _shared_sums(kernels.take(np.flatnonzero(~small)))
-    return lambda X: np.logaddexp(shared(X), own(X))
+    shared, own = parted(kernels)
+    if own is None or shared is None:
+        return _shared_sums(kernels) if own is None else _own_sums(kernels)
+    return joined(_shared_sums(shared), _own_sums(own))
 
 
-def sums_at(log_sums: LogSums, X: np.ndarray, n_jobs: int | None = None) -> np.ndarray:
+def joined(first: LogSums, second: LogSums) -> LogSums:
+    """Return the function that sums the kernels of two others."""
+    return lambda X: np.logaddexp(first(X), second(X))
+
+
+def sums_at(
+    log_sums: LogSums, X: np.ndarray, n_jobs: int | None = None, n_points: int = POINTS
+) -> np.ndarray:
     """Return the sums at many points, a block of them at a time."""
     out = np.empty(len(X))
 
     def evaluate(blocks: range) -> None:
         for block in blocks:
-            rows = slice(block * _POINTS, (block + 1) * _POINTS)
+            rows = slice(block * n_points, (block + 1) * n_points)
             out[rows] = log_sums(X[rows])
 
-    map_blocks(evaluate, -(-len(X) // _POINTS), n_jobs)
+    map_blocks(evaluate, -(-len(X) // n_points), n_jobs)
     return out
 
 
@@ -98,9 +128,7 @@ class _Tiles(NamedTuple):
 
 def _shared_sums(kernels: Kernels) -> LogSums:
     """Prepare the kernels in tiles of neighbours, in the coordinates of their groups."""
-    sums = np.add.reduceat(kernels.centres, kernels.offsets[:-1])
-    # A point near every group, from which its coordinates are measured without cancelling.
-    locations = sums / np.diff(kernels.offsets)[:, None]
+    locations = kernels.locations()
     tiles = [_group_tiles(kernels, g, locations[g]) for g in range(len(locations))]
     size = max(tile.columns.shape[2] for tile in tiles)
     room = [(0, size - tile.columns.shape[2]) for tile in tiles]
