@@ -40,15 +40,16 @@ class Engine(NamedTuple):
     n_points: int
 
     @classmethod
-    def of(cls, kernels: Kernels, direct: LogSums) -> "Engine":
-        """Prepare the sums of kernels of which the direct sums are known."""
+    def of(cls, kernels: Kernels, direct: Callable[[], LogSums]) -> "Engine":
+        """Prepare the sums of kernels, ``direct`` giving their direct sums if these are needed."""
         shared, own = parted(kernels)
         if shared is None or _LOW < kernels.centres.shape[1] < _HIGH:
-            return cls(lambda tol: direct, POINTS)
+            sums = direct()
+            return cls(lambda tol: sums, POINTS)
         if own is None:
             engine = _shared_engine(shared, direct)
             return cls(engine.within, engine.n_points)
-        engine, rest = _shared_engine(shared, log_sums_of(shared)), log_sums_of(own)
+        engine, rest = _shared_engine(shared, lambda: log_sums_of(shared)), log_sums_of(own)
         return cls(lambda tol: joined(engine.within(tol), rest), engine.n_points)
 
     def sums_at(self, X: np.ndarray, tol: float, n_jobs: int | None) -> np.ndarray:
@@ -56,7 +57,7 @@ class Engine(NamedTuple):
         return sums_at(self.within(tol), X, n_jobs, self.n_points)
 
 
-def _shared_engine(kernels: Kernels, direct: LogSums) -> GaussTransform | Products:
+def _shared_engine(kernels: Kernels, direct: Callable[[], LogSums]) -> GaussTransform | Products:
     if kernels.centres.shape[1] <= _LOW:
         return GaussTransform.of(kernels)
-    return Products.of(kernels, direct)
+    return Products.of(kernels, direct())

@@ -225,7 +225,7 @@ class KernelGroups(Density):
     @cached_property
     def _engine(self) -> Engine:
         """What sums the kernels at many points."""
-        return Engine.of(self._kernels, self._log_sums)
+        return Engine.of(self._kernels, lambda: self._log_sums)
 
     @property
     def _kernels(self) -> Kernels:

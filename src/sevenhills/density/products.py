@@ -15,11 +15,13 @@ from ..kernels.products import add_exponentials
 from .sums import Kernels, LogSums
 
 #: Kernels that are summed or left out together.
-_BLOCK_SIZE = 256
+_BLOCK_SIZE = 512
 #: Points for which a block of kernels is summed together.
-_N_POINTS = 256
+_N_POINTS = 128
 #: Points that are put in the order of their groups together.
 _N_ORDERED = 4096
+#: The compiled exponential is wrong by a hundredth of this.
+_LEAST_TOL = 1e-9
 
 
 class Products(NamedTuple):
@@ -46,6 +48,8 @@ class Products(NamedTuple):
 
     def within(self, tol: float) -> LogSums:
         """Return the function whose results are wrong by less than ``tol``, but for rounding."""
+        if tol < _LEAST_TOL:
+            return self.exact
         return partial(self._sum, min(tol, 0.5))
 
     def _sum(self, tol: float, X: np.ndarray) -> np.ndarray:
@@ -54,7 +58,7 @@ class Products(NamedTuple):
             reaches = np.array([group.reach for group in self.groups])
             n_features = X.shape[1]
             rounding = (n_features + 8) * np.finfo(float).eps
-            sure = (rounding * (lengths + reaches[:, None]) ** 2 < 0.5 * tol).all(axis=0)
+            sure = (rounding * (lengths + reaches[:, None]) ** 2 < 0.4 * tol).all(axis=0)
         out = np.empty(len(X))
         if not sure.all():
             out[~sure] = self.exact(X[~sure])
