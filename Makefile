@@ -7,7 +7,8 @@ TORCH := .venv-torch
 ONE_CORE := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
 .PHONY: demo test test-slow test-strict test-torch lint bench bench-study bench-auto \
-	bench-questions bench-tasks bench-many torture contest parity reproduce docs clean
+	bench-questions bench-engines bench-tasks bench-many torture contest parity reproduce \
+	docs clean
 
 $(BIN)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -68,6 +69,10 @@ bench-auto: $(BIN)/.ready
 # What questions to a density cost, beside a copy of it and its log density.
 bench-questions: $(BIN)/.ready
 	$(ONE_CORE) $(BIN)/python benchmarks/questions.py
+
+# Log densities of many kernels at many points, beside scipy's and scikit-learn's.
+bench-engines: $(BIN)/.ready
+	$(ONE_CORE) $(BIN)/python benchmarks/engines.py
 
 # Outliers and classes: ours beside scikit-learn's.
 bench-tasks: $(BIN)/.ready

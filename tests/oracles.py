@@ -85,8 +85,7 @@ def log_density(density, X):
         rows = slice(density.offsets[g], density.offsets[g + 1])
         apart = X[:, None] - density.centres[rows]
         squares = np.sum((apart @ density.transforms[g]) ** 2, axis=-1)
-        with np.errstate(divide="ignore"):
-            exponents.append(np.log(density.weights[rows]) - squares / 2 + density.log_dets[g])
+        exponents.append(density.log_weights[rows] - squares / 2 + density.log_dets[g])
     constant = density.n_features / 2 * np.log(2 * np.pi)
     return logsumexp(np.concatenate(exponents, axis=1), axis=1) - constant
 

@@ -8,8 +8,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..validation import check_count, check_queries, random_generator
+from ..validation import check_count, check_positive, check_queries, random_generator
 from .base import Density
+from .engines import FEW_PAIRS, TOLERANCE, Engine
 from .sums import LOG_2PI, Kernels, LogSums, log_sums_of, sums_at
 
 #: How far weights may be from adding up to one.
@@ -165,7 +166,7 @@ class KernelGroups(Density):
             f"n_groups={self.n_groups})"
         )
 
-    def logpdf(self, X: Any, n_jobs: int | None = None) -> np.ndarray:
+    def logpdf(self, X: Any, n_jobs: int | None = None, *, tol: float | None = None) -> np.ndarray:
         """Return the logarithm of the density at every row of ``X``.
 
         Parameters
@@ -173,6 +174,8 @@ class KernelGroups(Density):
         X : array-like of shape (n_samples, n_features)
         n_jobs : int, optional
             Number of threads.
+        tol : float, optional
+            How much the logarithm may be wrong, 1e-8 by default.
 
         Returns
         -------
@@ -180,7 +183,11 @@ class KernelGroups(Density):
             Exact in the far tails, too; minus infinity where even the logarithm overflows.
         """
         X = check_queries(X, self.n_features, self.feature_names)
-        sums = sums_at(self._log_sums, X, n_jobs)
+        tol = TOLERANCE if tol is None else check_positive(tol, "tol")
+        if len(X) * self.n_kernels <= FEW_PAIRS:
+            sums = sums_at(self._log_sums, X, n_jobs)
+        else:
+            sums = self._engine.sums_at(X, tol, n_jobs)
         return sums - 0.5 * self.n_features * LOG_2PI
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> np.ndarray:
@@ -220,6 +227,11 @@ class KernelGroups(Density):
     def _log_sums(self) -> LogSums:
         """What sums the kernels."""
         return log_sums_of(self._kernels)
+
+    @cached_property
+    def _engine(self) -> Engine:
+        """What sums the kernels at many points."""
+        return Engine.of(self._kernels, lambda: self._log_sums)
 
     @cached_property
     def _group_of_kernel(self) -> np.ndarray:

@@ -22,7 +22,7 @@ from ..kernels.mixture import (
 from ..threads import map_blocks
 
 #: Points that are transformed and summed together.
-_POINTS = 256
+POINTS = 256
 #: Kernels that are kept or left out of a sum together.
 _TILE_SIZE = 256
 #: Groups of fewer kernels are small.
@@ -60,17 +60,53 @@ class Kernels(NamedTuple):
             self.log_dets[groups],
         )
 
+    def with_weight(self) -> "Kernels":
+        """Return those that have any weight."""
+        kept = self.log_weights > -np.inf
+        sizes = np.add.reduceat(kept, self.offsets[:-1], dtype=np.int64)
+        groups = sizes > 0
+        return Kernels(
+            self.log_weights[kept],
+            self.centres[kept],
+            np.append(0, np.cumsum(sizes[groups])),
+            self.transforms[groups],
+            self.log_dets[groups],
+        )
+
+    def locations(self) -> np.ndarray:
+        """Return a point near every group, from which to measure coordinates without cancelling."""
+        sums = np.add.reduceat(self.centres, self.offsets[:-1])
+        return sums / np.diff(self.offsets)[:, None]
+
+
+def has_own_covariances(kernels: Kernels) -> np.ndarray:
+    """Return for every group whether its kernels are best turned each by itself."""
+    small = np.diff(kernels.offsets) < _SMALL
+    return small if small.sum() > _FEW else np.zeros(len(small), dtype=bool)
+
+
+def parted(kernels: Kernels) -> tuple[Kernels | None, Kernels | None]:
+    """Return the kernels that share a covariance, and those that have one of their own."""
+    small = has_own_covariances(kernels)
+    if not small.any():
+        return kernels, None
+    own = kernels.take(np.flatnonzero(small))
+    return (None if small.all() else kernels.take(np.flatnonzero(~small))), own
+
 
 def log_sums_of(kernels: Kernels) -> LogSums:
     """Return the function that sums kernels, prepared for many calls."""
-    small = has_own_covariances(kernels)
-    if not small.any():
+    shared, own = parted(kernels)
+    if own is None:
         return partial(_sum_shared, shared_tiles(kernels))
-    own = partial(_sum_own, own_tiles(kernels.take(np.flatnonzero(small))))
-    if small.all():
-        return own
-    shared = partial(_sum_shared, shared_tiles(kernels.take(np.flatnonzero(~small))))
-    return lambda X: np.logaddexp(shared(X), own(X))
+    if shared is None:
+        return partial(_sum_own, own_tiles(kernels))
+    return joined(partial(_sum_shared, shared_tiles(shared)), partial(_sum_own, own_tiles(own)))
+
+
+def joined(first: LogSums, second: LogSums) -> LogSums:
+    """Return the function that sums the kernels of two others."""
+    return lambda X: np.logaddexp(first(X), second(X))
 
 
 def log_squares_of(kernels: Kernels, counts: np.ndarray) -> LogSums:
@@ -91,22 +127,18 @@ def log_squares_of(kernels: Kernels, counts: np.ndarray) -> LogSums:
     )
 
 
-def has_own_covariances(kernels: Kernels) -> np.ndarray:
-    """Return for every group whether its kernels are best turned each by itself."""
-    small = np.diff(kernels.offsets) < _SMALL
-    return small if small.sum() > _FEW else np.zeros(len(small), dtype=bool)
-
-
-def sums_at(log_sums: LogSums, X: np.ndarray, n_jobs: int | None = None) -> np.ndarray:
+def sums_at(
+    log_sums: LogSums, X: np.ndarray, n_jobs: int | None = None, n_points: int = POINTS
+) -> np.ndarray:
     """Return the sums at many points, a block of them at a time."""
     out = np.empty(len(X))
 
     def evaluate(blocks: range) -> None:
         for block in blocks:
-            rows = slice(block * _POINTS, (block + 1) * _POINTS)
+            rows = slice(block * n_points, (block + 1) * n_points)
             out[rows] = log_sums(X[rows])
 
-    map_blocks(evaluate, -(-len(X) // _POINTS), n_jobs)
+    map_blocks(evaluate, -(-len(X) // n_points), n_jobs)
     return out
 
 
@@ -131,9 +163,7 @@ class SharedTiles(NamedTuple):
 
 def shared_tiles(kernels: Kernels) -> SharedTiles:
     """Prepare the kernels in tiles of neighbours, in the coordinates of their groups."""
-    sums = np.add.reduceat(kernels.centres, kernels.offsets[:-1])
-    # A point near every group, from which its coordinates are measured without cancelling.
-    locations = sums / np.diff(kernels.offsets)[:, None]
+    locations = kernels.locations()
     blocks = [_group_blocks(kernels, g, locations[g]) for g in range(len(locations))]
     return SharedTiles(kernels.transforms, locations, _tiles_of(kernels, blocks))
 

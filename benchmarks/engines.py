@@ -1,0 +1,113 @@
+"""What sums of many kernels cost at many points, on one core, beside other libraries.
+
+Start it with ``make bench-engines``. Every figure is CPU time, the best of several; the engine is
+prepared anew in each of them. Errors are the largest ones in log density at some of the points,
+beside direct sums. Peers get a part of the points, and their time is scaled.
+"""
+
+import numpy as np
+from scipy.stats import gaussian_kde
+from sklearn.neighbors import KernelDensity
+
+from measuring import best_of
+from sevenhills import ROME, GaussianKDE, datasets
+from sevenhills.density.sums import LOG_2PI, sums_at
+
+N_CHECKED = 300
+
+
+def places(X, fresh):
+    """Points from the data, from ten times wider, and a thousand standard deviations away."""
+    middle = X.mean(axis=0)
+    angle = np.random.RandomState(0).uniform(0, 2 * np.pi, len(fresh))
+    around = np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    return {
+        "data": fresh,
+        "10 times wider": middle + 10 * (fresh - middle),
+        "1000 stds away": middle + 1000 * X.std(axis=0) * around,
+    }
+
+
+def anew(density):
+    """The same density, nothing prepared."""
+    return density._with()
+
+
+def scoring_time(density, X, repeats):
+    """CPU time with and without the preparation, and the log densities."""
+    prepared = anew(density)
+    found = prepared.logpdf(X)
+    alone = best_of(lambda: prepared.logpdf(X), repeats)
+    return best_of(lambda: anew(density).logpdf(X), repeats), alone, found
+
+
+def largest_error(density, X, found):
+    rows = np.random.RandomState(1).choice(len(X), N_CHECKED, replace=False)
+    direct = sums_at(density._log_sums, X[rows]) - 0.5 * density.n_features * LOG_2PI
+    return np.abs(found[rows] - direct).max()
+
+
+def print_low(n_samples, repeats, estimators):
+    """Print the cost in two dimensions, at as many points as kernels."""
+    print(f"\n| {n_samples:.0e} at {n_samples:.0e} in 2-D | points | CPU s | prepared | error |")
+    print("|---|---|---|---|---|")
+    for name in ("aniso", "two_moons"):
+        X, fresh = (datasets.load(name).sample(n_samples, random_state=s) for s in (0, 1))
+        for estimator in estimators:
+            density = estimator().fit(X).density_
+            for kind, points in places(X, fresh).items():
+                seconds, alone, found = scoring_time(density, points, repeats)
+                error = largest_error(density, points, found)
+                print(
+                    f"| {name}, {estimator.__name__} | {kind} | {seconds:.2f} | {alone:.2f} | "
+                    f"{error:.0e} |",
+                    flush=True,
+                )
+
+
+def print_scikit_learn(n_samples, n_points=200):
+    """Print scikit-learn's time for the same kernels, whitened so that they are round."""
+    X, fresh = (datasets.load("aniso").sample(n_samples, random_state=s) for s in (0, 1))
+    density = GaussianKDE().fit(X).density_
+    ours, _, _ = scoring_time(density, fresh, 3)
+    peer = KernelDensity(bandwidth=1.0).fit(X @ density.transforms[0])
+    points = fresh[:n_points] @ density.transforms[0]
+    theirs = best_of(lambda: peer.score_samples(points), 2) * n_samples / n_points
+    print(
+        f"\nscikit-learn's KernelDensity, {n_samples:.0e} at {n_samples:.0e} in 2-D: "
+        f"{theirs:.0f} s, {theirs / ours:.0f} times ours"
+    )
+
+
+def print_high(n_samples=30_000, n_points=300):
+    """Print ours beside scipy in 24 dimensions."""
+    X, fresh = (datasets.load("trajectories").sample(n_samples, random_state=s) for s in (0, 1))
+    density = GaussianKDE().fit(X).density_
+    ours, _, found = scoring_time(density, fresh, 2)
+    peer, part = gaussian_kde(X.T), fresh[:n_points].T
+    print("\n| 3e4 at 3e4 in 24-D | CPU s | times ours |")
+    print("|---|---|---|")
+    print(f"| ours, error {largest_error(density, fresh, found):.0e} | {ours:.2f} | |")
+    for name, work in (("pdf", peer.pdf), ("logpdf", peer.logpdf)):
+        theirs = best_of(lambda w=work: w(part), 2) * n_samples / n_points
+        print(f"| scipy's gaussian_kde, {name} | {theirs:.1f} | {theirs / ours:.1f} |", flush=True)
+
+
+def print_small():
+    """Print what few points cost, for which nothing but direct sums is prepared."""
+    X, fresh = (datasets.load("aniso").sample(3000, random_state=s) for s in (0, 1))
+    density = GaussianKDE().fit(X).density_
+    _, many, _ = scoring_time(density, fresh, 20)
+    _, one, _ = scoring_time(density, fresh[:1], 200)
+    print(f"\n3000 at 3000 in 2-D: {1e3 * many:.1f} ms; one point: {1e6 * one:.0f} us")
+
+
+if __name__ == "__main__":
+    for row in (datasets.load("aniso"), datasets.load("trajectories")):  # compile what is timed
+        few = row.sample(8000, random_state=0)
+        GaussianKDE().fit(few).density_.logpdf(few)
+    print_low(100_000, 5, (GaussianKDE, ROME))
+    print_scikit_learn(100_000)
+    print_high()
+    print_small()
+    print_low(1_000_000, 2, (GaussianKDE,))

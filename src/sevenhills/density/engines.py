@@ -1,0 +1,63 @@
+"""What sums kernels fastest, by their number and the dimension of the space.
+
+A few pairs of kernels and points are summed directly. For more, kernels that share covariances
+are summed by a fast Gauss transform in one to three dimensions and by products of matrices from
+ten on, each within a tolerance in the logarithm of the sum, the far tails included. In between,
+and where kernels have covariances of their own, sums stay direct.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from .gauss_transform import GaussTransform
+from .products import Products
+from .sums import POINTS, Kernels, LogSums, joined, log_sums_of, parted, sums_at
+
+#: Pairs of kernels and points up to which preparing more than direct sums does not pay.
+FEW_PAIRS = 2**25
+#: The highest dimension in which many kernels are in few cells.
+_LOW = 3
+#: The lowest dimension in which products save more than leaving out far kernels one by one.
+_HIGH = 10
+#: The tolerance unless another is asked for.
+TOLERANCE = 1e-8
+
+
+class Engine(NamedTuple):
+    """What sums kernels at many points.
+
+    Attributes
+    ----------
+    within : callable
+        From a tolerance to the function whose results are wrong by less than that.
+    n_points : int
+        How many points to give to such a function at a time.
+    """
+
+    within: Callable[[float], LogSums]
+    n_points: int
+
+    @classmethod
+    def of(cls, kernels: Kernels, direct: Callable[[], LogSums]) -> "Engine":
+        """Prepare the sums of kernels, ``direct`` giving their direct sums if these are needed."""
+        shared, own = parted(kernels)
+        if shared is None or _LOW < kernels.centres.shape[1] < _HIGH:
+            sums = direct()
+            return cls(lambda tol: sums, POINTS)
+        if own is None:
+            engine = _shared_engine(shared, direct)
+            return cls(engine.within, engine.n_points)
+        engine, rest = _shared_engine(shared, lambda: log_sums_of(shared)), log_sums_of(own)
+        return cls(lambda tol: joined(engine.within(tol), rest), engine.n_points)
+
+    def sums_at(self, X: np.ndarray, tol: float, n_jobs: int | None) -> np.ndarray:
+        """Return the logarithms of the sums at every point, wrong by less than ``tol``."""
+        return sums_at(self.within(tol), X, n_jobs, self.n_points)
+
+
+def _shared_engine(kernels: Kernels, direct: Callable[[], LogSums]) -> GaussTransform | Products:
+    if kernels.centres.shape[1] <= _LOW:
+        return GaussTransform.of(kernels)
+    return Products.of(kernels, direct())

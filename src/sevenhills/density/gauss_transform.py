@@ -1,0 +1,391 @@
+"""Sums of kernels in one to three dimensions, in time that grows with their number, not its square.
+
+In the coordinates of a group the kernels are unit Gaussians, and space is cut into cells. The
+kernels of a cell are summed up in Chebyshev moments; a Gaussian being a product over features,
+moments become the series of other cells one feature at a time (a fast Gauss transform). The error
+of a series is bounded by what the truncated kernel can differ from the true one, cell by cell;
+where the bound is not small beside the sum, kernels are summed directly, near ones only.
+"""
+
+from functools import cache, partial
+from typing import NamedTuple
+
+import numpy as np
+
+from ..kernels.blocks import build_blocks
+from ..kernels.gauss_transform import N_TERMS, add_moments, fast_log_sums
+from .sums import Kernels, LogSums
+
+#: The side of a cell, in standard deviations of a kernel.
+_SIDE = 2.0
+#: How many cells away kernels are still counted; the next are 10 standard deviations away.
+_REACH = 5
+#: Cells in every feature, so that the number of a cell in three features is an integer.
+_N_SIDE = 2**20
+#: Cells at either end that stay empty, so that no step leads from one end to the other.
+_EDGE = 16
+#: Terms of the series that is taken for the truth when its truncation is judged.
+_MORE_TERMS = 40
+#: What rounding may add to the error of a series, in units of its coefficients' sizes.
+_ROUNDING = 1e-13
+#: A cell needs so many kernels in it and next to it for a series, by the number of features.
+_CROWD = {1: 64, 2: 256, 3: 4096}
+#: How many cells around those may have a series, too.
+_MARGIN = 3
+#: Coefficients of a group's series: so many, and so many more for each of its kernels.
+_LEAST_ROOM, _ROOM = 2**20, 32
+#: Coefficients in hand at a time while series are made: 128 MB.
+_NUMBERS = 2**24
+#: Coordinates of points, in those of all groups, that are in hand at a time.
+_POINT_NUMBERS = 2**16
+#: Kernels in a leaf of the tree for direct sums.
+_LEAF_SIZE = 64
+#: Leaves are filled up to multiples of this, which processors take at a time.
+_LANES = 8
+
+
+class GaussTransform(NamedTuple):
+    """What sums kernels that share covariances, up to a tolerance, in one to three dimensions.
+
+    Memory: the kernels once more and 256 bytes for each of them; 8 MB for each group that has
+    series; 128 MB at a time while they are made.
+    """
+
+    transforms: np.ndarray
+    locations: np.ndarray
+    prepared: "_Prepared"
+
+    @classmethod
+    def of(cls, kernels: Kernels) -> "GaussTransform":
+        """Prepare the sums; kernels without any weight are left out."""
+        kernels = kernels.with_weight()
+        locations = kernels.locations()
+        groups = [_Group.of(kernels, g, location) for g, location in enumerate(locations)]
+        return cls(kernels.transforms, locations, _Prepared.joint(groups))
+
+    @property
+    def n_points(self) -> int:
+        """How many points to ask for at a time."""
+        return max(64, _POINT_NUMBERS // self.locations.size)
+
+    def within(self, tol: float) -> LogSums:
+        """Return the function whose results are wrong by less than ``tol``, but for rounding."""
+        return partial(self._sum, min(tol, 0.5))
+
+    def _sum(self, tol: float, X: np.ndarray) -> np.ndarray:
+        with np.errstate(over="ignore", invalid="ignore"):  # holds for this thread only
+            Y = np.matmul(X - self.locations[:, None], self.transforms)
+        n_leaves, _, size = self.prepared.tiles.shape
+        room = np.empty((3, size))
+        depth = n_leaves.bit_length() + 2
+        stack, distances = np.empty(depth, dtype=np.int64), np.empty(depth)
+        values, out = np.empty((3, len(Y))), np.empty(len(X))
+        fast_log_sums(
+            Y, *self.prepared, tol, room, room.view(np.int64), values, stack, distances, out
+        )
+        return out
+
+
+class _Prepared(NamedTuple):
+    """All groups, as the compiled sum wants them."""
+
+    log_masses: np.ndarray
+    side: float
+    n_side: int
+    keys: np.ndarray
+    cell_starts: np.ndarray
+    series: np.ndarray
+    errors: np.ndarray
+    boxes: np.ndarray
+    node_starts: np.ndarray
+    tiles: np.ndarray
+    log_weights: np.ndarray
+    log_tops: np.ndarray
+    tile_starts: np.ndarray
+
+    @classmethod
+    def joint(cls, groups: list["_Group"]) -> "_Prepared":
+        """Put groups one after another, all leaves being made as large as the largest."""
+        size = -(-max(group.tiles.shape[2] for group in groups) // _LANES) * _LANES
+        room = [(0, size - group.tiles.shape[2]) for group in groups]
+        return cls(
+            log_masses=np.array([group.log_mass for group in groups]),
+            side=_SIDE,
+            n_side=_N_SIDE,
+            keys=np.concatenate([group.series.keys for group in groups]),
+            cell_starts=_starts([len(group.series.keys) for group in groups]),
+            series=np.concatenate([group.series.coefficients for group in groups]),
+            errors=np.concatenate([group.series.errors for group in groups]),
+            boxes=np.concatenate([group.boxes for group in groups]),
+            node_starts=_starts([len(group.boxes) for group in groups]),
+            tiles=np.concatenate(
+                [
+                    np.pad(group.tiles, [(0, 0), (0, 0), each])
+                    for group, each in zip(groups, room, strict=True)
+                ]
+            ),
+            log_weights=np.concatenate(
+                [
+                    np.pad(group.log_weights, [(0, 0), each], constant_values=-np.inf)
+                    for group, each in zip(groups, room, strict=True)
+                ]
+            ),
+            log_tops=np.concatenate([group.log_weights.max(axis=1) for group in groups]),
+            tile_starts=_starts([len(group.tiles) for group in groups]),
+        )
+
+
+def _starts(sizes: list[int]) -> np.ndarray:
+    return np.append(0, np.cumsum(sizes))
+
+
+class _Group(NamedTuple):
+    """A group of kernels: a tree of all of them, and series where they are many."""
+
+    log_mass: float
+    series: "_Series"
+    boxes: np.ndarray
+    tiles: np.ndarray
+    log_weights: np.ndarray
+
+    @classmethod
+    def of(cls, kernels: Kernels, g: int, location: np.ndarray) -> "_Group":
+        rows = slice(kernels.offsets[g], kernels.offsets[g + 1])
+        Z = (kernels.centres[rows] - location) @ kernels.transforms[g]
+        log_weights = kernels.log_weights[rows] + kernels.log_dets[g]
+        keys = _cell_numbers(Z)
+        order = np.argsort(keys, kind="stable")
+        keys, Z, log_weights = keys[order], Z[order], log_weights[order]
+        top = log_weights.max()
+        log_mass = float(top + np.log(np.exp(log_weights - top).sum()))
+        # The rows being in the order of cells, the tree finds them near each other in memory.
+        blocks = build_blocks(Z, _LEAF_SIZE)
+        leaf_weights = log_weights[blocks.members]
+        leaf_weights[np.arange(leaf_weights.shape[1]) >= blocks.sizes[:, None]] = -np.inf
+        return cls(
+            log_mass,
+            _Series.of(_Cells.of(keys, Z, np.exp(log_weights - log_mass))),
+            np.stack([blocks.lower, blocks.upper], axis=1),
+            blocks.columns,
+            leaf_weights,
+        )
+
+
+class _Series(NamedTuple):
+    """Chebyshev series of the sum of a group's kernels, in some cells.
+
+    Attributes
+    ----------
+    keys : ndarray of shape (n_cells,)
+        The numbers of the cells, ascending.
+    coefficients : ndarray of shape (n_cells, n_terms ** n_features)
+    errors : ndarray of shape (n_cells,)
+        Their largest errors.
+    """
+
+    keys: np.ndarray
+    coefficients: np.ndarray
+    errors: np.ndarray
+
+    @classmethod
+    def of(cls, sources: "_Cells") -> "_Series":
+        """Expand the sum of unit Gaussians, whose weights add up to one, where there are many."""
+        targets = _surroundings(_crowded(sources), *sources.Z.shape)
+        coefficients = np.empty((len(targets), N_TERMS**sources.n_features))
+        errors = np.empty(len(targets))
+        for rows, some in _shares(sources, targets):
+            coefficients[rows], errors[rows] = _expand(some, targets[rows])
+        return cls(targets, coefficients, errors)
+
+
+def _cell_numbers(Z: np.ndarray) -> np.ndarray:
+    """Return the number of the cell of every point, -1 beyond the last cells.
+
+    Points that have no cell are out of reach of all cells that have a series.
+    """
+    places = np.floor(Z / _SIDE) + _N_SIDE // 2
+    inside = ((places >= _EDGE) & (places < _N_SIDE - _EDGE)).all(axis=1)
+    places[~inside] = 0
+    keys = places.astype(np.int64) @ np.array(_strides(Z.shape[1]))
+    return np.where(inside, keys, -1)
+
+
+class _Cells(NamedTuple):
+    """Kernels sorted into cells."""
+
+    keys: np.ndarray
+    starts: np.ndarray
+    Z: np.ndarray
+    weights: np.ndarray
+
+    @classmethod
+    def of(cls, keys: np.ndarray, Z: np.ndarray, weights: np.ndarray) -> "_Cells":
+        """Divide sorted kernels into cells; those without a cell, the first, are left out."""
+        first = np.searchsorted(keys, 0)
+        keys, Z, weights = keys[first:], Z[first:], weights[first:]
+        firsts = np.flatnonzero(np.diff(keys, prepend=-1))
+        return cls(keys[firsts], np.append(firsts, len(keys)), Z, weights)
+
+    @property
+    def n_features(self) -> int:
+        return int(self.Z.shape[1])
+
+    def near(self, targets: np.ndarray) -> "_Cells":
+        """Return the cells from which some targets can be reached."""
+        reached = targets
+        for stride in _strides(self.n_features):
+            reached = _spread(reached, stride, _REACH)
+        kept = np.isin(self.keys, reached)
+        rows = np.repeat(kept, np.diff(self.starts))
+        starts = np.append(0, np.cumsum(np.diff(self.starts)[kept]))
+        return _Cells(self.keys[kept], starts, self.Z[rows], self.weights[rows])
+
+    def moments(self) -> np.ndarray:
+        """Return the Chebyshev moments of every cell."""
+        out = np.zeros((len(self.keys), N_TERMS**self.n_features))
+        add_moments(self.Z, self.weights, self.starts, _SIDE, out)
+        return out
+
+
+def _strides(n_features: int) -> list[int]:
+    """Return the differences between the numbers of cells next to each other, by feature."""
+    return [_N_SIDE**m for m in reversed(range(n_features))]
+
+
+def _spread(keys: np.ndarray, stride: int, reach: int) -> np.ndarray:
+    """Return the cells along one feature within reach of some cells."""
+    steps = stride * np.arange(-reach, reach + 1)
+    return np.unique(keys[:, None] + steps)
+
+
+def _meetings(sources: np.ndarray, targets: np.ndarray, step: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the pairs of a source and the target that is so much higher, as rows of both."""
+    at = np.searchsorted(sources, targets - step)
+    at[at == len(sources)] = 0
+    to = np.flatnonzero(sources[at] == targets - step)
+    return at[to], to
+
+
+def _crowded(sources: _Cells) -> np.ndarray:
+    """Return the cells that have many kernels in them and next to them."""
+    keys, counts = sources.keys, np.diff(sources.starts)
+    for stride in _strides(sources.n_features):
+        wider = _spread(keys, stride, 1)
+        summed = np.zeros(len(wider), dtype=np.int64)
+        for step in (-1, 0, 1):
+            at, to = _meetings(keys, wider, step * stride)
+            summed[to] += counts[at]
+        keys, counts = wider, summed
+    return keys[counts >= _CROWD[sources.n_features]]
+
+
+def _surroundings(crowded: np.ndarray, n_kernels: int, n_features: int) -> np.ndarray:
+    """Return cells and those around them, as far as there is memory for series in them."""
+    cells = crowded
+    for _ in range(_MARGIN):
+        wider = cells
+        for stride in _strides(n_features):
+            wider = _spread(wider, stride, 1)
+        if len(wider) * N_TERMS**n_features > _LEAST_ROOM + _ROOM * n_kernels:
+            break
+        cells = wider
+    for stride in _strides(n_features):
+        place = cells // stride % _N_SIDE
+        cells = cells[(place >= 2 * _EDGE) & (place < _N_SIDE - 2 * _EDGE)]
+    return cells
+
+
+def _shares(sources: _Cells, targets: np.ndarray) -> list[tuple[slice, _Cells]]:
+    """Return ranges of targets, and the sources near them, so few that memory is bounded."""
+    size = N_TERMS**sources.n_features
+    waiting, shares = [(0, len(targets))] if len(targets) else [], []
+    while waiting:
+        start, end = waiting.pop()
+        near = sources.near(targets[start:end])
+        if len(near.keys) * size > _NUMBERS and end - start > 1:
+            middle = (start + end) // 2
+            waiting += [(start, middle), (middle, end)]
+        else:
+            shares.append((slice(start, end), near))
+    return shares
+
+
+def _expand(sources: _Cells, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the series and their errors in target cells."""
+    translations = _translations()
+    strides = _strides(sources.n_features)
+    keys, tensors = sources.keys, sources.moments()
+    sums = np.add.reduceat(sources.weights, sources.starts[:-1])
+    errors = np.zeros(len(keys))
+    for m, stride in enumerate(strides):
+        needed = targets
+        for later in strides[m + 1 :]:
+            needed = _spread(needed, later, _REACH)
+        reached = np.intersect1d(_spread(keys, stride, _REACH), needed, assume_unique=True)
+        keys, tensors, sums, errors = _sweep(
+            translations, keys, reached, stride, tensors, sums, errors
+        )
+    # Every target is reached, being near a kernel. Beyond reach there is at most the whole weight.
+    return tensors, errors + np.exp(-0.5 * (_REACH * _SIDE) ** 2)
+
+
+def _sweep(
+    translations: "_Translations",
+    keys: np.ndarray,
+    reached: np.ndarray,
+    stride: int,
+    tensors: np.ndarray,
+    sums: np.ndarray,
+    errors: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Turn moments into series along the first feature of the tensors, which becomes the last.
+
+    ``sums`` bounds what the kernels add up to, ``errors`` by how much the tensors are wrong.
+    """
+    wide = np.ascontiguousarray(tensors.reshape(len(keys), N_TERMS, -1).transpose(0, 2, 1))
+    out = np.zeros((len(reached), *wide.shape[1:]))
+    new_sums, new_errors = np.zeros(len(reached)), np.zeros(len(reached))
+    for step, matrix, error, top in zip(*translations, strict=True):
+        at, to = _meetings(keys, reached, int(step) * stride)
+        out[to] += wide[at] @ matrix.T
+        new_sums[to] += top * sums[at]
+        new_errors[to] += error * sums[at] + (top + error) * errors[at]
+    return reached, out.reshape(len(reached), -1), new_sums, new_errors
+
+
+class _Translations(NamedTuple):
+    """How moments in a cell become a series in another, along one feature, for every distance.
+
+    Attributes
+    ----------
+    steps : ndarray of shape (n_steps,)
+        How many cells away the other cell is.
+    matrices : ndarray of shape (n_steps, n_terms, n_terms)
+    errors : ndarray of shape (n_steps,)
+        The largest error of the series of a kernel.
+    tops : ndarray of shape (n_steps,)
+        The largest value of a kernel.
+    """
+
+    steps: np.ndarray
+    matrices: np.ndarray
+    errors: np.ndarray
+    tops: np.ndarray
+
+
+@cache
+def _translations() -> _Translations:
+    """Expand ``exp(-(x - z)^2 / 2)`` in Chebyshev polynomials of x and z, each in its cell."""
+    angles = np.pi * (np.arange(_MORE_TERMS) + 0.5) / _MORE_TERMS
+    nodes = 0.5 * _SIDE * np.cos(angles)
+    transform = 2 / _MORE_TERMS * np.cos(np.arange(_MORE_TERMS)[:, None] * angles)
+    transform[0] /= 2
+    steps = np.arange(-_REACH, _REACH + 1)
+    apart = _SIDE * steps[:, None, None] + nodes[:, None] - nodes
+    full = transform @ np.exp(-0.5 * apart**2) @ transform.T
+    kept = full[:, :N_TERMS, :N_TERMS]
+    sizes, kept_sizes = np.abs(full).sum(axis=(1, 2)), np.abs(kept).sum(axis=(1, 2))
+    # No polynomial exceeds one, so that what is cut off is at most the sum of its coefficients.
+    errors = np.maximum(sizes - kept_sizes, 0.0) + _ROUNDING * sizes
+    tops = np.exp(-0.5 * (_SIDE * np.maximum(np.abs(steps) - 1, 0)) ** 2)
+    return _Translations(steps, np.ascontiguousarray(kept), errors, tops)

@@ -1,0 +1,156 @@
+"""Sums of kernels in many dimensions, whose distances come from products of matrices.
+
+In the coordinates of a group, ``-|y - z|^2 / 2`` is ``y z - y^2 / 2 - z^2 / 2``: rounding is a
+little larger than for differences, and a matrix product is several times faster. Points so far
+away that rounding could exceed the tolerance are summed directly.
+"""
+
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+from ..kernels.blocks import build_blocks
+from ..kernels.products import add_exponentials
+from .sums import Kernels, LogSums
+
+#: Kernels that are summed or left out together.
+_BLOCK_SIZE = 512
+#: Points for which a block of kernels is summed together.
+_N_POINTS = 128
+#: Points that are put in the order of their groups together.
+_N_ORDERED = 4096
+#: The compiled exponential is wrong by a hundredth of this.
+_LEAST_TOL = 1e-9
+
+
+class Products(NamedTuple):
+    """What sums kernels that share covariances, up to a tolerance, in many dimensions.
+
+    Memory: the kernels once more, and a megabyte for every thread.
+    """
+
+    groups: list["_Group"]
+    n_kernels: int
+    exact: LogSums
+
+    @classmethod
+    def of(cls, kernels: Kernels, exact: LogSums) -> "Products":
+        """Prepare the sums; ``exact`` is asked where rounding would be too large."""
+        some = kernels.with_weight()
+        groups = [_Group.of(some, g, location) for g, location in enumerate(some.locations())]
+        return cls(groups, len(some.centres), exact)
+
+    @property
+    def n_points(self) -> int:
+        """How many points to ask for at a time."""
+        return _N_ORDERED
+
+    def within(self, tol: float) -> LogSums:
+        """Return the function whose results are wrong by less than ``tol``, but for rounding."""
+        if tol < _LEAST_TOL:
+            return self.exact
+        return partial(self._sum, min(tol, 0.5))
+
+    def _sum(self, tol: float, X: np.ndarray) -> np.ndarray:
+        with np.errstate(over="ignore", invalid="ignore"):  # holds for this thread only
+            lengths = np.array([group.lengths(X) for group in self.groups])
+            reaches = np.array([group.reach for group in self.groups])
+            n_features = X.shape[1]
+            rounding = (n_features + 8) * np.finfo(float).eps
+            sure = (rounding * (lengths + reaches[:, None]) ** 2 < 0.4 * tol).all(axis=0)
+        out = np.empty(len(X))
+        if not sure.all():
+            out[~sure] = self.exact(X[~sure])
+        # Points of one group stand together, so that other groups may be left out for all of them.
+        nearest = np.where(sure, np.argmin(lengths, axis=0), -1)
+        for g in np.unique(nearest[sure]):
+            rows = np.flatnonzero(nearest == g)
+            order = np.argsort(lengths[:, rows].mean(axis=1))
+            for start in range(0, len(rows), _N_POINTS):
+                some = rows[start : start + _N_POINTS]
+                out[some] = self._sum_near(tol, X[some], order)
+        return out
+
+    def _sum_near(self, tol: float, X: np.ndarray, order: np.ndarray) -> np.ndarray:
+        """Return the sums at a few points, groups being added in a given order."""
+        negligible = np.log(2 * self.n_kernels / tol)
+        sums = np.stack([np.full(len(X), -np.inf), np.zeros(len(X))])
+        for g in order:
+            self.groups[g].add(X, negligible, sums)
+        with np.errstate(divide="ignore"):
+            return sums[0] + np.log(sums[1])
+
+
+class _Group(NamedTuple):
+    """A group of kernels in blocks of neighbours, in coordinates in which they are unit Gaussians.
+
+    Attributes
+    ----------
+    columns : ndarray of shape (n_blocks, n_features, block_size)
+    shifts : ndarray of shape (n_blocks, block_size)
+        The logarithms of weights, less half the squared lengths.
+    middles, radii : ndarrays of shape (n_blocks, n_features), (n_blocks,)
+        A ball around every block.
+    tops : ndarray of shape (n_blocks,)
+        The largest logarithm of a weight in every block.
+    reach : float
+        The largest length.
+    """
+
+    location: np.ndarray
+    transform: np.ndarray
+    columns: np.ndarray
+    shifts: np.ndarray
+    middles: np.ndarray
+    radii: np.ndarray
+    tops: np.ndarray
+    reach: float
+
+    @classmethod
+    def of(cls, kernels: Kernels, g: int, location: np.ndarray) -> "_Group":
+        rows = slice(kernels.offsets[g], kernels.offsets[g + 1])
+        Z = (kernels.centres[rows] - location) @ kernels.transforms[g]
+        blocks = build_blocks(Z, _BLOCK_SIZE)
+        middles = blocks.columns.mean(axis=2)
+        log_weights = kernels.log_weights[rows][blocks.members] + kernels.log_dets[g]
+        log_weights[np.arange(log_weights.shape[1]) >= blocks.sizes[:, None]] = -np.inf
+        squares = np.einsum("bms,bms->bs", blocks.columns, blocks.columns)
+        return cls(
+            location,
+            kernels.transforms[g],
+            blocks.columns,
+            log_weights - 0.5 * squares,
+            middles,
+            # Wider than they are, so that rounding does not matter.
+            1e-6 + np.sqrt(((blocks.columns - middles[:, :, None]) ** 2).sum(axis=1)).max(axis=1),
+            log_weights.max(axis=1),
+            float(np.sqrt(squares.max())),
+        )
+
+    def lengths(self, X: np.ndarray) -> np.ndarray:
+        """Return how far points are from the middle of the group."""
+        Y = (X - self.location) @ self.transform
+        return np.sqrt(np.einsum("im,im->i", Y, Y))
+
+    def add(self, X: np.ndarray, negligible: float, sums: np.ndarray) -> None:
+        """Add the kernels to the sums at a few points."""
+        Y = (X - self.location) @ self.transform
+        halves = 0.5 * np.einsum("im,im->i", Y, Y)
+        products = np.empty((len(X), self.columns.shape[2]))
+        work = np.empty((3, products.shape[1]))
+        bounds = self._bounds(Y, halves)
+        for b in np.argsort(-bounds.max(axis=1), kind="stable"):
+            if (bounds[b] < sums[0] - negligible).all():
+                continue
+            np.matmul(Y, self.columns[b], out=products)
+            add_exponentials(
+                products, halves, self.shifts[b], negligible, work, work.view(np.int64), sums
+            )
+
+    def _bounds(self, Y: np.ndarray, halves: np.ndarray) -> np.ndarray:
+        """Return what the exponents of every block are at most, at every point."""
+        squares = 2 * (halves - self.middles @ Y.T)
+        squares += np.einsum("bm,bm->b", self.middles, self.middles)[:, None]
+        gaps = np.sqrt(np.maximum(squares, 0.0)) - self.radii[:, None]
+        return self.tops[:, None] - 0.5 * np.maximum(gaps, 0.0) ** 2

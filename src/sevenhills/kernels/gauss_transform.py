@@ -1,0 +1,344 @@
+"""A fast Gauss transform: expansions of sums of kernels in cells, and pruned sums elsewhere.
+
+In the coordinates of a group its kernels are unit Gaussians. Space is cut into cubic cells; in a
+cell that many kernels reach, their sum is a Chebyshev series of known error. A query is answered
+by the series of its cell if that error is small beside the sum, and otherwise by a walk down a
+tree of the kernels, which leaves out what is too far away to matter.
+"""
+
+import numpy as np
+
+from .compile import fused_inner, inner, kernel, summing_inner
+from .mixture import _LOWEST, _split_power, _total
+
+#: Terms of a series in every feature, fixed so that loops over them are unrolled.
+N_TERMS = 16
+#: Sums below this are too close to the smallest number to be added up without loss.
+_TOO_SMALL = 1e-280
+#: Exponents up to this do not overflow, even if many are added up.
+_HIGHEST = 600.0
+
+
+@kernel
+def add_moments(Z, weights, starts, side, moments):
+    """Add ``sum_k w_k T_a(u_k1) T_b(u_k2) ...`` of every cell, ``u`` being from -1 to 1 in it.
+
+    Parameters
+    ----------
+    Z, weights : (N, M), (N,)
+        The kernels, cell by cell.
+    starts : (C + 1,)
+        Where the kernels of every cell begin.
+    side : float
+        The side of a cell.
+    moments : (C, N_TERMS**M)
+        Changed.
+    """
+    last = Z.shape[1] - 1
+    basis = np.empty(N_TERMS)
+    products = np.empty((last + 1, moments.shape[1] // N_TERMS))
+    for c in range(moments.shape[0]):
+        for k in range(starts[c], starts[c + 1]):
+            products[0, 0] = weights[k]
+            size = 1
+            for m in range(last):
+                _chebyshev_at(Z[k, m] / side, basis)
+                for i in range(size):
+                    for a in range(N_TERMS):
+                        products[m + 1, i * N_TERMS + a] = products[m, i] * basis[a]
+                size *= N_TERMS
+            _chebyshev_at(Z[k, last] / side, basis)
+            for i in range(size):
+                _add_multiple(products[last, i], basis, moments, c, i * N_TERMS)
+
+
+@fused_inner
+def _add_multiple(factor, basis, out, c, start):
+    for a in range(N_TERMS):
+        out[c, start + a] += factor * basis[a]
+
+
+@fused_inner
+def _chebyshev_at(place, out):
+    """Write the Chebyshev polynomials at a place, cells being from one whole number to the next."""
+    u = 2.0 * (place - np.floor(place)) - 1.0
+    out[0] = 1.0
+    out[1] = u
+    for a in range(2, N_TERMS):
+        out[a] = 2.0 * u * out[a - 1] - out[a - 2]
+
+
+@kernel
+def fast_log_sums(
+    Y,
+    log_masses,
+    side,
+    n_side,
+    keys,
+    cell_starts,
+    series,
+    errors,
+    boxes,
+    node_starts,
+    tiles,
+    log_weights,
+    log_tops,
+    tile_starts,
+    tol,
+    room,
+    bits,
+    values,
+    stack,
+    distances,
+    out,
+):
+    """Write the logarithms of the sums of all kernels at every point, with an error below ``tol``.
+
+    Parameters
+    ----------
+    Y : (G, Q, M)
+        The points, in the coordinates of every group.
+    log_masses : (G,)
+        The logarithm of the sum of every group's weights, determinant included.
+    side, n_side : float, int
+        The side of a cell, and how many cells there are in every direction from the origin on.
+    keys, cell_starts : (C,), (G + 1,)
+        The numbers of cells that have a series, ascending in every group.
+    series, errors : (C, N_TERMS**M), (C,)
+        Their coefficients and largest errors, for a group whose weights add up to one.
+    boxes, node_starts : (n_nodes, 2, M), (G + 1,)
+        The lower and upper corners of the nodes of every group's tree.
+    tiles, log_weights, log_tops, tile_starts : (n_tiles, M, S), (n_tiles, S), (n_tiles,), (G + 1,)
+        The kernels in the leaves, in the coordinates of their group, and their largest weights.
+    tol : float
+        Below one.
+    room, bits : (3, S)
+        The same memory, as floats and as integers.
+    values : (3, G)
+        Room for the sums, errors and nearest distances of groups.
+    stack, distances : (2 * depth,)
+        Room for nodes to visit.
+    out : (Q,)
+    """
+    n_groups = Y.shape[0]
+    basis = np.empty(N_TERMS)
+    folded = np.empty((Y.shape[2], series.shape[1] // N_TERMS))
+    scale = np.max(log_masses)
+    log_all = scale + np.log(np.sum(np.exp(log_masses - scale)))
+    slack = np.log(0.45 * tol) - log_all
+    for i in range(Y.shape[1]):
+        for g in range(n_groups):
+            values[0, g] = 0.0
+            values[1, g] = np.inf
+            c = _find_cell(Y, g, i, side, n_side, keys, cell_starts)
+            if c >= 0:
+                mass = np.exp(log_masses[g] - scale)
+                values[0, g] = mass * _series_at(Y, g, i, side, series, c, basis, folded)
+                values[1, g] = mass * errors[c]
+        total = _settle(values, 0.45 * tol)
+        reference = scale
+        while True:
+            g = _nearest_open_group(Y, i, boxes, node_starts, log_masses, values)
+            if g < 0:
+                break
+            values[1, g] = 0.0
+            reference, total = _walk(
+                Y, g, i, boxes, node_starts[g], tiles, log_weights, log_tops, tile_starts[g],
+                tile_starts[g + 1], slack, reference, total, room, bits, stack, distances,
+                values[2, g],
+            )  # fmt: skip
+        out[i] = reference + np.log(total) if total > 0.0 else -np.inf
+
+
+@inner
+def _find_cell(Y, g, i, side, n_side, keys, cell_starts):
+    """Return the number of the cell of a point that has a series, or -1."""
+    start = cell_starts[g]
+    end = cell_starts[g + 1]
+    if start == end:
+        return -1
+    key = 0
+    half = n_side // 2
+    for m in range(Y.shape[2]):
+        place = np.floor(Y[g, i, m] / side) + half
+        if not (place >= 0.0 and place < n_side):
+            return -1
+        key = key * n_side + int(place)
+    while start < end:
+        middle = (start + end) // 2
+        if keys[middle] < key:
+            start = middle + 1
+        else:
+            end = middle
+    return start if start < cell_starts[g + 1] and keys[start] == key else -1
+
+
+@inner
+def _series_at(Y, g, i, side, series, c, basis, folded):
+    """Return the value of a cell's series at a point, folded up one feature after another."""
+    size = series.shape[1] // N_TERMS
+    _chebyshev_at(Y[g, i, 0] / side, basis)
+    _fold(series, c, size, basis, folded, 0)
+    for m in range(1, Y.shape[2]):
+        size //= N_TERMS
+        _chebyshev_at(Y[g, i, m] / side, basis)
+        _fold(folded, m - 1, size, basis, folded, m)
+    return folded[Y.shape[2] - 1, 0]
+
+
+@fused_inner
+def _fold(rows, row, size, basis, out, m):
+    """Write ``sum_a basis_a rows_(a, k)`` of a row that is a table of ``size`` columns."""
+    if size == 1:
+        out[m, 0] = _product(rows, row, basis)
+        return
+    for k in range(0, size, N_TERMS):
+        for b in range(N_TERMS):
+            out[m, k + b] = 0.0
+        for a in range(N_TERMS):
+            factor = basis[a]
+            for b in range(N_TERMS):
+                out[m, k + b] += factor * rows[row, a * size + k + b]
+
+
+@summing_inner
+def _product(rows, row, basis):
+    """Return the inner product of the basis with a row."""
+    total = 0.0
+    for a in range(N_TERMS):
+        total += rows[row, a] * basis[a]
+    return total
+
+
+@inner
+def _settle(values, share):
+    """Return the sum over groups whose series will do; mark the others by infinite errors.
+
+    The errors that are accepted are a small share of what the sum is at least.
+    """
+    least = 0.0
+    for g in range(values.shape[1]):
+        if values[0, g] > values[1, g]:
+            least += values[0, g] - values[1, g]
+    budget = share * least if least > _TOO_SMALL else -1.0
+    total = 0.0
+    for g in range(values.shape[1]):
+        if values[1, g] <= budget:
+            budget -= values[1, g]
+            total += values[0, g]
+        else:
+            values[1, g] = np.inf
+    return total if total > 0.0 else 0.0
+
+
+@inner
+def _nearest_open_group(Y, i, boxes, node_starts, log_masses, values):
+    """Return the group that may add most of those that are open, or -1.
+
+    Groups so far away that the distance overflows are closed.
+    """
+    best = -1
+    highest = -np.inf
+    for g in range(values.shape[1]):
+        if values[1, g] == np.inf:
+            distance = _box_distance(Y, g, i, boxes, node_starts[g])
+            values[2, g] = distance
+            if not distance < np.inf:
+                values[1, g] = 0.0
+            elif log_masses[g] - 0.5 * distance > highest:
+                highest = log_masses[g] - 0.5 * distance
+                best = g
+    return best
+
+
+@inner
+def _box_distance(Y, g, i, boxes, node):
+    """Return the squared distance of a point from the box of a node."""
+    total = 0.0
+    for m in range(boxes.shape[2]):
+        y = Y[g, i, m]
+        gap = boxes[node, 0, m] - y
+        gap = gap if gap > y - boxes[node, 1, m] else y - boxes[node, 1, m]
+        gap = gap if gap > 0.0 else 0.0
+        total += gap * gap
+    return total
+
+
+@inner
+def _exponents(Y, g, i, tiles, log_weights, t, reference, room):
+    """Write the exponents of a leaf's kernels into ``room[0]``, relative to a reference."""
+    for s in range(tiles.shape[2]):
+        room[0, s] = 0.0
+    for m in range(tiles.shape[1]):
+        y = Y[g, i, m]
+        for s in range(tiles.shape[2]):
+            room[0, s] += (y - tiles[t, m, s]) * (y - tiles[t, m, s])
+    for s in range(tiles.shape[2]):
+        value = log_weights[t, s] - 0.5 * room[0, s] - reference
+        room[0, s] = value if value > _LOWEST else _LOWEST
+
+
+@inner
+def _top_exponent(Y, g, i, tiles, log_weights, t):
+    """Return the largest exponent of a leaf's kernels."""
+    top = -np.inf
+    for s in range(tiles.shape[2]):
+        total = 0.0
+        for m in range(tiles.shape[1]):
+            total += (Y[g, i, m] - tiles[t, m, s]) * (Y[g, i, m] - tiles[t, m, s])
+        exponent = log_weights[t, s] - 0.5 * total
+        top = exponent if exponent > top else top
+    return top
+
+
+@inner
+def _walk(
+    Y, g, i, boxes, root, tiles, log_weights, log_tops, first_tile, end_tile, slack, reference,
+    total, room, bits, stack, distances, distance,
+):  # fmt: skip
+    """Add a group's kernels to a sum; return what it is relative to, and the sum.
+
+    All kernels of weight ``w`` left out are so far away that they add less than ``w`` times
+    exp(slack) of the sum, so that together they stay below the tolerance.
+    """
+    n_inner = end_tile - first_tile - 1
+    size = tiles.shape[2]
+    farthest = 2.0 * (-slack - reference - np.log(total)) if total > 0.0 else np.inf
+    stack[0] = 0
+    distances[0] = distance
+    top = 1
+    while top > 0:
+        top -= 1
+        node = stack[top]
+        if distances[top] > farthest:
+            continue
+        if node < n_inner:
+            left = _box_distance(Y, g, i, boxes, root + 2 * node + 1)
+            right = _box_distance(Y, g, i, boxes, root + 2 * node + 2)
+            # The nearer child is visited first.
+            far, near = (left, right) if left > right else (right, left)
+            second = 2 * node + 1 if left > right else 2 * node + 2
+            if far <= farthest:
+                stack[top] = second
+                distances[top] = far
+                top += 1
+            stack[top] = 4 * node + 3 - second
+            distances[top] = near
+            top += 1
+            continue
+        t = first_tile + node - n_inner
+        highest = log_tops[t] - 0.5 * distances[top]
+        if total == 0.0 or highest > reference + _HIGHEST:
+            highest = _top_exponent(Y, g, i, tiles, log_weights, t)
+            if highest == -np.inf:
+                continue
+            if total == 0.0 or highest > reference:
+                total *= np.exp(reference - highest) if total > 0.0 else 0.0
+                reference = highest
+        _exponents(Y, g, i, tiles, log_weights, t, reference, room)
+        _split_power(room)
+        for s in range(size):
+            bits[2, s] += bits[1, s] << 52
+        total += _total(room)
+        farthest = 2.0 * (-slack - reference - np.log(total))
+    return reference, total
