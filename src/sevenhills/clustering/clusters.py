@@ -8,7 +8,7 @@ from .candidates import Candidates, Partitions
 from .frame import Frame
 from .ordering import Ordering, neighbours_for, order_by_reachability
 from .pieces import Pieces
-from .selection import choose
+from .selection import EXACT_BELOW, choose
 
 #: Fewer samples than this are one cluster.
 _FEWEST_TO_CLUSTER = 5
@@ -118,6 +118,7 @@ def find_clusters(
     n_heights: int = 100,
     n_steps: int = 99,
     n_jobs: int | None = None,
+    exact_below: int = EXACT_BELOW,
 ) -> Clusters:
     """Order points, cut the ordering and choose among the cuts.
 
@@ -131,7 +132,7 @@ def find_clusters(
         samples.
     k_min, k_max, alpha_k
         See :func:`~sevenhills.clustering.neighbours_for`.
-    n_heights, n_steps, n_jobs
+    n_heights, n_steps, n_jobs, exact_below
         See :func:`~sevenhills.clustering.choose`.
 
     Returns
@@ -154,6 +155,7 @@ def find_clusters(
         n_heights=n_heights,
         n_steps=n_steps,
         n_jobs=n_jobs,
+        exact_below=exact_below,
     )
     return Clusters(pieces, candidates.labels(), ordering, candidates)
 

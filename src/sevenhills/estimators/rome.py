@@ -77,6 +77,12 @@ class ROME(DensityEstimator):
         Number of cuts of the ordering at a height (DBSCAN).
     n_xi : int, default=99
         Number of cuts of the ordering at a steepness (xi).
+    exact_below : int, default=30_000
+        With as many distinct samples or more, silhouettes are not computed for all of them, but
+        for a sample that grows until the best candidate is ahead of all others by four standard
+        errors; ``candidates_`` then has the errors of the scores. The sample is the same in every
+        fit of the same data. It stops growing where that takes as many distances as all
+        silhouettes of ``exact_below`` samples, but not below 4096 of them.
     n_jobs : int, optional
         Number of threads; one by default.
 
@@ -151,6 +157,7 @@ class ROME(DensityEstimator):
         alpha_k: float = 400,
         n_eps: int = 100,
         n_xi: int = 99,
+        exact_below: int = 30_000,
         n_jobs: int | None = None,
     ) -> None:
         self.min_std = min_std
@@ -164,6 +171,7 @@ class ROME(DensityEstimator):
         self.alpha_k = alpha_k
         self.n_eps = n_eps
         self.n_xi = n_xi
+        self.exact_below = exact_below
         self.n_jobs = n_jobs
 
     def fit(
@@ -228,6 +236,7 @@ class ROME(DensityEstimator):
             n_heights=self.n_eps,
             n_steps=self.n_xi,
             n_jobs=self.n_jobs,
+            exact_below=self.exact_below,
         )
 
     def _downstream(self, grouping: Grouping, unit: float) -> Options:
@@ -260,6 +269,7 @@ class ROME(DensityEstimator):
         check_positive(self.alpha_k, "alpha_k")
         if check_count(self.n_eps, "n_eps") + check_count(self.n_xi, "n_xi") == 0:
             raise ValueError("n_eps and n_xi must not both be zero")
+        check_count(self.exact_below, "exact_below")
 
     def summary(self) -> str:
         """Return in a few lines what was found and why this clustering was chosen."""
