@@ -15,6 +15,9 @@ from sevenhills.clustering.silhouettes import (
     sampled_silhouette_scores,
     silhouette_scores,
 )
+from sevenhills.kernels.blocks import build_rotated_blocks
+from sevenhills.kernels.core_distances import core_distances
+from sevenhills.kernels.ordering import order_points
 
 from .strategies import samples
 
@@ -29,9 +32,31 @@ def proper_cuts(X):
     return X[ordering.order], partitions.take(np.flatnonzero(distinct))
 
 
+def ordered(X, leaf_size):
+    blocks, coordinates = build_rotated_blocks(X, leaf_size)
+    core = np.around(core_distances(X, np.ones(len(X)), blocks, 3), 15)
+    return order_points(X, coordinates, blocks, core, lambda part: None)
+
+
 def hills(n_samples, seed=0):
     rng = np.random.RandomState(seed)
     return rng.standard_normal((n_samples, 2)) + 7 * rng.randint(3, size=(n_samples, 1))
+
+
+@given(samples(min_samples=6, max_samples=80, max_features=8, scales=(1.0, 1e6)))
+def test_the_ordering_does_not_depend_on_boxes(X):
+    """One leaf for all points means all distances: nothing is passed over."""
+    for found, expected in zip(ordered(X, 4), ordered(X, len(X)), strict=True):
+        assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("n_features", [2, 5, 24])
+def test_the_ordering_of_many_points_does_not_depend_on_boxes(n_features):
+    rng = np.random.RandomState(0)
+    X = rng.standard_normal((2000, 1)) * rng.uniform(size=n_features)
+    X += 10 ** rng.uniform(-4, 0, (2000, 1)) * rng.standard_normal(X.shape)
+    for found, expected in zip(ordered(X, 16), ordered(X, len(X)), strict=True):
+        assert_array_equal(found, expected)
 
 
 @given(samples(min_samples=6, max_samples=80, max_features=4), st.booleans())
