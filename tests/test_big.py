@@ -1,5 +1,9 @@
 """Large data sets: scores from samples beside exact ones, progress, interruption."""
 
+import _thread
+import threading
+import time
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -154,3 +158,26 @@ def test_errors_are_shown_and_stored(tmp_path):
 def test_exact_below_is_checked():
     with pytest.raises(ValueError, match="exact_below"):
         ROME(exact_below=-1).fit(hills(30))
+
+
+def test_a_fit_tells_what_it_does(capsys):
+    ROME().fit(hills(100))
+    assert capsys.readouterr().out == ""
+    ROME(verbose=True).fit(hills(100))
+    said = capsys.readouterr().out.splitlines()
+    stages = [line.split("s  ")[1].split(":")[0] for line in said]
+    assert stages == ["sorting", "core distances", "ordering", "cuts", "scores", "density"]
+
+
+def test_an_interrupted_fit_leaves_the_old_model():
+    rome = ROME().fit(hills(200))
+    ROME(exact_below=0).fit(hills(300))
+    before = dict(vars(rome))
+    timer = threading.Timer(0.3, _thread.interrupt_main)
+    timer.start()
+    start = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        rome.fit(hills(400_000))
+    assert time.monotonic() - start < 10
+    assert vars(rome) == before
+    assert len(rome.score_samples(hills(5))) == 5

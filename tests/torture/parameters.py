@@ -20,7 +20,7 @@ _FROM_ZERO = {
     "n_xi",
     "exact_below",
 }
-_FLAGS = {"decorrelate", "normalize", "breadth_first"}
+_FLAGS = {"decorrelate", "normalize", "breadth_first", "verbose"}
 
 #: Values, and the parameters that rightly take them.
 _ABUSES = {

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..kernels.silhouettes import ROWS, add_rows, row_silhouettes, sum_runs, sum_segments
+from ..progress import Report, silent
 from ..threads import map_blocks
 from .candidates import Partitions, sums_of_runs
 from .sampling import SampledScores, sample_scores
@@ -58,6 +59,7 @@ def sampled_silhouette_scores(
     n_jobs: int | None = None,
     weights: np.ndarray | None = None,
     most: int = 10_000,
+    report: Report = silent,
 ) -> SampledScores:
     """Estimate the scores of partitions from samples that tell which one is the best.
 
@@ -67,14 +69,20 @@ def sampled_silhouette_scores(
         See :func:`silhouette_scores`; none of the partitions has a single label.
     most : int, optional
         A sample of as many points does not grow any more.
+    report : callable, optional
+        Told from time to time which part of so many points is in the sample.
 
     Returns
     -------
     SampledScores
     """
     weights = np.ones(len(X)) if weights is None else weights
+    n_seen = 0
 
     def contributions(partitions: Partitions, rows: np.ndarray) -> np.ndarray:
+        nonlocal n_seen
+        report("scores", min(1.0, n_seen / most))
+        n_seen += len(rows)
         parts = [
             Silhouettes.of(X, group, weights).of_rows(rows, n_jobs) for group in _groups(partitions)
         ]
