@@ -7,7 +7,7 @@ TORCH := .venv-torch
 ONE_CORE := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
 .PHONY: demo test test-slow test-strict test-torch lint bench bench-study bench-auto \
-	bench-questions bench-tasks torture contest parity reproduce docs clean
+	bench-questions bench-tasks bench-big torture contest parity reproduce docs clean
 
 $(BIN)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -72,6 +72,10 @@ bench-questions: $(BIN)/.ready
 # Outliers and classes: ours beside scikit-learn's.
 bench-tasks: $(BIN)/.ready
 	$(ONE_CORE) $(BIN)/python -m benchmarks.tasks
+
+# Large data sets: time and memory, and whether samples of rows choose what all rows choose.
+bench-big: $(BIN)/.ready
+	$(ONE_CORE) $(BIN)/python benchmarks/big.py
 
 # What careful users expect, of every estimator and of its peers.
 torture: $(BIN)/.ready
