@@ -11,8 +11,16 @@ case = group("parameter abuse")
 
 _NUMBERS = {"min_std", "bw_method", "alpha_k", "reg_covar", "bandwidth", "atol", "rtol"}
 _NO_CHOICE = {"n_jobs", "random_state", "selection", "n_directions", "bw_method", "metric_params"}
-_FROM_ZERO = {"min_std", "random_state", "truncation", "n_directions", "n_eps", "n_xi"}
-_FLAGS = {"decorrelate", "normalize", "breadth_first"}
+_FROM_ZERO = {
+    "min_std",
+    "random_state",
+    "truncation",
+    "n_directions",
+    "n_eps",
+    "n_xi",
+    "exact_below",
+}
+_FLAGS = {"decorrelate", "normalize", "breadth_first", "verbose"}
 
 #: Values, and the parameters that rightly take them.
 _ABUSES = {

@@ -104,6 +104,9 @@ class Candidates:
     noise_share : ndarray of shape (n_candidates,)
     scores : ndarray of shape (n_candidates,)
         The higher the better; -1.1 for a single label.
+    errors : ndarray of shape (n_candidates,)
+        Where scores are estimated from samples: the standard error of the chosen candidate's
+        score, and of the others' distance to it. Zero where scores are exact.
     chosen : int
         The candidate of the highest score, the first among equals.
     partitions : Partitions
@@ -119,14 +122,14 @@ class Candidates:
     n_clusters: np.ndarray
     noise_share: np.ndarray
     scores: np.ndarray
+    errors: np.ndarray
     chosen: int
     partitions: Partitions
     order: np.ndarray
 
     def __post_init__(self) -> None:
-        arrays = (self.parameters, self.n_cuts, self.n_clusters, self.noise_share, self.scores)
-        runs = (self.partitions.runs, self.partitions.offsets)
-        for array in (self.rules, *arrays, *runs, self.order):
+        partitions = (self.partitions.runs, self.partitions.offsets)
+        for array in (*self.to_dict().values(), *partitions, self.order):
             array.flags.writeable = False
 
     def __len__(self) -> int:
@@ -148,6 +151,7 @@ class Candidates:
             "n_clusters": self.n_clusters,
             "noise_share": self.noise_share,
             "score": self.scores,
+            "error": self.errors,
         }
 
     def ranking(self) -> np.ndarray:
@@ -157,14 +161,18 @@ class Candidates:
 
     def describe(self, most: int = 5) -> str:
         """Return the best candidates as lines of text, the chosen one marked."""
+        estimated = bool(self.errors.any())
         lines = [
             f"  {'rule':<8}{'parameter':>11}{'clusters':>10}{'noise':>8}{'score':>11}{'cuts':>6}"
+            + f"{'error':>11}" * estimated
         ]
         for i in self.ranking()[:most]:
             score = "one label" if self.scores[i] == TRIVIAL_SCORE else f"{self.scores[i]:.4f}"
             lines.append(
                 f"{'*' if i == self.chosen else ' '} {self.rules[i]:<8}{self.parameters[i]:>11.4g}"
                 f"{self.n_clusters[i]:>10}{self.noise_share[i]:>8.1%}{score:>11}{self.n_cuts[i]:>6}"
+                + f"{self.errors[i]:>11.1e}"
+                * estimated
             )
         return "\n".join(lines)
 

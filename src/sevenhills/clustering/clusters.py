@@ -4,11 +4,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ..progress import Report, silent
 from .candidates import Candidates, Partitions
 from .frame import Frame
 from .ordering import Ordering, neighbours_for, order_by_reachability
 from .pieces import Pieces
-from .selection import choose
+from .selection import EXACT_BELOW, choose
 
 #: Fewer samples than this are one cluster.
 _FEWEST_TO_CLUSTER = 5
@@ -120,6 +121,8 @@ def find_clusters(
     n_heights: int = 100,
     n_steps: int = 99,
     n_jobs: int | None = None,
+    exact_below: int = EXACT_BELOW,
+    report: Report = silent,
 ) -> Clusters:
     """Order points, cut the ordering and choose among the cuts.
 
@@ -133,8 +136,10 @@ def find_clusters(
         samples.
     k_min, k_max, alpha_k
         See :func:`~sevenhills.clustering.neighbours_for`.
-    n_heights, n_steps, n_jobs
+    n_heights, n_steps, n_jobs, exact_below
         See :func:`~sevenhills.clustering.choose`.
+    report : callable, optional
+        Told from time to time what is done.
 
     Returns
     -------
@@ -147,7 +152,7 @@ def find_clusters(
     pieces = Pieces.of(weights)
     points = X if pieces.are_points else X[pieces.points]
     k = neighbours_for(total, X.shape[1], k_min, k_max, alpha_k)
-    ordering = order_by_reachability(points, k, pieces.weights)
+    ordering = order_by_reachability(points, k, pieces.weights, report)
     candidates = choose(
         points,
         ordering,
@@ -156,6 +161,8 @@ def find_clusters(
         n_heights=n_heights,
         n_steps=n_steps,
         n_jobs=n_jobs,
+        exact_below=exact_below,
+        report=report,
     )
     return Clusters(pieces, candidates.labels(), ordering, candidates)
 

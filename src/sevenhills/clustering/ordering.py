@@ -1,12 +1,14 @@
 """The reachability ordering of OPTICS."""
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
-from ..kernels.blocks import build_blocks
+from ..kernels.blocks import build_rotated_blocks
 from ..kernels.core_distances import core_distances
 from ..kernels.ordering import order_points
+from ..progress import Report, silent
 
 #: Larger leaves mean fewer boxes to bound and more distances to compute; 64 to 256 are alike.
 _LEAF_SIZE = 128
@@ -53,7 +55,10 @@ def neighbours_for(total: float, n_features: int, k_min: int, k_max: int, alpha:
 
 
 def order_by_reachability(
-    X: np.ndarray, n_neighbors: int, weights: np.ndarray | None = None
+    X: np.ndarray,
+    n_neighbors: int,
+    weights: np.ndarray | None = None,
+    report: Report = silent,
 ) -> Ordering:
     r"""Order points by reachability, starting at the first row.
 
@@ -70,13 +75,18 @@ def order_by_reachability(
         How many samples, the point itself being one, make a core.
     weights : ndarray of shape (n_samples,), optional
         How many samples every point is; one by default.
+    report : callable, optional
+        Told from time to time what is done.
 
     Returns
     -------
     Ordering
     """
-    blocks = build_blocks(X, _LEAF_SIZE)
+    blocks, coordinates = build_rotated_blocks(X, _LEAF_SIZE)
     weights = np.ones(len(X)) if weights is None else weights
-    core = core_distances(X, weights, blocks, n_neighbors).round(15)
-    order, reachability, predecessor = order_points(X, blocks, core)
+    far = core_distances(X, weights, blocks, n_neighbors, partial(report, "core distances"))
+    core = np.around(far, 15)
+    order, reachability, predecessor = order_points(
+        X, coordinates, blocks, core, partial(report, "ordering")
+    )
     return Ordering(order, reachability, core, predecessor, n_neighbors)

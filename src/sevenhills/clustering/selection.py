@@ -4,14 +4,21 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ..progress import Report, silent
 from .candidates import TRIVIAL_SCORE, Candidates, Partitions, best_of, cut
 from .dbcv import dbcv_scores
 from .ordering import Ordering
-from .silhouettes import silhouette_scores
+from .sampling import SampledScores
+from .silhouettes import sampled_silhouette_scores, silhouette_scores
 
 #: From the points in order, partitions of them, the number of neighbours that make a core, the
 #: number of threads and the weights of the points to scores, the higher the better.
 Scorer = Callable[[np.ndarray, Partitions, int, int | None, np.ndarray], np.ndarray]
+
+#: From this number of points on, silhouettes are scored by samples.
+EXACT_BELOW = 30_000
+#: The largest samples are no smaller.
+_LARGEST_SAMPLE = 4096
 
 SCORERS: dict[str, Scorer] = {"silhouette": silhouette_scores, "dbcv": dbcv_scores}
 
@@ -25,6 +32,8 @@ def choose(
     n_heights: int,
     n_steps: int,
     n_jobs: int | None,
+    exact_below: int = EXACT_BELOW,
+    report: Report = silent,
 ) -> Candidates:
     """Cut an ordering into candidates, score the distinct ones and choose the best.
 
@@ -41,24 +50,33 @@ def choose(
         How many DBSCAN and xi cuts to make.
     n_jobs : int or None
         Number of threads.
+    exact_below : int
+        As many points or more are scored by their silhouettes in samples, which take no more
+        distances than all silhouettes of so many points.
+    report : callable
+        Told from time to time what is done.
 
     Returns
     -------
     Candidates
         If all have one label only, the chosen one is a single cluster without noise.
     """
+    report("cuts", 0.0)
     rules, parameters, cuts = cut(ordering, n_heights, n_steps, weights)
     first = cuts.first_of_equals()
     distinct = np.flatnonzero(first == np.arange(len(first)))
     partitions = cuts.take(distinct)
-    trivial = partitions.offsets[1:] - partitions.offsets[:-1] == 1
-    scores = np.full(len(distinct), TRIVIAL_SCORE)
     in_order = weights[ordering.order]
-    if not trivial.all():
-        scores = SCORERS[selection](
-            X[ordering.order], partitions, ordering.n_neighbors, n_jobs, in_order
-        )
-        scores[trivial] = TRIVIAL_SCORE
+    scores, errors = _scores(
+        X[ordering.order],
+        partitions,
+        ordering.n_neighbors,
+        in_order,
+        selection,
+        n_jobs,
+        exact_below,
+        report,
+    )
     return Candidates(
         criterion=selection,
         rules=rules[distinct],
@@ -67,7 +85,35 @@ def choose(
         n_clusters=partitions.n_clusters(),
         noise_share=partitions.noise_share(in_order),
         scores=scores,
+        errors=errors,
         chosen=best_of(scores),
         partitions=partitions,
         order=ordering.order.copy(),
     )
+
+
+def _scores(
+    X: np.ndarray,
+    partitions: Partitions,
+    n_neighbors: int,
+    weights: np.ndarray,
+    selection: str,
+    n_jobs: int | None,
+    exact_below: int,
+    report: Report,
+) -> SampledScores:
+    """Score partitions of points in order."""
+    report("scores", 0.0)
+    scores = np.full(len(partitions), TRIVIAL_SCORE)
+    errors = np.zeros(len(partitions))
+    proper = np.flatnonzero(np.diff(partitions.offsets) > 1)
+    if len(proper) == 0:
+        return SampledScores(scores, errors)
+    if selection == "silhouette" and len(X) >= exact_below:
+        most = max(_LARGEST_SAMPLE, exact_below**2 // len(X))
+        scores[proper], errors[proper] = sampled_silhouette_scores(
+            X, partitions.take(proper), n_jobs, weights, most, report
+        )
+    else:
+        scores[proper] = SCORERS[selection](X, partitions, n_neighbors, n_jobs, weights)[proper]
+    return SampledScores(scores, errors)

@@ -17,6 +17,7 @@ from ..clustering import (
     given_clusters,
 )
 from ..density import KernelMixture, NeighbourDensity
+from ..progress import Report, silent, spoken
 from ..validation import (
     check_choice,
     check_count,
@@ -77,6 +78,14 @@ class ROME(DensityEstimator):
         Number of cuts of the ordering at a height (DBSCAN).
     n_xi : int, default=99
         Number of cuts of the ordering at a steepness (xi).
+    exact_below : int, default=30_000
+        With as many distinct samples or more, silhouettes are not computed for all of them, but
+        for a sample that grows until the best candidate is ahead of all others by four standard
+        errors; ``candidates_`` then has the errors of the scores. The sample is the same in every
+        fit of the same data. It stops growing where that takes as many distances as all
+        silhouettes of ``exact_below`` samples, but not below 4096 of them.
+    verbose : bool, default=False
+        Whether to print what is being done, and every few seconds how much of it.
     n_jobs : int, optional
         Number of threads; one by default.
 
@@ -151,6 +160,8 @@ class ROME(DensityEstimator):
         alpha_k: float = 400,
         n_eps: int = 100,
         n_xi: int = 99,
+        exact_below: int = 30_000,
+        verbose: bool = False,
         n_jobs: int | None = None,
     ) -> None:
         self.min_std = min_std
@@ -164,6 +175,8 @@ class ROME(DensityEstimator):
         self.alpha_k = alpha_k
         self.n_eps = n_eps
         self.n_xi = n_xi
+        self.exact_below = exact_below
+        self.verbose = verbose
         self.n_jobs = n_jobs
 
     def fit(
@@ -186,7 +199,7 @@ class ROME(DensityEstimator):
         Returns
         -------
         self : ROME
-            If fitting fails, the estimator is as it was before.
+            If fitting fails or is interrupted, the estimator is as it was before.
         """
         with unchanged_on_failure(self):
             X = check_samples(self, X, reset=True)
@@ -200,13 +213,16 @@ class ROME(DensityEstimator):
         self, X: np.ndarray, weights: np.ndarray | None, labels: np.ndarray | None = None
     ) -> None:
         self._check_parameters()
+        report = spoken() if self.verbose else silent
+        report("sorting", 0.0)
         frame = Frame.of(X, weights, self.start, labels)
         points = frame.enter(X)
         if labels is None:
-            found = self._cluster(points, frame.weights)
+            found = self._cluster(points, frame.weights, report)
         else:
             found = given_clusters(labels[frame.rows], frame.weights)
         rows, assigned, masses = found.pieces.joined(found.labels)
+        report("density", 0.0)
         grouping = Grouping.of(points[rows], assigned, masses)
         options = self._downstream(grouping, frame.unit)
         of_rows = found.of_given_rows(frame)
@@ -217,7 +233,7 @@ class ROME(DensityEstimator):
         self.candidates_ = of_rows.candidates
         self.min_std_ = options.min_std * frame.unit
 
-    def _cluster(self, points: np.ndarray, weights: np.ndarray) -> Clusters:
+    def _cluster(self, points: np.ndarray, weights: np.ndarray, report: Report) -> Clusters:
         return find_clusters(
             points,
             weights,
@@ -228,6 +244,8 @@ class ROME(DensityEstimator):
             n_heights=self.n_eps,
             n_steps=self.n_xi,
             n_jobs=self.n_jobs,
+            exact_below=self.exact_below,
+            report=report,
         )
 
     def _downstream(self, grouping: Grouping, unit: float) -> Options:
@@ -253,6 +271,7 @@ class ROME(DensityEstimator):
         check_choice(self.start, "start", ("canonical", "first"))
         check_flag(self.decorrelate, "decorrelate")
         check_flag(self.normalize, "normalize")
+        check_flag(self.verbose, "verbose")
         check_count(self.k_min, "k_min", least=2)
         check_count(self.k_max, "k_max", least=2)
         if self.k_max < self.k_min:
@@ -260,6 +279,7 @@ class ROME(DensityEstimator):
         check_positive(self.alpha_k, "alpha_k")
         if check_count(self.n_eps, "n_eps") + check_count(self.n_xi, "n_xi") == 0:
             raise ValueError("n_eps and n_xi must not both be zero")
+        check_count(self.exact_below, "exact_below")
 
     def summary(self) -> str:
         """Return in a few lines what was found and why this clustering was chosen."""

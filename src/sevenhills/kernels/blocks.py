@@ -12,6 +12,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+#: Numbers of features from which and up to which boxes are rotated: few are not worth it, and with
+#: many a rotation changes distances by more than those who use the boxes allow for.
+_FEWEST_ROTATED = 4
+_MOST_ROTATED = 100
+
 
 class Blocks(NamedTuple):
     """A balanced k-d tree; ``S`` is the number of points in its largest leaf."""
@@ -65,3 +70,25 @@ def _single_block(X: np.ndarray) -> Blocks:
         lower=X.min(axis=0, keepdims=True),
         upper=X.max(axis=0, keepdims=True),
     )
+
+
+def build_rotated_blocks(X: np.ndarray, leaf_size: int) -> tuple[Blocks, np.ndarray]:
+    """Do the same with boxes along the principal axes of ``X``, where that makes them smaller.
+
+    Returns
+    -------
+    blocks : Blocks
+        The columns are those of ``X``; the boxes are wider than needed by what rounding may do.
+    coordinates : ndarray of shape (N, M)
+        The points in the coordinates of the boxes.
+    """
+    n_features = X.shape[1]
+    if not _FEWEST_ROTATED <= n_features <= _MOST_ROTATED:
+        return build_blocks(X, leaf_size), X
+    centred = X - X.mean(axis=0)
+    coordinates = centred @ np.linalg.eigh(centred.T @ centred)[1]
+    blocks = build_blocks(coordinates, leaf_size)
+    room = 16 * n_features**1.5 * np.finfo(float).eps * np.abs(centred).max()
+    columns = np.ascontiguousarray(X[blocks.members].transpose(0, 2, 1))
+    wider = blocks._replace(columns=columns, lower=blocks.lower - room, upper=blocks.upper + room)
+    return wider, coordinates

@@ -1,5 +1,7 @@
 """How far the nearest points lie."""
 
+from collections.abc import Callable
+
 import numpy as np
 
 from .blocks import Blocks
@@ -10,15 +12,33 @@ from .distances import squared_distances
 _SLACK = 1.0 - 1e-12
 #: Weights that fall short of what is asked for by this part do so by rounding.
 _ROUNDING = 1e-9
+#: So many leaves are served by one call, which cannot be interrupted.
+_STEP = 128
 
 
-def core_distances(X: np.ndarray, weights: np.ndarray, blocks: Blocks, mass: float) -> np.ndarray:
+def _silent(part: float) -> None:
+    pass
+
+
+def core_distances(
+    X: np.ndarray,
+    weights: np.ndarray,
+    blocks: Blocks,
+    mass: float,
+    report: Callable[[float], None] = _silent,
+) -> np.ndarray:
     """Return how far from every point the weights of points, its own among them, reach a mass."""
-    return nearest_distances(X, weights, blocks, np.full(len(X), float(mass)))[0]
+    masses = np.full(len(X), float(mass))
+    return nearest_distances(X, weights, blocks, masses, report=report)[0]
 
 
 def nearest_distances(
-    X: np.ndarray, weights: np.ndarray, blocks: Blocks, masses: np.ndarray, n_kept: int = 0
+    X: np.ndarray,
+    weights: np.ndarray,
+    blocks: Blocks,
+    masses: np.ndarray,
+    n_kept: int = 0,
+    report: Callable[[float], None] = _silent,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the distances from every point at which others, itself first, reach a mass.
 
@@ -31,6 +51,8 @@ def nearest_distances(
         The mass for each point, not above that of all points.
     n_kept : int
         How many of the nearest to return, at most.
+    report : callable
+        Told from time to time which part is done.
 
     Returns
     -------
@@ -42,12 +64,19 @@ def nearest_distances(
     leaf_size = blocks.members.shape[1]
     room = most_needed(weights, masses.max())
     out = np.empty(len(X)), np.empty((len(X), n_kept)), np.empty((len(X), n_kept))
-    _nearest_distances(
-        X, weights, masses * (1 - _ROUNDING), *blocks,
-        np.empty((2, leaf_size, room + 1)), np.empty((2, leaf_size)),
-        np.empty(leaf_size, dtype=np.int64), np.empty(blocks.lower.shape[0], dtype=np.int64),
-        np.empty(leaf_size), *out,
-    )  # fmt: skip
+    work = (
+        np.empty((2, leaf_size, room + 1)),
+        np.empty((2, leaf_size)),
+        np.empty(leaf_size, dtype=np.int64),
+        np.empty(blocks.lower.shape[0], dtype=np.int64),
+        np.empty(leaf_size),
+    )
+    masses = masses * (1 - _ROUNDING)
+    n_leaves = len(blocks.sizes)
+    for first in range(0, n_leaves, _STEP):
+        report(first / n_leaves)
+        last = min(n_leaves, first + _STEP)
+        _nearest_distances(X, weights, masses, *blocks, *work, *out, first, last)
     return out
 
 
@@ -62,16 +91,16 @@ def most_needed(weights: np.ndarray, mass: float) -> int:
 @kernel
 def _nearest_distances(
     X, weights, masses, columns, members, sizes, lower, upper, nearest, reached, counts, stack,
-    row, distances, out, out_weights,
+    row, distances, out, out_weights, first, last,
 ):  # fmt: skip
-    """Visit, for every leaf, the nodes near it, nearest first, own leaf before all others.
+    """Visit, for some leaves, the nodes near each, nearest first, own leaf before all others.
 
     ``nearest`` holds, for each point of the leaf, the smallest squared distances, sorted, and the
     weights that belong to them, as many as ``counts``; ``reached`` their mass and the distance
     from which on no other is needed.
     """
     first_leaf = sizes.shape[0] - 1
-    for leaf in range(sizes.shape[0]):
+    for leaf in range(first, last):
         node = first_leaf + leaf
         for i in range(sizes[leaf]):
             counts[i] = 0

@@ -3,15 +3,20 @@
 Each step takes the unordered point of smallest reachability and lets it lower the reachability of
 all others. Almost none of that has to be computed: a point just ordered is first a *message* at
 the root of the k-d tree, with a lower bound on the reachability that it can offer to any point
-below. A message moves down to the children only when its bound is below everything else that is
-known, and is dropped where an earlier one is sure to be as good; distances are computed only in
-the leaves that it reaches. In low dimension the whole takes about N log N.
+below. It goes down the tree to where its bound is small, waits at the nodes where it is larger
+until that is below everything else that is known, and is dropped where an earlier one is sure to be
+as good; distances are computed only in the leaves that it reaches. In low dimension the whole takes
+about N log N.
 
-The messages of a node form a pairing heap. A node's *key* is the pair (smallest reachability below
-it, index of that point), where a waiting message counts as its bound with index -1: it comes first
-among equals, so that ties are settled by true values. When the root's key has a true index, that
-point is next. Messages may arrive in any order: of equal offers the earliest sender's counts.
+The messages of a node wait in a list. When the smallest of their bounds is due, all those go on
+that are larger by no more than a factor, so that a list is read a few times only. A node's *key* is
+the pair (smallest reachability below it, index of that point), where a waiting message counts as
+its bound with index -1: it comes first among equals, so that ties are settled by true values. When
+the root's key has a true index, that point is next. Messages may arrive in any order: of equal
+offers the earliest sender's counts.
 """
+
+from collections.abc import Callable
 
 import numpy as np
 
@@ -25,22 +30,56 @@ _DECIMALS = 1e15
 #: Bounds leave room for that and for the rounding of sums.
 _RELATIVE = 1e-13
 _ABSOLUTE = 1e-15
+#: A message goes on at once to where its bound is larger by this factor at most.
+_EAGER = 1.3
+#: Distances to fewer points than this part of a leaf are computed one by one.
+_FEW = 8
+#: So many points are ordered by one call, which cannot be interrupted.
+_STEP = 10_000
 
 #: What is known of every node of the tree. No unordered point below it will end up above the
-#: ceiling, thanks to senders no later than the rank; the heap is its message of smallest bound.
+#: ceiling, thanks to senders no later than the rank; the first of its messages, and the least of
+#: their bounds.
 _NODE = np.dtype(
-    [("smallest", "f8"), ("index", "i8"), ("ceiling", "f8"), ("rank", "i8"), ("heap", "i8")]
+    [
+        ("smallest", "f8"),
+        ("index", "i8"),
+        ("ceiling", "f8"),
+        ("rank", "i8"),
+        ("first", "i8"),
+        ("least", "f8"),
+    ]
 )
-#: A message; child and sibling link the messages of a node into a heap, and the free ones.
-_MESSAGE = np.dtype([("bound", "f8"), ("sender", "i8"), ("child", "i8"), ("sibling", "i8")])
+#: A message, and the one after it in the list of a node, or of those that are free.
+_MESSAGE = np.dtype([("bound", "f8"), ("sender", "i4"), ("next", "i4")])
 
 
 def order_points(
-    X: np.ndarray, blocks: Blocks, core: np.ndarray
+    X: np.ndarray,
+    coordinates: np.ndarray,
+    blocks: Blocks,
+    core: np.ndarray,
+    report: Callable[[float], None],
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return order, reachability and predecessor of every point, starting at the first row."""
+    """Order points, starting at the first row.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_points, n_features)
+    coordinates : ndarray of shape (n_points, n_features)
+        The points in the coordinates of the boxes.
+    blocks : Blocks
+    core : ndarray of shape (n_points,)
+    report : callable
+        Told from time to time which part is done.
+
+    Returns
+    -------
+    order, reachability, predecessor : ndarray of shape (n_points,)
+    """
     n_points, n_nodes = X.shape[0], blocks.lower.shape[0]
-    nodes = np.full(n_nodes, np.array((np.inf, n_points, np.inf, n_points, _NONE), dtype=_NODE))
+    blank = np.array((np.inf, n_points, np.inf, n_points, _NONE, np.inf), dtype=_NODE)
+    nodes = np.full(n_nodes, blank)
     nodes["index"][0] = 0
     occupied = np.arange(blocks.members.shape[1]) < blocks.sizes[:, None]
     reach = np.where(occupied, np.inf, -np.inf)
@@ -50,15 +89,18 @@ def order_points(
     order, position, predecessor = np.empty((3, n_points), dtype=np.int64)
     reachability = np.empty(n_points)
     offer = np.rint(core * _DECIMALS) / _DECIMALS
-    row = np.empty(reach.shape[1])
+    row, slots = np.empty(reach.shape[1]), np.empty(reach.shape[1], dtype=np.int64)
+    stack, trail = np.empty((2, n_nodes), dtype=np.int64)
     mail, pool = np.empty(0, dtype=_MESSAGE), np.array([_NONE, 0])
     done = 0
     while done < n_points:
-        mail, pool = _enlarge(mail, pool, room=n_points + 64)
+        report(done / n_points)
+        if pool[1] + 2 * len(reach) > len(mail):
+            mail, pool = _enlarge(mail, pool, room=n_points + 2 * len(reach))
         done = _order(
-            X, core, offer, blocks.columns, blocks.members, blocks.lower, blocks.upper, nodes,
-            mail, pool, home, reach, source, row, order, position, reachability, predecessor,
-            done, 0,
+            X, coordinates, core, offer, blocks.columns, blocks.members, blocks.lower,
+            blocks.upper, nodes, mail, pool, home, reach, source, row, slots, stack, trail, order,
+            position, reachability, predecessor, done, min(n_points, done + _STEP), 0,
         )  # fmt: skip
     return order, reachability, predecessor
 
@@ -68,17 +110,17 @@ def _enlarge(mail: np.ndarray, pool: np.ndarray, room: int) -> tuple[np.ndarray,
     used, size = len(mail), 2 * len(mail) + room
     larger = np.empty(size, dtype=_MESSAGE)
     larger[:used] = mail
-    larger["sibling"][used:] = np.arange(used + 1, size + 1)
-    larger["sibling"][-1] = pool[0]
+    larger["next"][used:] = np.arange(used + 1, size + 1)
+    larger["next"][-1] = pool[0]
     return larger, np.array([used, pool[1]])
 
 
 @kernel
 def _order(
-    X, core, offer, columns, members, lower, upper, nodes, mail, pool, home, reach,
-    source, row, order, position, reachability, predecessor, done, root,
+    X, coordinates, core, offer, columns, members, lower, upper, nodes, mail, pool, home, reach,
+    source, row, slots, stack, trail, order, position, reachability, predecessor, done, stop, root,
 ):  # fmt: skip
-    """Order points until all are ordered or the mail is full; return how many are.
+    """Order points until as many are as asked for, or the mail is full; return how many are.
 
     A point once ordered has ``reach`` minus infinity.
     """
@@ -86,11 +128,10 @@ def _order(
     first_leaf = reach.shape[0] - 1
     node = root
     rival = np.inf
-    while done < order.shape[0] and pool[1] + 2 <= mail.shape[0]:
-        top = nodes[node].heap
+    while done < stop and pool[1] + 2 * reach.shape[0] <= mail.shape[0]:
         if node > 0 and (nodes[node].smallest > rival or nodes[node].index != _NONE):
             # Nothing here comes next for sure: look again from the root.
-            _climb(node, nodes, mail)
+            _climb(node, nodes)
             node = root
             rival = np.inf
         elif nodes[node].index != _NONE:
@@ -103,14 +144,18 @@ def _order(
             reachability[point] = reach[leaf, slot]
             predecessor[point] = source[leaf, slot]
             reach[leaf, slot] = -np.inf
-            _summarise_leaf(first_leaf + leaf, leaf, done, members, reach, nodes, mail)
-            _climb(first_leaf + leaf, nodes, mail)
-            _deliver(root, X, point, position, offer, lower, upper, nodes, mail, pool)
+            _summarise_leaf(first_leaf + leaf, leaf, done, members, reach, nodes)
+            _climb(first_leaf + leaf, nodes)
+            _spread(
+                root, point, _EAGER * offer[point], done, X, coordinates, core, offer, columns,
+                members, lower, upper, nodes, mail, pool, reach, source, position, row, slots,
+                stack, trail,
+            )  # fmt: skip
             done += 1
-        elif top == _NONE or mail[top].bound > nodes[node].smallest:
+        elif nodes[node].least > nodes[node].smallest:
             # What comes next is below; the rival is the best that is not.
-            if top != _NONE and mail[top].bound < rival:
-                rival = mail[top].bound
+            if nodes[node].least < rival:
+                rival = nodes[node].least
             node = 2 * node + 1
             other = node + 1
             if _precedes(other, node, nodes):
@@ -119,28 +164,58 @@ def _order(
             if nodes[other].smallest < rival:
                 rival = nodes[other].smallest
         else:
-            # A message comes next: pass it on, or let it reach the points of its leaf.
-            sender = _pop(node, nodes, mail, pool)
-            if node < first_leaf:
-                for child in range(2 * node + 1, 2 * node + 3):
-                    _deliver(child, X, sender, position, offer, lower, upper, nodes, mail, pool)
-                _summarise(node, nodes, mail)
-            else:
-                leaf = node - first_leaf
-                squared_distances(X, sender, columns, leaf, row)
-                _apply(sender, leaf, core, offer, position, row, reach, source)
-                _summarise_leaf(node, leaf, done, members, reach, nodes, mail)
-    _climb(node, nodes, mail)
+            # A message comes next: pass it on, and those that come soon.
+            _sweep(
+                node, done, X, coordinates, core, offer, columns, members, lower, upper, nodes,
+                mail, pool, reach, source, position, row, slots, stack, trail,
+            )  # fmt: skip
+    _climb(node, nodes)
     return done
 
 
 @inner
-def _deliver(node, X, sender, position, offer, lower, upper, nodes, mail, pool):
-    """Leave a message at a node, unless an earlier one is as good for all points below."""
+def _spread(
+    root, sender, limit, latest, X, coordinates, core, offer, columns, members, lower, upper, nodes,
+    mail, pool, reach, source, position, row, slots, stack, trail,
+):  # fmt: skip
+    """Bring a message to all leaves below a node for which its bound is within a limit.
+
+    Elsewhere it is left behind, unless an earlier one is as good for all points below.
+    """
+    first_leaf = reach.shape[0] - 1
+    stack[0] = root
+    n_open, n_passed = 1, 0
+    while n_open > 0:
+        n_open -= 1
+        node = stack[n_open]
+        bound = _bound(node, coordinates, sender, position, offer, lower, upper, nodes)
+        if bound > limit:
+            if bound < np.inf:
+                _leave(node, sender, bound, nodes, mail, pool)
+        elif node < first_leaf:
+            trail[n_passed] = node
+            n_passed += 1
+            stack[n_open] = 2 * node + 1
+            stack[n_open + 1] = 2 * node + 2
+            n_open += 2
+        else:
+            leaf = node - first_leaf
+            _apply(sender, bound, leaf, X, core, columns, position, row, slots, reach, source)
+            _summarise_leaf(node, leaf, latest, members, reach, nodes)
+    for i in range(n_passed - 1, -1, -1):
+        _summarise(trail[i], nodes)
+
+
+@inner
+def _bound(node, coordinates, sender, position, offer, lower, upper, nodes):
+    """Return what a sender can offer to points below a node; infinity if that is no use.
+
+    What it offers to all of them may lower the node's ceiling.
+    """
     near, far = 0.0, 0.0
-    for m in range(X.shape[1]):
-        below = X[sender, m] - lower[node, m]
-        above = upper[node, m] - X[sender, m]
+    for m in range(coordinates.shape[1]):
+        below = coordinates[sender, m] - lower[node, m]
+        above = upper[node, m] - coordinates[sender, m]
         gap = below if below < above else above
         if gap < 0.0:
             near += gap * gap
@@ -150,37 +225,99 @@ def _deliver(node, X, sender, position, offer, lower, upper, nodes, mail, pool):
     low = np.sqrt(near) * (1.0 - _RELATIVE) - _ABSOLUTE
     low = low if low > offer[sender] else offer[sender]
     if low > ceiling or (low == ceiling and position[sender] > nodes[node].rank):
-        return
+        return np.inf
     if far < ceiling * ceiling:
         high = np.sqrt(far) * (1.0 + _RELATIVE) + _ABSOLUTE
         high = high if high > offer[sender] else offer[sender]
         if high < ceiling:
             nodes[node].ceiling = high
             nodes[node].rank = position[sender]
-    message = pool[0]
-    pool[0] = mail[message].sibling
-    pool[1] += 1
-    mail[message].bound = low
-    mail[message].sender = sender
-    mail[message].child = _NONE
-    mail[message].sibling = _NONE
-    nodes[node].heap = _meld(nodes[node].heap, message, mail)
-    _admit_message(node, nodes, mail)
+    return low
 
 
 @inner
-def _apply(sender, leaf, core, offer, position, squares, reach, source):
-    """Let one sender lower the reachability of the points of a leaf."""
+def _leave(node, sender, bound, nodes, mail, pool):
+    """Leave a message at a node."""
+    message = pool[0]
+    pool[0] = mail[message].next
+    pool[1] += 1
+    mail[message].bound = bound
+    mail[message].sender = sender
+    mail[message].next = nodes[node].first
+    nodes[node].first = message
+    nodes[node].least = bound if bound < nodes[node].least else nodes[node].least
+    _admit_message(node, nodes)
+
+
+@inner
+def _sweep(
+    node, latest, X, coordinates, core, offer, columns, members, lower, upper, nodes, mail, pool,
+    reach, source, position, row, slots, stack, trail,
+):  # fmt: skip
+    """Pass the messages of smallest bounds on from a node, and drop those that are no use."""
+    n_leaves = reach.shape[0]
+    leaf = node - n_leaves + 1
+    limit = _EAGER * nodes[node].least
+    message = nodes[node].first
+    nodes[node].first = _NONE
+    nodes[node].least = np.inf
+    while message != _NONE:
+        following = mail[message].next
+        bound = mail[message].bound
+        sender = mail[message].sender
+        useless = bound > nodes[node].ceiling or (
+            bound == nodes[node].ceiling and position[sender] > nodes[node].rank
+        )
+        if not useless and (bound > limit or pool[1] + 2 * n_leaves > mail.shape[0]):
+            mail[message].next = nodes[node].first
+            nodes[node].first = message
+            nodes[node].least = bound if bound < nodes[node].least else nodes[node].least
+        else:
+            mail[message].next = pool[0]
+            pool[0] = message
+            pool[1] -= 1
+            if not useless and leaf >= 0:
+                _apply(sender, bound, leaf, X, core, columns, position, row, slots, reach, source)
+            elif not useless:
+                for child in range(2 * node + 1, 2 * node + 3):
+                    _spread(
+                        child, sender, limit, latest, X, coordinates, core, offer, columns, members,
+                        lower, upper, nodes, mail, pool, reach, source, position, row, slots, stack,
+                        trail,
+                    )  # fmt: skip
+        message = following
+    if leaf >= 0:
+        _summarise_leaf(node, leaf, latest, members, reach, nodes)
+    else:
+        _summarise(node, nodes)
+
+
+@inner
+def _apply(sender, bound, leaf, X, core, columns, position, row, slots, reach, source):
+    """Let one sender lower the reachability of the points of a leaf that it may reach."""
+    n_open = 0
     for i in range(reach.shape[1]):
-        if reach[leaf, i] >= offer[sender]:
-            distance = np.sqrt(squares[i])
-            distance = distance if distance > core[sender] else core[sender]
-            value = np.rint(distance * _DECIMALS) / _DECIMALS
-            if value < reach[leaf, i] or (
-                value == reach[leaf, i] and position[sender] < position[source[leaf, i]]
-            ):
-                reach[leaf, i] = value
-                source[leaf, i] = sender
+        slots[n_open] = i
+        n_open += reach[leaf, i] >= bound
+    if n_open * _FEW > reach.shape[1]:
+        squared_distances(X, sender, columns, leaf, row)
+    else:
+        for j in range(n_open):
+            total = 0.0
+            for m in range(X.shape[1]):
+                step = X[sender, m] - columns[leaf, m, slots[j]]
+                total += step * step
+            row[slots[j]] = total
+    for j in range(n_open):
+        i = slots[j]
+        distance = np.sqrt(row[i])
+        distance = distance if distance > core[sender] else core[sender]
+        value = np.rint(distance * _DECIMALS) / _DECIMALS
+        if value < reach[leaf, i] or (
+            value == reach[leaf, i] and position[sender] < position[source[leaf, i]]
+        ):
+            reach[leaf, i] = value
+            source[leaf, i] = sender
 
 
 @inner
@@ -192,15 +329,15 @@ def _precedes(one, other, nodes):
 
 
 @inner
-def _climb(node, nodes, mail):
+def _climb(node, nodes):
     """Bring all ancestors of a node up to date."""
     while node > 0:
         node = (node - 1) // 2
-        _summarise(node, nodes, mail)
+        _summarise(node, nodes)
 
 
 @inner
-def _summarise(node, nodes, mail):
+def _summarise(node, nodes):
     """Derive key and ceiling of an inner node from its children and its messages."""
     left = 2 * node + 1
     right = left + 1
@@ -215,11 +352,11 @@ def _summarise(node, nodes, mail):
     if nodes[worst].ceiling <= nodes[node].ceiling:
         nodes[node].ceiling = nodes[worst].ceiling
         nodes[node].rank = nodes[worst].rank
-    _admit_message(node, nodes, mail)
+    _admit_message(node, nodes)
 
 
 @inner
-def _summarise_leaf(node, leaf, latest, members, reach, nodes, mail):
+def _summarise_leaf(node, leaf, latest, members, reach, nodes):
     """Derive key and ceiling of a leaf from its points and its messages."""
     smallest, largest, slot = np.inf, -np.inf, -1
     for i in range(reach.shape[1]):
@@ -233,60 +370,12 @@ def _summarise_leaf(node, leaf, latest, members, reach, nodes, mail):
     if largest <= nodes[node].ceiling:
         nodes[node].ceiling = largest
         nodes[node].rank = latest
-    _admit_message(node, nodes, mail)
+    _admit_message(node, nodes)
 
 
 @inner
-def _admit_message(node, nodes, mail):
-    """Let the first message of a node lower its key."""
-    top = nodes[node].heap
-    if top != _NONE and mail[top].bound <= nodes[node].smallest:
-        nodes[node].smallest = mail[top].bound
+def _admit_message(node, nodes):
+    """Let the messages of a node lower its key."""
+    if nodes[node].least <= nodes[node].smallest and nodes[node].first != _NONE:
+        nodes[node].smallest = nodes[node].least
         nodes[node].index = _NONE
-
-
-@inner
-def _pop(node, nodes, mail, pool):
-    """Take the message of smallest bound away from a node and return its sender."""
-    top = nodes[node].heap
-    pairs = mail[top].sibling
-    rest = mail[top].child
-    while rest != _NONE:
-        one = rest
-        other = mail[one].sibling
-        rest = other
-        mail[one].sibling = _NONE
-        if other != _NONE:
-            rest = mail[other].sibling
-            mail[other].sibling = _NONE
-            one = _meld(one, other, mail)
-        mail[one].sibling = pairs
-        pairs = one
-    heap = pairs
-    if heap != _NONE:
-        pairs = mail[heap].sibling
-        mail[heap].sibling = _NONE
-    while pairs != _NONE:
-        one = pairs
-        pairs = mail[one].sibling
-        mail[one].sibling = _NONE
-        heap = _meld(heap, one, mail)
-    nodes[node].heap = heap
-    mail[top].sibling = pool[0]
-    pool[0] = top
-    pool[1] -= 1
-    return mail[top].sender
-
-
-@inner
-def _meld(one, other, mail):
-    """Join two pairing heaps."""
-    if one == _NONE:
-        return other
-    if mail[other].bound < mail[one].bound:
-        mail[one].sibling = mail[other].child
-        mail[other].child = one
-        return other
-    mail[other].sibling = mail[one].child
-    mail[one].child = other
-    return one

@@ -104,19 +104,21 @@ def _add_node(node, r, noise, sums, lows, run_sums, run_lows):
 
 
 @kernel
-def sum_silhouettes(
-    block, weights, masses, edges, runs, parts, offsets, run_sums, run_lows, own, work, out
+def row_silhouettes(
+    places, weights, masses, edges, runs, parts, offsets, run_sums, run_lows, own, work, out
 ):
-    """Add up, for every partition, the silhouettes of the points of one block of rows.
+    """Return, for every partition, the silhouettes of some rows.
 
     Parameters
     ----------
-    block, edges, runs, run_sums, run_lows
-        See above.
-    weights : (N,)
-        How many samples every point is.
+    places : (n_rows,)
+        Where the rows are in the order, ascending; at most as many as a block holds.
+    weights : (n_rows,)
+        How many samples every row is.
     masses : (R,)
         The sum of the weights of every run.
+    edges, runs, run_sums, run_lows
+        See above.
     parts : (P, 2)
         The parts of all partitions, in order: run and label, -1 for noise. The parts of a
         cluster have nothing but noise between them.
@@ -128,25 +130,23 @@ def sum_silhouettes(
         Room for the sum of the distances from every row to its own cluster, for the mass of that,
         for the mean distance to the nearest other cluster, for a sum, and for the sum and the
         minimum of the distances to noise.
-    out : (n_blocks, C, 2)
-        The sums of silhouettes, with every noise point on its own, and with all noise as one.
+    out : (C, 2, ROWS)
+        The silhouettes, with every noise point on its own, and with all noise as one.
     """
-    start = block * ROWS
-    n_rows = edges[edges.shape[0] - 1] - start
-    n_rows = n_rows if n_rows < ROWS else ROWS
     for c in range(offsets.shape[0] - 1):
         for s in range(ROWS):
+            own[s] = -1
             work[2, s] = np.inf
             work[3, s] = 0.0
             work[4, s] = 0.0
             work[5, s] = np.inf
         noise_mass, mass = 0.0, 0.0
+        row = 0
         for p in range(offsets[c], offsets[c + 1]):
             r = parts[p, 0]
-            low = edges[runs[r, 0]] - start
-            high = edges[runs[r, 1]] - start
-            for s in range(low if low > 0 else 0, high if high < ROWS else ROWS):
-                own[s] = parts[p, 1]
+            while row < places.shape[0] and places[row] < edges[runs[r, 1]]:
+                own[row] = parts[p, 1]
+                row += 1
             if parts[p, 1] == -1:
                 noise_mass += masses[r]
                 for s in range(ROWS):
@@ -169,22 +169,31 @@ def sum_silhouettes(
                     work[2, s] = mean if mean < work[2, s] else work[2, s]
                     work[3, s] = 0.0
                 mass = 0.0
-        single, joint = 0.0, 0.0
-        for s in range(n_rows):
+        for s in range(places.shape[0]):
             between, noise, nearest = work[2, s], work[4, s], work[5, s]
-            weight = weights[start + s]
             # What is left of a cluster without one sample of this point.
-            itself = weight if weight < 1.0 else 1.0
+            itself = weights[s] if weights[s] < 1.0 else 1.0
+            out[c, 0, s] = 0.0
+            out[c, 1, s] = 0.0
             if own[s] >= 0:
                 within = work[0, s] / (work[1, s] - itself)
-                single += weight * _silhouette(within, nearest if nearest < between else between)
+                out[c, 0, s] = _silhouette(within, nearest if nearest < between else between)
                 if noise_mass > 0.0 and noise < between * noise_mass:
                     between = noise / noise_mass
-                joint += weight * _silhouette(within, between)
+                out[c, 1, s] = _silhouette(within, between)
             elif noise_mass > itself:
-                joint += weight * _silhouette(noise / (noise_mass - itself), between)
-        out[block, c, 0] = single
-        out[block, c, 1] = joint
+                out[c, 1, s] = _silhouette(noise / (noise_mass - itself), between)
+
+
+@kernel
+def add_rows(weights, values, out, block):
+    """Add up weighted values (C, 2, ROWS) of a block of rows into ``out`` (n_blocks, C, 2)."""
+    for c in range(values.shape[0]):
+        for i in range(2):
+            total = 0.0
+            for s in range(weights.shape[0]):
+                total += weights[s] * values[c, i, s]
+            out[block, c, i] = total
 
 
 @inner

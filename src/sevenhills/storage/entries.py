@@ -89,6 +89,9 @@ class Reader:
             return True
         return False
 
+    def __contains__(self, key: str) -> bool:
+        return full_name(self.name, key) in self.entries
+
     def finish(self) -> None:
         """Refuse entries that nobody asked for."""
         for name in self.entries:

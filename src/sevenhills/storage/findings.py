@@ -56,6 +56,8 @@ def pack_candidates(candidates: Candidates | None) -> Entries:
     """Return the arrays of candidates."""
     if candidates is None:
         return {"": None}
+    # Files of exact scores are those that earlier versions wrote.
+    errors = {"errors": candidates.errors} if candidates.errors.any() else {}
     return {
         "criterion": str(candidates.criterion),
         "chosen": int(candidates.chosen),
@@ -69,6 +71,7 @@ def pack_candidates(candidates: Candidates | None) -> Entries:
         "runs": candidates.partitions.runs[:, 1:],
         "offsets": candidates.partitions.offsets,
         "order": candidates.order,
+        **errors,
     }
 
 
@@ -90,6 +93,7 @@ def unpack_candidates(reader: Reader) -> Candidates | None:
         n_clusters=_read_n_clusters(reader, partitions),
         noise_share=reader.floats("noise_share", (n,), least=0.0),
         scores=reader.floats("scores", (n,)),
+        errors=reader.floats("errors", (n,), least=0.0) if "errors" in reader else np.zeros(n),
         chosen=chosen,
         partitions=partitions,
         order=order,
