@@ -266,7 +266,7 @@ class _Parcel(list[Any]):
     """A list that is sent to another process in one piece.
 
     joblib would look at every array in it by itself, to see whether to map it into memory, which
-    takes a third of the time of a small fit. What it should map, and what only it can send, such
+    takes a tenth of the time of a small fit. What it should map, and what only it can send, such
     as classes that were defined in a notebook, is left to it.
     """
 
@@ -302,7 +302,7 @@ def _work_on_batch(
 def _spare_imports() -> None:
     """Keep joblib's processes from searching all that was imported for garbage every second.
 
-    They do so where psutil is not installed, and it takes up to a fifth of their time.
+    They do so where psutil is not installed, and it takes a tenth of a second.
     """
     if current_process().name.startswith("LokyProcess"):
         gc.freeze()
