@@ -344,7 +344,7 @@ def test_memory_of_rome(memory_limit):
     ROME().fit(X[:300]).score_samples(X)  # compiles
     with memory_limit(10):
         model = ROME().fit(X)
-    with memory_limit(10):
+    with memory_limit(20):
         model.score_samples(queries)
     with memory_limit(20):
         model.sample(20_000, random_state=0)
