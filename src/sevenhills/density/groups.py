@@ -175,12 +175,13 @@ class KernelGroups(Density):
         n_jobs : int, optional
             Number of threads.
         tol : float, optional
-            How much the logarithm may be wrong, 1e-8 by default.
+            How much the logarithm may be wrong, 1e-8 by default. Up to 2**25 pairs of points and
+            kernels are summed directly, to rounding.
 
         Returns
         -------
         ndarray of shape (n_samples,)
-            Exact in the far tails, too; minus infinity where even the logarithm overflows.
+            Within ``tol``, in the far tails, too; minus infinity where the logarithm overflows.
         """
         X = check_queries(X, self.n_features, self.feature_names)
         tol = TOLERANCE if tol is None else check_positive(tol, "tol")

@@ -43,7 +43,7 @@ class Missing(Marginals, Modes, Moments):
         Returns
         -------
         ndarray of shape (n_samples,)
-            Exact in the far tails, too; minus infinity where even the logarithm overflows.
+            Within ``tol``, in the far tails, too; minus infinity where the logarithm overflows.
 
         Examples
         --------
