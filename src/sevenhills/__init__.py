@@ -21,6 +21,7 @@ import only from those above them in this list:
 ``scale``          many data sets
 ``metrics``        what compares densities and samples
 ``datasets``       the distributions of the ROME study, with their truths
+``forecast``       forecasts given as samples, scored
 ``plotting``       pictures
 ``experiments``    the study, rerun beside its published figures
 ``demo``           a short tour

@@ -1,0 +1,1 @@
+"""Forecasts that are given as samples: how likely the truth was, and how well they are calibrated."""
