@@ -1,9 +1,9 @@
 """How the time and memory of fits and of log densities grow with samples and with features.
 
-Start it with ``make bench-growth``: half an hour on one free core. Every figure comes from a process
-of its own: CPU time of one fit, of the log densities of as many fresh samples (with all that has to
-be prepared for them), and the peak of memory above what was held before. Exponents are slopes of
-logarithms, by least squares. With ``--picture FILE`` the curves are drawn, too.
+Start it with ``make bench-growth``: half an hour on one free core. Every figure comes from a
+process of its own: CPU time of one fit, of the log densities of as many fresh samples (with all
+that has to be prepared for them), and the peak of memory above what was held before. Exponents are
+slopes of logarithms, by least squares. With ``--picture FILE`` the curves are drawn, too.
 """
 
 import argparse
@@ -126,7 +126,7 @@ def draw(curves, features, path):
 
     figure = Figure(figsize=(10, 3.2), layout="constrained")
     time, memory, wide = figure.subplots(1, 3)
-    for name, rows in curves.items():
+    for rows in curves.values():
         sizes = list(rows)
         dimension = rows[sizes[0]]["n_features"]
         for work, line in zip(WORKS, ("o-", "s--"), strict=True):
