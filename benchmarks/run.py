@@ -52,9 +52,9 @@ def first_use():
     """Time the import and the first fit and score: with an empty cache, then from the cache."""
     code = (
         "import time, sklearn; a = time.perf_counter()\n"
-        "import sevenhills; b = time.perf_counter()\n"
+        "from sevenhills import ROME; b = time.perf_counter()\n"
         "import numpy as np; X = np.random.RandomState(0).standard_normal((300, 2))\n"
-        "c = time.perf_counter(); sevenhills.ROME().fit(X).score_samples(X)\n"
+        "c = time.perf_counter(); ROME().fit(X).score_samples(X)\n"
         "print(b - a, time.perf_counter() - c)"
     )
     with tempfile.TemporaryDirectory() as cache:

@@ -19,6 +19,8 @@ def run(code, folder=None):
 def test_import_compiles_nothing_and_loads_no_extra():
     code = (
         "import sys, sevenhills\n"
+        "assert 'numpy' not in sys.modules\n"
+        "from sevenhills import *\n"
         "from sevenhills.kernels import ordering, silhouettes, mixture, cuts\n"
         "compiled = [f for m in (ordering, silhouettes, mixture, cuts) for f in vars(m).values()\n"
         "            if getattr(f, 'signatures', None)]\n"
@@ -41,8 +43,11 @@ def test_plotting_without_matplotlib_names_the_extra():
 
 
 def test_everything_public_exists():
-    for name in sevenhills.__all__:
-        assert hasattr(sevenhills, name)
+    for name in [*sevenhills.__all__, *sevenhills._PACKAGES]:
+        assert getattr(sevenhills, name) is getattr(sevenhills, name)
+        assert name in dir(sevenhills)
+    with pytest.raises(AttributeError, match="no attribute 'eighth'"):
+        sevenhills.eighth  # noqa: B018
 
 
 def test_the_readme_runs(tmp_path):

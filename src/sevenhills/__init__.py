@@ -29,21 +29,25 @@ import only from those above them in this list:
 =================  =============================================================
 """
 
-from .density import KernelMixture
-from .estimators import (
-    ROME,
-    AutoROME,
-    DensityClassifier,
-    DensityOutlierDetector,
-    GaussianKDE,
-    GaussianMixtureBIC,
-    KernelDensityCV,
-    ManifoldParzen,
-    VineDensity,
-    refit_bootstrap,
-)
-from .scale import fit_many, score_many
-from .storage import load, save
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .density import KernelMixture
+    from .estimators import (
+        ROME,
+        AutoROME,
+        DensityClassifier,
+        DensityOutlierDetector,
+        GaussianKDE,
+        GaussianMixtureBIC,
+        KernelDensityCV,
+        ManifoldParzen,
+        VineDensity,
+        refit_bootstrap,
+    )
+    from .scale import fit_many, score_many
+    from .storage import load, save
 
 __version__ = "0.1.0"
 __all__ = [
@@ -64,3 +68,33 @@ __all__ = [
     "save",
     "score_many",
 ]
+
+#: What users reach as an attribute of the package. All of it is imported when it is first asked
+#: for, so that ``sevenhills --help`` need not wait for scipy and scikit-learn.
+_PACKAGES = [
+    "compat",
+    "datasets",
+    "density",
+    "estimators",
+    "forecast",
+    "metrics",
+    "plotting",
+    "scale",
+    "storage",
+]
+_HOMES = {"KernelMixture": "density", "fit_many": "scale", "score_many": "scale"}
+_HOMES |= {"load": "storage", "save": "storage"}
+
+
+def __getattr__(name: str) -> Any:
+    """Import what is asked for."""
+    if name in _PACKAGES:
+        return import_module(f".{name}", __name__)
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    home = import_module(f".{_HOMES.get(name, 'estimators')}", __name__)
+    return globals().setdefault(name, getattr(home, name))
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, *_PACKAGES})

@@ -1,1 +1,1 @@
-"""Forecasts that are given as samples: how likely the truth was, and how well they are calibrated."""
+"""Forecasts that are given as samples: how likely the truth was, how well they are calibrated."""
