@@ -122,3 +122,85 @@ def test_regions_and_lines(aniso, ax):
             draw(model, ax=ax)
     with pytest.raises(TypeError, match="mixture of kernels"):
         plotting.plot_regions(ROME(estimator="knn").fit(X), ax=ax)
+
+
+def test_candidates_show_the_chosen_one(aniso, ax):
+    rome, X = aniso
+    assert plotting.plot_candidates(rome, ax) is ax
+    chosen = rome.candidates_.chosen
+    ring = ax.lines[-1]
+    assert ring.get_xdata() == rome.candidates_.n_clusters[chosen]
+    assert ring.get_ydata() == rome.candidates_.scores.max()
+    drawn = sum(len(points.get_offsets()) for points in ax.collections)
+    assert drawn == np.sum(rome.candidates_.scores > -1.1)
+    with pytest.raises(ValueError, match="no candidates"):
+        plotting.plot_candidates(ROME(selection=None).fit(X), ax)
+
+
+def test_estimated_scores_have_bars(aniso, ax):
+    rome = ROME(exact_below=0).fit(aniso[1])
+    plotting.plot_candidates(rome, ax)
+    assert len(ax.containers) == 2
+
+
+def test_corner_has_names_at_its_edges(ax):
+    X = pd.DataFrame(datasets.load("trajectories").sample(100, random_state=0))
+    X.columns = [f"c{i}" for i in X.columns]
+    rome = ROME().fit(X)
+    assert plotting.plot_corner(rome, X, ["c3", 0, "c23"], ax) is ax
+    panels = ax.child_axes
+    assert [panel.get_xlabel() for panel in panels] == ["", "", "", "c3", "c0", "c23"]
+    assert [panel.get_ylabel() for panel in panels] == ["", "c0", "", "c23", "", ""]
+    # The histogram of the first panel is the named column's, and panels of a column share it.
+    heights = np.histogram(X["c3"], 40, density=True)[0]
+    np.testing.assert_allclose([bar.get_height() for bar in panels[0].patches], heights)
+    assert panels[0].get_xlim() == panels[1].get_xlim() == panels[3].get_xlim()
+    assert panels[1].get_ylim() == panels[2].get_xlim()
+    with pytest.raises(ValueError, match="24 features: choose up to 8"):
+        plotting.plot_corner(rome, ax=ax)
+
+
+def test_regions_of_pairs_hold_their_masses(aniso, ax):
+    rome, _ = aniso
+    plotting.plot_corner(rome, ax=ax)
+    lines = ax.child_axes[1].collections[-1].get_paths()
+    for path, mass in zip(lines, (0.95, 0.5), strict=True):
+        level = rome.density_.logpdf(path.vertices)
+        # The grid of the picture is coarse: its lines are within a few percent of mass.
+        coverage = rome.density_.coverage(path.vertices[np.isfinite(level)])
+        assert abs(np.median(coverage) - mass) < 0.03
+
+
+@pytest.mark.parametrize("n_features", [1, 2])
+def test_differences_of_densities(aniso, ax, n_features):
+    rome, X = aniso
+    other = ROME(selection=None).fit(pd.DataFrame(X, columns=["east", "north"]))
+    pair = [model.marginal(list(range(n_features))) for model in (rome, other)]
+    assert plotting.plot_difference(*pair, ("one", "two"), ax) is ax
+    assert ax.get_xlabel() == "east"
+    said = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert said == (["one", "two"] if n_features == 1 else ["half of one", "half of two"])
+    with pytest.raises(ValueError, match="same one or two features"):
+        plotting.plot_difference(pair[0], rome.marginal(list(range(3 - n_features))), ax=ax)
+
+
+def test_large_data_are_drawn_in_part(ax):
+    X = np.random.RandomState(0).standard_normal((30_000, 2))
+    rome = ROME(selection=None).fit(X)
+    plotting.plot_clusters(rome, X, ax)
+    assert sum(len(line.get_xdata()) for line in ax.lines) == 10_000
+    assert ax.get_legend().get_title().get_text() == "10,000 of 30,000 samples"
+    ax.clear()
+    plotting.plot_samples(X, X[:10], ax)
+    assert [len(line.get_xdata()) for line in ax.lines] == [10_000, 10]
+
+
+def test_reachability_of_many_samples_keeps_its_peaks(ax):
+    X = datasets.load("aniso").sample(5000, random_state=0)
+    rome = ROME().fit(X)
+    plotting.plot_reachability(rome, ax)
+    tops = [c.get_paths()[0].vertices[:, 1].max() for c in ax.collections]
+    order = rome.ordering_.order
+    heights, labels = rome.ordering_.reachability[order], rome.labels_[order]
+    heights[0] = heights[1:].max()
+    assert tops == [heights[labels == label].max() for label in np.unique(labels)]

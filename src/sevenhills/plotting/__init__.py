@@ -1,7 +1,9 @@
 """Pictures of a fit; every function draws on an axes and returns it. Needs the extra ``plot``."""
 
 from .comparisons import plot_boxes, plot_samples
+from .densities import plot_corner, plot_difference
 from .fits import (
+    plot_candidates,
     plot_clusters,
     plot_density,
     plot_members,
@@ -12,8 +14,11 @@ from .regions import plot_line, plot_regions
 
 __all__ = [
     "plot_boxes",
+    "plot_candidates",
     "plot_clusters",
+    "plot_corner",
     "plot_density",
+    "plot_difference",
     "plot_line",
     "plot_members",
     "plot_reachability",

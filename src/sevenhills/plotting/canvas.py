@@ -2,11 +2,15 @@
 
 from typing import Any
 
+import numpy as np
+
 from ..extras import import_extra
 
 #: Okabe and Ito's colours, told apart by the colour-blind, without the yellow that fades on white.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 NOISE_COLOUR = "#999999"
+#: Points that an axes shows at most: more would only hide each other, and make large files.
+MOST_POINTS = 10_000
 
 
 def current_axes(ax: Any) -> Any:
@@ -35,3 +39,16 @@ def new_figure(n_rows: int, n_columns: int, size: tuple[float, float], **shared:
     library = import_extra("matplotlib.figure", "plot", "plotting needs matplotlib")
     figure = library.Figure(figsize=size, layout="constrained")
     return figure, figure.subplots(n_rows, n_columns, squeeze=False, **shared)
+
+
+def drawn_rows(n_rows: int, most: int = MOST_POINTS) -> np.ndarray:
+    """Return which rows to draw: all of few, of many a sample that is always the same."""
+    if n_rows <= most:
+        return np.arange(n_rows)
+    return np.sort(np.random.RandomState(0).choice(n_rows, most, replace=False))
+
+
+def add_legend(ax: Any, n_drawn: int = 0, n_rows: int = 0, **options: Any) -> None:
+    """Draw the legend, which says how many of all samples are shown if these are not all."""
+    title = f"{n_drawn:,} of {n_rows:,} samples" if n_drawn < n_rows else None
+    ax.legend(frameon=False, fontsize="small", title=title, title_fontsize="small", **options)

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from .canvas import current_axes
+from .canvas import current_axes, drawn_rows
 from .fits import plot_trajectories
 
 #: A pale blue below a dark pink: told apart in grey, too.
@@ -19,7 +19,8 @@ def plot_samples(X: Any, samples: Any, ax: Any = None, size: float = 1.0) -> Any
     Parameters
     ----------
     X, samples : array-like of shape (n_samples, n_features)
-        More than two features are rows ``x1, y1, x2, y2, ...`` and drawn as paths.
+        More than two features are rows ``x1, y1, x2, y2, ...`` and drawn as paths. Of more than
+        10,000 rows, that many are drawn.
     ax : matplotlib axes, optional
     size : float, default=1.0
         How much larger than usual marks are.
@@ -30,6 +31,7 @@ def plot_samples(X: Any, samples: Any, ax: Any = None, size: float = 1.0) -> Any
     """
     X, samples = np.asarray(X, dtype=float), np.asarray(samples, dtype=float)
     ax = current_axes(ax)
+    X, samples = X[drawn_rows(len(X))], samples[drawn_rows(len(samples))]
     if X.shape[1] > 2:
         plot_trajectories(X, ax=ax, colour=DATA_COLOUR, alpha=0.5)
         return plot_trajectories(samples, ax=ax, colour=SAMPLE_COLOUR, alpha=0.6)

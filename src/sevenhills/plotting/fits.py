@@ -5,8 +5,9 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from ..clustering.candidates import TRIVIAL_SCORE
 from ..estimators import ROME, AutoROME
-from .canvas import COLOURS, colour_of, current_axes
+from .canvas import COLOURS, add_legend, colour_of, current_axes, drawn_rows
 
 #: Shares of probability inside the contour lines.
 _MASSES = (0.95, 0.8, 0.5)
@@ -14,6 +15,8 @@ _GRID = 300
 #: Samples that fix the contours' heights, and how many of them are drawn by default.
 _N_LEVEL = 4000
 _N_DRAWN = 400
+#: Columns of a reachability plot, about two for every pixel; more samples share columns.
+_COLUMNS = 2000
 #: Height left free between the members of two clusters, a bar being 1.
 _GAP = 0.6
 
@@ -38,10 +41,11 @@ def plot_reachability(rome: ROME | AutoROME, ax: Any = None) -> Any:
     order = rome.ordering_.order
     heights, labels = rome.ordering_.reachability[order], rome.labels_[order]
     heights = np.where(np.isfinite(heights), heights, np.max(heights[1:], initial=0.0))
+    starts = np.unique(np.linspace(0, len(order), _COLUMNS, endpoint=False).astype(int))
     for label in np.unique(labels):
         ax.fill_between(
-            np.arange(len(order)),
-            np.where(labels == label, heights, 0.0),
+            starts,
+            np.maximum.reduceat(np.where(labels == label, heights, 0.0), starts),
             step="mid",
             color=colour_of(label),
             linewidth=0,
@@ -61,7 +65,62 @@ def plot_reachability(rome: ROME | AutoROME, ax: Any = None) -> Any:
         xlim=(0, len(order)),
         ylim=(0, None),
     )
-    ax.legend(frameon=False, fontsize="small")
+    add_legend(ax)
+    return ax
+
+
+def plot_candidates(rome: ROME | AutoROME, ax: Any = None) -> Any:
+    """Draw the scores of all candidate clusterings over their numbers of clusters.
+
+    Larger marks stand for more cuts of the ordering; a ring is around the candidate that was
+    chosen. Candidates of a single label have no score. Scores that were estimated from samples of
+    rows have bars of one standard error.
+
+    Parameters
+    ----------
+    rome : ROME or AutoROME
+        Fitted, with a choice among candidates.
+    ax : matplotlib axes, optional
+
+    Returns
+    -------
+    matplotlib axes
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> from sevenhills import ROME, datasets, plotting
+    >>> rome = ROME().fit(datasets.load("aniso").sample(500, random_state=0))
+    >>> plotting.plot_candidates(rome, Figure().subplots()).get_title()
+    'silhouette 0.773 with 3 clusters'
+    """
+    check_is_fitted(rome)
+    candidates = rome.candidates_
+    if candidates is None:
+        raise ValueError("rome has no candidates: its clusters were given, or there was only one")
+    ax = current_axes(ax)
+    names = {"dbscan": "cut at a height ε", "xi": "steep slopes ξ"}
+    scored = candidates.scores > TRIVIAL_SCORE
+    for colour, (rule, name) in zip(COLOURS, names.items(), strict=False):
+        of = scored & (candidates.rules == rule)
+        x, y = candidates.n_clusters[of], candidates.scores[of]
+        size = 12 * np.sqrt(candidates.n_cuts[of])
+        ax.scatter(x, y, size, color=colour, alpha=0.7, linewidth=0, label=name)
+        if candidates.errors.any():
+            ax.errorbar(x, y, candidates.errors[of], ls="", color=colour, elinewidth=0.8)
+    i = candidates.chosen
+    n_clusters, score = candidates.n_clusters[i], candidates.scores[i]
+    ax.plot(n_clusters, score, "o", ms=12, mfc="none", mec="black", label="chosen")
+    if candidates.n_clusters[scored].max(initial=1) > 20:
+        ax.set_xscale("log")
+        ax.xaxis.set_major_formatter("{x:g}")
+    plural = "" if n_clusters == 1 else "s"
+    ax.set(
+        xlabel="clusters",
+        ylabel=candidates.criterion,
+        title=f"{candidates.criterion} {score:.3f} with {n_clusters} cluster{plural}",
+    )
+    add_legend(ax)
     return ax
 
 
@@ -82,11 +141,13 @@ def plot_clusters(rome: ROME | AutoROME, X: Any, ax: Any = None) -> Any:
     """
     X = _training_samples(rome, X)
     ax = current_axes(ax)
-    for label in np.unique(rome.labels_):
-        rows = rome.labels_ == label
+    drawn = drawn_rows(len(X))
+    X, labels = X[drawn], rome.labels_[drawn]
+    for label in np.unique(labels):
+        rows = labels == label
         name = "noise" if label < 0 else f"cluster {label}"
         ax.plot(X[rows, 0], X[rows, 1], ".", ms=2, color=colour_of(label), label=name)
-    ax.legend(frameon=False, fontsize="small", markerscale=4)
+    add_legend(ax, len(X), len(rome.labels_), markerscale=4)
     ax.set(xlabel=_feature(rome, 0), ylabel=_feature(rome, 1), title=_title(rome))
     return ax
 
@@ -131,12 +192,13 @@ def plot_density(
     axes = [np.linspace(a, b, _GRID) for a, b in zip(low, high, strict=True)]
     grid = np.stack(np.meshgrid(*axes), axis=-1)
     height = rome.density_.logpdf(grid.reshape(-1, 2)).reshape(_GRID, _GRID)
-    ax.plot(X[:, 0], X[:, 1], ".", ms=2, color=COLOURS[0], label="data")
+    shown = X[drawn_rows(len(X))]
+    ax.plot(shown[:, 0], shown[:, 1], ".", ms=2, color=COLOURS[0], label="data")
     drawn = samples[: min(len(X), n_drawn)]
     if len(drawn):
         ax.plot(drawn[:, 0], drawn[:, 1], ".", ms=3, color=COLOURS[3], label="samples")
     ax.contour(*axes, height, levels=levels, colors="black", linewidths=0.8, linestyles="solid")
-    ax.legend(frameon=False, fontsize="small", markerscale=4)
+    add_legend(ax, len(shown), len(X), markerscale=4)
     shares = ", ".join(f"{mass:.0%}" for mass in _MASSES)
     ax.set(
         xlabel=_feature(rome, 0),

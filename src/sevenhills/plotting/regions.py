@@ -50,7 +50,7 @@ def plot_regions(
     from matplotlib.patches import PathPatch
     from matplotlib.path import Path
 
-    density = _mixture(model, n_features=2)
+    density = _with_features(model, 2)
     ax = current_axes(ax)
     for mass in sorted(masses, reverse=True):
         outlines = density.hdr_contours(mass)
@@ -65,8 +65,8 @@ def plot_regions(
             ax.annotate(f"{share:.0%}", place, xytext=(5, 5), textcoords="offset points")
     shares = ", ".join(f"{mass:.0%}" for mass in masses)
     ax.set(
-        xlabel=_feature(density, 0),
-        ylabel=_feature(density, 1),
+        xlabel=feature_name(density, 0),
+        ylabel=feature_name(density, 1),
         title=f"regions of {shares}" + (", and the modes" if modes else ""),
     )
     return ax
@@ -105,7 +105,7 @@ def plot_line(
     >>> ax.get_ylabel()
     'density'
     """
-    density = _mixture(model, n_features=1)
+    density = _with_features(model, 1)
     ax = current_axes(ax)
     low, high = density.interval(1 - 2 * _TAIL)
     x = np.linspace(low, high, _N_GRID)
@@ -113,28 +113,35 @@ def plot_line(
     if level is not None:
         lower, upper = density.bootstrap().band(x[:, None], level)
         ax.fill_between(x, np.exp(lower), np.exp(upper), color=colour, alpha=0.25, linewidth=0)
-    ax.set(xlabel=_feature(density, 0), ylabel="density")
+    ax.set(xlabel=feature_name(density, 0), ylabel="density")
     # The top goes with all lines that were drawn so far.
     ax.autoscale(axis="y")
     ax.set_ylim(bottom=0)
     return ax
 
 
-def _mixture(model: Any, n_features: int) -> KernelMixture:
-    """Return the kernel mixture of a model, which must have some number of features."""
+def mixture_of(model: Any) -> KernelMixture:
+    """Return the kernel mixture of a model."""
     if hasattr(model, "fit"):
         check_is_fitted(model)
     density = getattr(model, "density_", model)
     if not isinstance(density, KernelMixture):
         raise TypeError(f"model must have a mixture of kernels, got {type(model).__name__}")
+    return density
+
+
+def feature_name(density: KernelMixture, index: int) -> str:
+    """Return what a feature is called on an axis."""
+    names = density.feature_names
+    return f"feature {index}" if names is None else names[index]
+
+
+def _with_features(model: Any, n_features: int) -> KernelMixture:
+    """Return the kernel mixture of a model, which must have some number of features."""
+    density = mixture_of(model)
     if density.n_features != n_features:
         raise ValueError(
             f"model must have {n_features} feature(s), has {density.n_features}; take marginal or "
             "condition first"
         )
     return density
-
-
-def _feature(density: KernelMixture, index: int) -> str:
-    names = density.feature_names
-    return f"feature {index}" if names is None else names[index]
