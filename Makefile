@@ -8,7 +8,7 @@ ONE_CORE := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
 .PHONY: demo test test-slow test-strict test-torch lint bench bench-study bench-auto \
 	bench-questions bench-engines bench-tasks bench-many bench-big bench-growth torture contest parity \
-	reproduce docs clean
+	reproduce pictures docs clean
 
 $(BIN)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -113,9 +113,17 @@ parity: $(BIN)/.ready $(ROMEPY)/.ready
 reproduce: $(BIN)/.ready
 	$(BIN)/sevenhills reproduce --standard --out docs/reproduction --page docs/reproduction.md
 
-# Redraw the pictures that README.md, docs/auto.md and docs/questions.md show.
-docs: $(BIN)/.ready
+# Redraw the pictures of the README and of the pages.
+pictures: $(BIN)/.ready
 	$(BIN)/python -m sevenhills.demo docs/images --readme
+
+$(BIN)/.docs: $(BIN)/.ready
+	$(BIN)/python -m pip install --quiet --editable ".[docs]"
+	touch $@
+
+# The pages as a site, docs/_build/html; any warning is an error.
+docs: $(BIN)/.docs
+	$(BIN)/sphinx-build --fail-on-warning --keep-going --quiet -b html docs docs/_build/html
 
 clean:
 	rm -rf $(VENV) $(ROMEPY) $(CONTEST) $(TORCH) demo dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

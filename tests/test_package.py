@@ -75,7 +75,27 @@ def test_without_a_folder_for_its_cache_it_still_runs(monkeypatch):
     assert compiling.kernel(len) is len
 
 
-def test_the_page_of_questions_runs():
-    result = doctest.testfile(str(ROOT / "docs/questions.md"), module_relative=False)
-    assert result.attempted > 20
-    assert result.failed == 0
+PAGES = sorted(path.name for path in (ROOT / "docs").glob("*.md"))
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_the_examples_of_pages_run(name, tmp_path, monkeypatch):
+    page = ROOT / "docs" / name
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MPLBACKEND", "Agg")
+    assert doctest.testfile(str(page), module_relative=False, encoding="utf-8").failed == 0
+    for block in re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL):
+        run(block, tmp_path)
+
+
+def test_pages_have_examples():
+    examples = [
+        doctest.DocTestParser().get_examples((ROOT / "docs" / n).read_text()) for n in PAGES
+    ]
+    assert sum(map(bool, examples)) >= 3
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_links_of_pages_lead_somewhere(name):
+    for target in re.findall(r"\]\(([^)#:]+)[)#]", (ROOT / "docs" / name).read_text()):
+        assert (ROOT / "docs" / target).exists(), target

@@ -105,7 +105,7 @@ def test_demo(tmp_path, capsys):
         assert (tmp_path / "pictures" / f"{name}.png").stat().st_size > 20_000
     demo.main([str(tmp_path / "readme"), "--readme"])
     drawn = {path.name for path in (tmp_path / "readme").iterdir()}
-    assert drawn == {"aniso.png", "auto.png", "questions.png"}
+    assert drawn == {"aniso.png", "auto.png", "questions.png", "steps.png"}
 
 
 def test_regions_and_lines(aniso, ax):

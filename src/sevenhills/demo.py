@@ -33,6 +33,7 @@ def main(arguments: list[str] | None = None) -> None:
         _save(_draw_aniso(*_fit("aniso")[:2]), options.folder / "aniso.png")
         _save(_draw_auto(), options.folder / "auto.png")
         _save(_draw_questions(), options.folder / "questions.png")
+        _save(_draw_steps(), options.folder / "steps.png")
         return
     for name, draw in (("aniso", _draw_aniso), ("trajectories", _draw_trajectories)):
         rome, train, test = _fit(name)
@@ -144,6 +145,46 @@ def _draw_labels(auto: AutoROME, ax: Any) -> None:
     ax.plot(*points[unlikely].T, label="outside of 99%", **ring)
     ax.legend(frameon=False, fontsize="small")
     ax.set(xlabel="feature 0", ylabel="feature 1", title="new points: their modes, and outliers")
+
+
+def _draw_steps() -> Any:
+    """Draw what ROME does to three shapes, step by step."""
+    import matplotlib.pyplot as plt
+
+    X = three_shapes(900, random_state=0)
+    rome = ROME().fit(X)
+    figure, axes = plt.subplots(2, 3, figsize=(13, 8), layout="constrained")
+    ((order, reachability, candidates), (clusters, white, density)) = axes
+    walk = X[rome.ordering_.order]
+    order.plot(*walk.T, "-", color="#BBBBBB", linewidth=0.5)
+    order.scatter(*walk.T, 4, c=np.arange(len(X)), cmap="viridis")
+    order.set(title="1. an order in which neighbours follow each other", **_WINDOW)
+    plotting.plot_reachability(rome, reachability)
+    reachability.set_title("2. distances along it: hills are valleys")
+    plotting.plot_candidates(rome, candidates)
+    candidates.set_title("3. up to 199 cuts, judged by silhouettes")
+    plotting.plot_clusters(rome, X, clusters).set(title="4. the best one", **_WINDOW)
+    _draw_whitened(rome, X, white)
+    plotting.plot_regions(rome, ax=density, modes=False)
+    density.set(title="6. the sum: regions of 95%, 80%, 50%", **_WINDOW)
+    return figure
+
+
+def _draw_whitened(rome: ROME, X: np.ndarray, ax: Any) -> None:
+    """Draw a cluster, rotated and scaled, and the kernels on some of its samples."""
+    from matplotlib.patches import Circle
+
+    largest = int(np.argmax([cluster.n_members for cluster in rome.clusters_]))
+    cluster, density = rome.clusters_[largest], rome.density_
+    group = int(np.flatnonzero(density.clusters == cluster.label)[0])
+    # The density's transform makes kernels round; the cluster itself is round in units of its own.
+    transform = density.transforms[group] * cluster.bandwidth
+    points = (X[rome.labels_ == cluster.label] - cluster.mean) @ transform
+    ax.plot(*points.T, ".", ms=3, color=COLOURS[largest % len(COLOURS)])
+    for place in points[:: len(points) // 12]:
+        ax.add_patch(Circle(place, cluster.bandwidth, fc="none", ec="black", lw=0.8))
+    ax.set(title="5. made round, with kernels of one width", aspect="equal")
+    ax.set(xlabel="first axis", ylabel="second axis")
 
 
 def _draw_trajectories(rome: ROME, X: np.ndarray) -> Any:

@@ -60,7 +60,7 @@ class AutoROME(DensityEstimator):
     ordering_ : Ordering or None
         Order, reachability, core distances and predecessors.
     n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         If the samples came with names that are strings.
 
     Examples

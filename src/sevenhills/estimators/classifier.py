@@ -53,7 +53,7 @@ class DensityClassifier(ClassifierMixin, BaseEstimator):
     priors_ : ndarray of shape (n_classes,)
         The probabilities of the classes.
     n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         If the samples came with names that are strings.
 
     Notes

@@ -57,7 +57,7 @@ class GaussianMixtureBIC(DensityEstimator):
     bic_ : ndarray of shape (n_tried,)
         The BIC of one component, two, and so on.
     n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         If the samples came with names that are strings.
 
     Examples

@@ -52,7 +52,7 @@ class GaussianKDE(DensityEstimator):
     factor_ : float
         The factor that was used.
     n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         If the samples came with names that are strings.
 
     Examples
@@ -161,7 +161,7 @@ class KernelDensityCV(DensityEstimator):
     scores_ : ndarray
         The mean held-out log density of each.
     n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         If the samples came with names that are strings.
 
     Examples

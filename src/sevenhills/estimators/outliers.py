@@ -72,7 +72,7 @@ class DensityOutlierDetector(OutlierMixin, BaseEstimator):
     training_scores_ : ndarray of shape (n_samples,)
         The scores of the training rows, held out unless ``n_folds`` is None.
     n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         If the samples came with names that are strings.
 
     Notes

@@ -168,7 +168,7 @@ class ManifoldParzen(DensityEstimator):
     min_std_ : float
         The standard deviation that was added, in data units.
     n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         If the samples came with names that are strings.
 
     References

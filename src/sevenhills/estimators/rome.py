@@ -104,7 +104,7 @@ class ROME(DensityEstimator):
     min_std_ : float
         The smallest standard deviation that was used, in data units.
     n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         If the samples came with names that are strings.
 
     Notes

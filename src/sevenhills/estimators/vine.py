@@ -113,7 +113,7 @@ class VineDensity(DensityEstimator):
     density_ : VineCopula
         The fitted density.
     n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         If the samples came with names that are strings.
 
     References

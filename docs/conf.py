@@ -1,0 +1,43 @@
+"""Settings of sphinx for ``make docs``."""
+
+from sevenhills import __version__
+
+project = "sevenhills"
+author = "The sevenhills developers"
+version = release = __version__
+
+extensions = [
+    "myst_parser",
+    "numpydoc",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.mathjax",
+    "sphinx.ext.viewcode",
+]
+exclude_patterns = ["_build", "reproduction"]
+templates_path = ["templates"]
+nitpicky = False
+
+# Headings are targets of links, as they are on hosts that show Markdown as it is.
+myst_heading_anchors = 3
+myst_enable_extensions = ["dollarmath"]
+
+autosummary_generate = True
+autodoc_typehints = "none"
+# Methods have pages of their own only where a class page would be too long to read.
+numpydoc_show_class_members = False
+numpydoc_xref_param_type = False
+
+html_theme = "furo"
+html_title = f"sevenhills {__version__}"
+html_static_path: list[str] = []
+html_theme_options = {"navigation_with_keys": True}
+
+
+def setup(app):
+    """Let docstrings that scikit-learn hands down stand without the links into its own pages."""
+
+    def without_links(app, what, name, obj, options, lines):
+        lines[:] = [line.replace(":ref:", "") for line in lines]
+
+    app.connect("autodoc-process-docstring", without_links)
