@@ -8,7 +8,7 @@ ONE_CORE := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
 .PHONY: demo test test-slow test-strict test-torch lint bench bench-study bench-auto \
 	bench-questions bench-engines bench-tasks bench-many bench-big bench-growth torture contest parity \
-	reproduce pictures docs clean
+	reproduce comparison pictures docs clean
 
 $(BIN)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -112,6 +112,10 @@ parity: $(BIN)/.ready $(ROMEPY)/.ready
 # Rerun the study, ten runs: under an hour on two cores; goes on from what is stored.
 reproduce: $(BIN)/.ready
 	$(BIN)/sevenhills reproduce --standard --out docs/reproduction --page docs/reproduction.md
+
+# Ours beside the libraries that people use; writes the tables of docs/comparison.md.
+comparison: $(BIN)/.ready $(ROMEPY)/.ready
+	$(ONE_CORE) $(BIN)/python benchmarks/comparison.py --peer $(ROMEPY)/bin/python
 
 # Redraw the pictures of the README and of the pages.
 pictures: $(BIN)/.ready

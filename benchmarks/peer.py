@@ -2,9 +2,12 @@
 
 python peer.py fit INPUT.npz OUTPUT.npz      labels, log densities and ordering
 python peer.py time JOB INPUT.npz REPEATS    best CPU seconds and peak memory, as JSON
+python peer.py judge INPUT.npz               mean held-out log density, CPU seconds of fit and score
 """
 
+import json
 import sys
+import time
 import warnings
 
 import numpy as np
@@ -27,6 +30,16 @@ def fit(source, target):
     np.savez_compressed(target, labels=model.labels_, log_density=log_density, **ordering)
 
 
+def judge(source):
+    data = np.load(source)
+    start = time.process_time()
+    model = ROME(min_std=float(data["min_std"])).fit(data["train"])
+    fitted = time.process_time()
+    log_density = model.score_samples(data["test"])
+    times = fitted - start, time.process_time() - fitted
+    print(json.dumps([float(log_density.mean()), *times]))
+
+
 def measure(job, source, repeats):
     data = np.load(source)
     train, test, min_std = data["train"], data["test"], float(data["min_std"])
@@ -42,7 +55,7 @@ def measure(job, source, repeats):
 
 if __name__ == "__main__":
     command, *arguments = sys.argv[1:]
-    if command == "fit":
-        fit(*arguments)
+    if command in ("fit", "judge"):
+        {"fit": fit, "judge": judge}[command](*arguments)
     else:
         measure(arguments[0], arguments[1], int(arguments[2]))
