@@ -18,7 +18,7 @@ import only from those above them in this list:
 ``estimators``     the recipes, thin scikit-learn faces
 ``compat``         a drop-in for users of romepy
 ``storage``        model files
-``scale``          many data sets
+``scale``          many data sets, and data sets on many machines
 ``metrics``        what compares densities and samples
 ``datasets``       the distributions of the ROME study, with their truths
 ``forecast``       forecasts given as samples, scored
@@ -42,7 +42,7 @@ from .estimators import (
     VineDensity,
     refit_bootstrap,
 )
-from .scale import fit_many, score_many
+from .scale import DistributedROME, fit_many, score_many
 from .storage import load, save
 
 __version__ = "0.1.0"
@@ -51,6 +51,7 @@ __all__ = [
     "AutoROME",
     "DensityClassifier",
     "DensityOutlierDetector",
+    "DistributedROME",
     "GaussianKDE",
     "GaussianMixtureBIC",
     "KernelDensityCV",
