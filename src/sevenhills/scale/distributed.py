@@ -162,7 +162,7 @@ class DistributedROME(DensityMixin, BaseEstimator):
         parts = samples.each(Overview.of, self.sample_size, seed)
         overview: Overview = reduce_tree(parts, Overview.joint, self.sample_size).compute()
         if not overview.sizes.sum():
-            raise ValueError(f"X has no rows: all of its {len(samples)} partitions are empty")
+            raise ValueError("X has no rows: all of its partitions are empty")
         return overview
 
     def _cluster(self, sample: Reservoir, seed: int) -> Delayed:

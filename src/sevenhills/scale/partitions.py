@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from os import PathLike, fspath
 from typing import Any, NamedTuple
+from uuid import uuid4
 
 import numpy as np
 from sklearn.utils import check_array
@@ -81,10 +82,10 @@ class Partitions:
             return cls._of_frame(_read_parquet(fspath(X)))
         if not is_lazy(X):
             return cls._at_hand(X)
-        if hasattr(X, "divisions"):
-            return cls._of_frame(X)
-        if hasattr(X, "chunks"):
+        if isinstance(X, dask_module("dask.array").Array):
             return cls._of_array(X)
+        if hasattr(type(X), "divisions"):
+            return cls._of_frame(X)
         raise TypeError(f"X must be a dask array or DataFrame, got a {type(X).__name__}")
 
     @classmethod
@@ -148,13 +149,12 @@ class Partitions:
         )
 
     def _array_of(self, values: Sequence[Delayed], dtype: type) -> Any:
-        arrays = dask_module("dask.array")
-        sizes = self._given.chunks[0]
-        blocks = [
-            arrays.from_delayed(each, shape=(size,), dtype=dtype)
-            for each, size in zip(values, sizes, strict=True)
-        ]
-        return arrays.concatenate(blocks, allow_unknown_chunksizes=True)
+        # Concatenating them would drop empty ones.
+        graphs, name = dask_module("dask.highlevelgraph"), f"answers-{uuid4().hex}"
+        blocks = {(name, i): each.key for i, each in enumerate(values)}
+        graph = graphs.HighLevelGraph.from_collections(name, blocks, dependencies=values)
+        chunks = (self._given.chunks[0],)
+        return dask_module("dask.array").Array(graph, name, chunks=chunks, dtype=dtype)
 
 
 def is_lazy(X: Any) -> bool:

@@ -65,6 +65,20 @@ def mixture_of(kernels: Kernels, labels: np.ndarray) -> KernelMixture:
     )
 
 
+def stretched(steps: np.ndarray, groups: np.ndarray, transforms: np.ndarray) -> np.ndarray:
+    """Turn standard normal steps into those of kernels of some groups.
+
+    Of all roots of a covariance the triangular one is taken, of positive diagonal: it changes as
+    little as the covariance, unlike axes, which can turn round.
+    """
+    out = np.empty_like(steps)
+    for g in np.unique(groups):
+        root = np.linalg.qr(np.linalg.inv(transforms[g]), mode="r")
+        root *= np.where(root.diagonal() < 0, -1.0, 1.0)[:, None]
+        out[groups == g] = steps[groups == g] @ root
+    return out
+
+
 def places_of(labels: np.ndarray, among: np.ndarray) -> np.ndarray:
     """Return the places of labels among distinct ones."""
     order = np.argsort(among)

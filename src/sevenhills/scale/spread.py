@@ -14,7 +14,7 @@ from ..validation import check_count, check_positive, random_generator
 from .assignment import Assignment
 from .partitions import Delayed, Partitions, constant, dask_module, is_lazy, task
 from .reductions import reduce_tree
-from .shards import ClusterRows, Shapes, Shard, mixture_of, places_of
+from .shards import ClusterRows, Shapes, Shard, mixture_of, places_of, stretched
 
 #: Draws in a chunk of samples; another number would change the draws.
 _DRAWS = 2**17
@@ -103,7 +103,7 @@ class SpreadMixture(ABC):
         ]
         total, count = reduce_tree(parts, _added).compute()
         if not count:
-            raise ValueError("X has no rows")
+            raise ValueError("X has no rows: all of its partitions are empty")
         return float(total / count)
 
     def check_queries(self, X: Any) -> Partitions:
@@ -206,7 +206,12 @@ class CoresetMixture(SpreadMixture):
 
 
 def _drawn_from(mixture: KernelMixture, n_draws: int, seed: list[int]) -> np.ndarray:
-    return mixture.sample(n_draws, np.random.default_rng(seed))
+    bounds = np.cumsum(mixture.weights)
+    heights = np.random.default_rng(seed).uniform(0.0, bounds[-1], n_draws)
+    kernels = np.searchsorted(bounds[:-1], heights, side="right")
+    groups = np.searchsorted(mixture.offsets, kernels, side="right") - 1
+    steps = _normal(n_draws, mixture.n_features, seed)
+    return mixture.centres[kernels] + stretched(steps, groups, mixture.transforms)
 
 
 class RowMixture(SpreadMixture):
@@ -331,11 +336,12 @@ def _drawn_in(
     draws = np.flatnonzero((rows >= bounds[0]) & (rows < bounds[1]))
     centres = X[rows[draws] - bounds[0]]
     places = places_of(assignment.labels(centres), shapes.labels)
-    steps = np.random.default_rng([*seed, 1]).standard_normal((n_draws, X.shape[1]))[draws]
-    for c in np.unique(places):
-        chosen = places == c
-        steps[chosen] = np.linalg.solve(shapes.transforms[c].T, steps[chosen].T).T
-    return draws, centres + steps
+    steps = _normal(n_draws, X.shape[1], seed)[draws]
+    return draws, centres + stretched(steps, places, shapes.transforms)
+
+
+def _normal(n_draws: int, n_features: int, seed: list[int]) -> np.ndarray:
+    return np.random.default_rng([*seed, 1]).standard_normal((n_draws, n_features))
 
 
 def _put_together(parts: Sequence[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:

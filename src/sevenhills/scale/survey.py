@@ -107,14 +107,16 @@ def stand_ins(survey: Survey, plan: Plan) -> Grouping:
     counts, shifts, factors = (values[kept] for values in survey.moments)
     origins = plan.origins[kept] / plan.unit
     n_clusters, n_features = origins.shape
-    weights = np.repeat(counts / n_features, n_features)
-    deviations = factors.reshape(-1, n_features) / np.sqrt(weights)[:, None]
+    # On both sides of the mean, so that it is theirs.
+    weights = np.repeat(counts / (2 * n_features), 2 * n_features)
+    both = np.concatenate([factors, -factors], axis=1).reshape(-1, n_features)
+    deviations = both / np.sqrt(2 * weights)[:, None]
     means = origins + shifts
     return Grouping(
         labels=plan.labels[kept],
-        offsets=np.arange(n_clusters + 1) * n_features,
+        offsets=np.arange(n_clusters + 1) * 2 * n_features,
         means=means,
-        points=np.repeat(means, n_features, axis=0) + deviations,
+        points=np.repeat(means, 2 * n_features, axis=0) + deviations,
         deviations=deviations,
         weights=weights,
     )
