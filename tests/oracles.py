@@ -1,5 +1,7 @@
 """Slow, obvious twins of what the library computes fast."""
 
+import struct
+
 import numpy as np
 from scipy.spatial.distance import cdist
 from scipy.special import gamma, logsumexp
@@ -305,3 +307,41 @@ def local_log_density(X, n_neighbors, width, ridge, queries):
         centre = mean + np.sqrt(1 - width**2) * (x - mean)
         terms.append(multivariate_normal(centre, width**2 * S + ridge).logpdf(queries))
     return logsumexp(terms, axis=0) - np.log(len(X))
+
+
+def row_hash(row, seed):
+    """The number of a row, by splitmix64 over its features, in whole numbers."""
+    mask, out = 2**64 - 1, seed
+    for value in row:
+        out ^= struct.unpack("<Q", struct.pack("<d", value + 0.0))[0]
+        out = (out + 0x9E3779B97F4A7C15) & mask
+        out = ((out ^ (out >> 30)) * 0xBF58476D1CE4E5B9) & mask
+        out = ((out ^ (out >> 27)) * 0x94D049BB133111EB) & mask
+        out ^= out >> 31
+    return out
+
+
+def smallest_hashes(X, size, seed):
+    """Distinct rows with the smallest hashes, and how often they occur."""
+    counts = {}
+    for row in (X + 0.0).tolist():
+        counts[tuple(row)] = counts.get(tuple(row), 0) + 1
+    found = sorted((row_hash(row, seed), row, count) for row, count in counts.items())[:size]
+    return np.array([row for _, row, _ in found]), np.array([count for *_, count in found])
+
+
+def assigned_labels(X, rome, sample):
+    """The likeliest cluster of every row, the first of those that are equal, and the sample's."""
+    density = rome.density_
+    values = np.full((len(density.clusters), len(X)), -np.inf)
+    for g, (start, end) in enumerate(zip(density.offsets[:-1], density.offsets[1:], strict=True)):
+        transform = density.transforms[g]
+        for k in range(start, end):
+            steps = (X - density.centres[k]) @ transform
+            logs = density.log_weights[k] + density.log_dets[g] - 0.5 * (steps**2).sum(axis=1)
+            values[g] = np.logaddexp(values[g], logs)
+    labels = density.clusters[(values >= values.max(axis=0) - 1e-6).argmax(axis=0)]
+    known = dict(zip(map(tuple, sample.tolist()), rome.labels_.tolist(), strict=True))
+    return np.array(
+        [known.get(tuple(row), label) for row, label in zip(X.tolist(), labels, strict=True)]
+    )

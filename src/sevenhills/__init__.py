@@ -18,7 +18,7 @@ import only from those above them in this list:
 ``estimators``     the recipes, thin scikit-learn faces
 ``compat``         a drop-in for users of romepy
 ``storage``        model files
-``scale``          many data sets
+``scale``          many data sets, and data sets on many machines
 ``metrics``        what compares densities and samples
 ``datasets``       the distributions of the ROME study, with their truths
 ``forecast``       forecasts given as samples, scored
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
         VineDensity,
         refit_bootstrap,
     )
-    from .scale import fit_many, score_many
+    from .scale import DistributedROME, fit_many, score_many
     from .storage import load, save
 
 __version__ = "0.1.0"
@@ -55,6 +55,7 @@ __all__ = [
     "AutoROME",
     "DensityClassifier",
     "DensityOutlierDetector",
+    "DistributedROME",
     "GaussianKDE",
     "GaussianMixtureBIC",
     "KernelDensityCV",
@@ -82,8 +83,8 @@ _PACKAGES = [
     "scale",
     "storage",
 ]
-_HOMES = {"KernelMixture": "density", "fit_many": "scale", "score_many": "scale"}
-_HOMES |= {"load": "storage", "save": "storage"}
+_HOMES = {"KernelMixture": "density", "load": "storage", "save": "storage"}
+_HOMES |= {"DistributedROME": "scale", "fit_many": "scale", "score_many": "scale"}
 
 
 def __getattr__(name: str) -> Any:

@@ -72,7 +72,7 @@ class Frame:
         given = np.ones(len(X)) if weights is None else weights
         kept = np.arange(len(X)) if weights is None else np.flatnonzero(weights)
         weighing = X if len(kept) == len(X) else X[kept]
-        unit = _unit_of(weighing)
+        unit = unit_of(weighing)
         if start == "first":
             unit = 1.0 if 1 / _SQUARABLE < unit < _SQUARABLE else unit
             return cls(
@@ -115,7 +115,7 @@ class Frame:
         return out
 
 
-def _unit_of(X: np.ndarray) -> float:
+def unit_of(X: np.ndarray) -> float:
     """Return the power of two next to the largest deviation from the middle of the range."""
     spread = float((0.5 * X.max(axis=0) - 0.5 * X.min(axis=0)).max())
     if spread == 0:
