@@ -7,8 +7,8 @@ TORCH := .venv-torch
 ONE_CORE := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
 .PHONY: demo test test-slow test-strict test-torch lint bench bench-study bench-auto \
-	bench-questions bench-engines bench-tasks bench-many bench-big torture contest parity \
-	reproduce docs clean
+	bench-questions bench-engines bench-tasks bench-many bench-big bench-compress torture contest \
+	parity reproduce docs clean
 
 $(BIN)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -85,6 +85,10 @@ bench-many: $(BIN)/.ready $(ROMEPY)/.ready
 # Large data sets: time and memory, and whether samples of rows choose what all rows choose.
 bench-big: $(BIN)/.ready
 	$(ONE_CORE) $(BIN)/python benchmarks/big.py
+
+# Densities of fewer kernels: what is left, what that loses, and how much faster it is.
+bench-compress: $(BIN)/.ready
+	$(ONE_CORE) $(BIN)/python benchmarks/compress.py
 
 # What careful users expect, of every estimator and of its peers.
 torture: $(BIN)/.ready
