@@ -7,8 +7,8 @@ TORCH := .venv-torch
 ONE_CORE := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
 .PHONY: demo test test-slow test-strict test-torch lint bench bench-study bench-auto \
-	bench-questions bench-engines bench-tasks bench-many bench-big bench-growth torture contest parity \
-	reproduce comparison pictures docs clean
+	bench-questions bench-engines bench-tasks bench-many bench-big bench-growth bench-compress \
+	torture contest parity reproduce comparison pictures docs clean
 
 $(BIN)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -89,6 +89,10 @@ bench-big: $(BIN)/.ready
 # Time and memory against samples and features, for docs/scale.md: half an hour.
 bench-growth: $(BIN)/.ready
 	$(ONE_CORE) $(BIN)/python benchmarks/growth.py --picture docs/images/growth.png
+
+# Densities of fewer kernels: what is left, what that loses, and how much faster it is.
+bench-compress: $(BIN)/.ready
+	$(ONE_CORE) $(BIN)/python benchmarks/compress.py
 
 # What careful users expect, of every estimator and of its peers.
 torture: $(BIN)/.ready

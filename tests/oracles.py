@@ -345,3 +345,35 @@ def assigned_labels(X, rome, sample):
     return np.array(
         [known.get(tuple(row), label) for row, label in zip(X.tolist(), labels, strict=True)]
     )
+
+
+def merged_kernel(density, rows):
+    """Mass, mean and covariance of some kernels, in data units."""
+    weights, centres = density.weights[rows], density.centres[rows]
+    group = np.searchsorted(density.offsets, rows, side="right") - 1
+    inverses = np.linalg.inv(density.transforms[group])
+    mean = np.average(centres, axis=0, weights=weights)
+    covariances = np.einsum("kji,kjl->kil", inverses, inverses)
+    covariances += np.einsum("ki,kj->kij", centres - mean, centres - mean)
+    return weights.sum(), mean, np.average(covariances, axis=0, weights=weights)
+
+
+def divided_kernels(density, n_cells):
+    """Cells of kernels: again and again the heaviest is cut through its mean, across its spread."""
+    everything = np.arange(density.n_kernels)
+    group = np.searchsorted(density.offsets, everything, side="right") - 1
+    inverses = np.linalg.inv(density.transforms[group])
+    widths = np.average(
+        np.einsum("kji,kjl->kil", inverses, inverses), axis=0, weights=density.weights
+    )
+    unit = np.linalg.inv(np.linalg.cholesky(widths)).T
+    cells = [everything]
+    while len(cells) < n_cells:
+        divisible = [cell for cell in cells if len(cell) > 1]
+        heaviest = max(divisible, key=lambda cell: density.weights[cell].sum())
+        cells = [cell for cell in cells if cell is not heaviest]
+        weights, centres = density.weights[heaviest], density.centres[heaviest] @ unit
+        apart = centres - np.average(centres, axis=0, weights=weights)
+        direction = np.linalg.svd(np.sqrt(weights)[:, None] * apart)[2][0]
+        cells += [heaviest[apart @ direction > 0], heaviest[apart @ direction <= 0]]
+    return cells

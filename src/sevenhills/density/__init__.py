@@ -1,5 +1,6 @@
 """The values that fits build, and what can be asked of them."""
 
+from .compression import Compression, CompressionError
 from .mixture import KernelMixture
 from .modes import Labels, ModeTable
 from .neighbours import NeighbourCluster, NeighbourDensity
@@ -8,6 +9,8 @@ from .support import Bootstrap
 
 __all__ = [
     "Bootstrap",
+    "Compression",
+    "CompressionError",
     "KernelMixture",
     "Labels",
     "ModeTable",

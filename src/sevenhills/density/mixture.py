@@ -1,13 +1,14 @@
 """A mixture of Gaussian kernels whose covariances are shared by groups."""
 
 from .boxes import Boxes
+from .compression import Compressible
 from .missing import Missing
 from .regions import Regions
 from .support import Support
 from .tensors import TensorExport
 
 
-class KernelMixture(Missing, Boxes, Support, Regions, TensorExport):
+class KernelMixture(Missing, Boxes, Support, Regions, Compressible, TensorExport):
     r"""A density that is a sum of Gaussian kernels.
 
     .. math:: p(x) = \sum_k w_k \, N(x; \mu_k, \Sigma_{g(k)}), \qquad

@@ -53,6 +53,7 @@ class Questions:
     bootstrap = asked(KernelMixture.bootstrap)
     box = asked(KernelMixture.box)
     cdf = asked(KernelMixture.cdf)
+    compress = asked(KernelMixture.compress)
     condition = asked(KernelMixture.condition)
     cov = asked(KernelMixture.cov)
     coverage = asked(Regions.coverage)
