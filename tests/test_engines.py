@@ -8,6 +8,7 @@ from numpy.testing import assert_array_equal
 
 from sevenhills import ROME, GaussianKDE, KernelMixture, ManifoldParzen, datasets
 from sevenhills.density import gauss_transform, groups
+from sevenhills.kernels.gauss_transform import N_TERMS, translate
 
 from .densities import random_mixture
 from .oracles import log_density
@@ -102,6 +103,36 @@ def test_awkward_samples_with_a_series_wherever_there_is_a_kernel(X, factor, tol
         patch.setattr(gauss_transform, "_CROWD", dict.fromkeys(LOW, 1))
         density = kernels_at(X, factor * (np.median(np.abs(X - X.mean(axis=0))) or 1.0))
         assert_within(density, queries(density, np.random.RandomState(0)), tol)
+
+
+@pytest.mark.parametrize("n_features", LOW)
+def test_moments_are_sums_of_products_of_polynomials(n_features):
+    rng = np.random.RandomState(0)
+    sizes = np.array([1, 2, 3, 4, 5, 11])
+    starts = np.append(0, np.cumsum(sizes))
+    u = rng.uniform(-1, 1, (starts[-1], n_features))
+    corners = 2.0 * rng.randint(-9, 9, (len(sizes), n_features)).repeat(sizes, axis=0)
+    weights = rng.uniform(size=len(u))
+    cells = gauss_transform._Cells(np.arange(len(sizes)), starts, corners + 1 + u, weights)
+    basis = np.polynomial.chebyshev.chebvander(u, N_TERMS - 1)
+    products = weights[:, None]
+    for m in range(n_features):
+        products = (products[:, :, None] * basis[:, m, None]).reshape(len(u), -1)
+    expected = np.add.reduceat(products, starts[:-1])
+    np.testing.assert_allclose(cells.moments().reshape(expected.shape), expected, atol=1e-13)
+
+
+@pytest.mark.parametrize("size", [1, N_TERMS, N_TERMS**2])
+def test_translations_are_sums_of_matrix_products(size):
+    rng = np.random.RandomState(0)
+    tensors = rng.standard_normal((5, N_TERMS, size))
+    matrices = rng.standard_normal((3, N_TERMS, N_TERMS))
+    sources = rng.randint(-1, 5, (8, 3))
+    out = np.zeros((8, size, N_TERMS))
+    translate(tensors, matrices, sources, out)
+    moved = np.einsum("tsbk,sba->tska", tensors[sources], matrices)
+    expected = (moved * (sources >= 0)[:, :, None, None]).sum(axis=1)
+    np.testing.assert_allclose(out, expected, atol=1e-12)
 
 
 @pytest.mark.parametrize("n_features", LOW)

@@ -1,6 +1,9 @@
+import time
+
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 from sklearn.cluster import OPTICS
 
@@ -86,6 +89,61 @@ def test_blocks_hold_every_point_once_inside_its_boxes(X):
                 break
             node = (node - 1) // 2
     assert sorted(found) == list(range(len(X)))
+
+
+def assert_halved(X, blocks, node, rows):
+    """The box is tight, and the children hold the halves along its widest feature."""
+    assert_array_equal(blocks.lower[node], X[rows].min(axis=0))
+    assert_array_equal(blocks.upper[node], X[rows].max(axis=0))
+    n_leaves = len(blocks.sizes)
+    if node >= n_leaves - 1:
+        return
+    left, right = (leaf_members(blocks, 2 * node + side) for side in (1, 2))
+    assert len(left) == len(rows) // 2
+    assert_array_equal(np.sort(np.concatenate([left, right])), np.sort(rows))
+    widest = np.argmax(blocks.upper[node] - blocks.lower[node])
+    assert X[left, widest].max() <= X[right, widest].min()
+    assert_halved(X, blocks, 2 * node + 1, left)
+    assert_halved(X, blocks, 2 * node + 2, right)
+
+
+def leaf_members(blocks, node):
+    """The points in all leaves below a node."""
+    n_leaves = len(blocks.sizes)
+    if node >= n_leaves - 1:
+        leaf = node - n_leaves + 1
+        return blocks.members[leaf, : blocks.sizes[leaf]]
+    return np.concatenate([leaf_members(blocks, 2 * node + side) for side in (1, 2)])
+
+
+@settings(max_examples=40)
+@given(samples(min_samples=1, max_samples=300, max_features=4), st.integers(2, 40))
+def test_blocks_are_the_halves_of_halves(X, leaf_size):
+    blocks = build_blocks(X, leaf_size)
+    assert blocks.sizes.max() <= leaf_size
+    assert_halved(X, blocks, 0, np.arange(len(X)))
+
+
+@pytest.mark.parametrize("order", ["up", "down", "organ pipe", "comb", "ties"])
+def test_no_order_of_points_makes_slow_blocks(order):
+    """With a pivot from fixed places some of these would take minutes."""
+    n_points = 200_000
+    up = np.arange(n_points, dtype=float)
+    x = {
+        "up": up,
+        "down": -up,
+        "organ pipe": -np.abs(up - n_points / 2),
+        "comb": up % 447,
+        "ties": up // 50_000,
+    }[order]
+    start = time.process_time()
+    blocks = build_blocks(x[:, None], 64)
+    assert time.process_time() - start < 5
+    assert_array_equal(blocks.lower[len(blocks.sizes) - 1 :, 0], np.sort(x)[leaf_starts(blocks)])
+
+
+def leaf_starts(blocks):
+    return np.cumsum(blocks.sizes) - blocks.sizes
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..kernels.blocks import build_blocks
-from ..kernels.gauss_transform import N_TERMS, add_moments, fast_log_sums
+from ..kernels.gauss_transform import LOT, N_TERMS, add_moments, fast_log_sums, translate
 from .sums import Kernels, LogSums
 
 #: The side of a cell, in standard deviations of a kernel.
@@ -29,7 +29,7 @@ _MORE_TERMS = 40
 #: What rounding may add to the error of a series, in units of its coefficients' sizes.
 _ROUNDING = 1e-13
 #: A cell needs so many kernels in it and next to it for a series, by the number of features.
-_CROWD = {1: 64, 2: 256, 3: 4096}
+_CROWD = {1: 64, 2: 64, 3: 2048}
 #: How many cells around those may have a series, too.
 _MARGIN = 3
 #: Coefficients of a group's series: so many, and so many more for each of its kernels.
@@ -178,7 +178,7 @@ class _Series(NamedTuple):
     ----------
     keys : ndarray of shape (n_cells,)
         The numbers of the cells, ascending.
-    coefficients : ndarray of shape (n_cells, n_terms ** n_features)
+    coefficients : ndarray of shape (n_cells, n_terms, n_terms ** (n_features - 1))
     errors : ndarray of shape (n_cells,)
         Their largest errors.
     """
@@ -191,7 +191,7 @@ class _Series(NamedTuple):
     def of(cls, sources: "_Cells") -> "_Series":
         """Expand the sum of unit Gaussians, whose weights add up to one, where there are many."""
         targets = _surroundings(_crowded(sources), *sources.Z.shape)
-        coefficients = np.empty((len(targets), N_TERMS**sources.n_features))
+        coefficients = np.empty((len(targets), N_TERMS, N_TERMS ** (sources.n_features - 1)))
         errors = np.empty(len(targets))
         for rows, some in _shares(sources, targets):
             coefficients[rows], errors[rows] = _expand(some, targets[rows])
@@ -242,8 +242,10 @@ class _Cells(NamedTuple):
 
     def moments(self) -> np.ndarray:
         """Return the Chebyshev moments of every cell."""
-        out = np.zeros((len(self.keys), N_TERMS**self.n_features))
-        add_moments(self.Z, self.weights, self.starts, _SIDE, out)
+        n_features, n_rows = self.n_features, N_TERMS ** (self.n_features - 1)
+        basis, products = np.zeros((n_features * LOT, N_TERMS)), np.zeros((n_features, LOT, n_rows))
+        out = np.zeros((len(self.keys), n_rows, N_TERMS))
+        add_moments(self.Z, self.weights, self.starts, _SIDE, basis, products, out)
         return out
 
 
@@ -258,25 +260,22 @@ def _spread(keys: np.ndarray, stride: int, reach: int) -> np.ndarray:
     return np.unique(keys[:, None] + steps)
 
 
-def _meetings(sources: np.ndarray, targets: np.ndarray, step: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the pairs of a source and the target that is so much higher, as rows of both."""
-    at = np.searchsorted(sources, targets - step)
-    at[at == len(sources)] = 0
-    to = np.flatnonzero(sources[at] == targets - step)
-    return at[to], to
+def _sources_of(targets: np.ndarray, keys: np.ndarray, steps: np.ndarray) -> np.ndarray:
+    """Return for every target the rows of the keys that are so many lower, -1 where none is."""
+    wanted = targets[:, None] - steps
+    at = np.searchsorted(keys, wanted)
+    at[at == len(keys)] = 0
+    return np.where(keys[at] == wanted, at, -1)
 
 
-def _crowded(sources: _Cells) -> np.ndarray:
+def _crowded(cells: _Cells) -> np.ndarray:
     """Return the cells that have many kernels in them and next to them."""
-    keys, counts = sources.keys, np.diff(sources.starts)
-    for stride in _strides(sources.n_features):
+    keys, counts = cells.keys, np.diff(cells.starts)
+    for stride in _strides(cells.n_features):
         wider = _spread(keys, stride, 1)
-        summed = np.zeros(len(wider), dtype=np.int64)
-        for step in (-1, 0, 1):
-            at, to = _meetings(keys, wider, step * stride)
-            summed[to] += counts[at]
-        keys, counts = wider, summed
-    return keys[counts >= _CROWD[sources.n_features]]
+        sources = _sources_of(wider, keys, stride * np.arange(-1, 2))
+        keys, counts = wider, np.append(counts, 0)[sources].sum(axis=1)
+    return keys[counts >= _CROWD[cells.n_features]]
 
 
 def _surroundings(crowded: np.ndarray, n_kernels: int, n_features: int) -> np.ndarray:
@@ -326,7 +325,7 @@ def _expand(sources: _Cells, targets: np.ndarray) -> tuple[np.ndarray, np.ndarra
             translations, keys, reached, stride, tensors, sums, errors
         )
     # Every target is reached, being near a kernel. Beyond reach there is at most the whole weight.
-    return tensors, errors + np.exp(-0.5 * (_REACH * _SIDE) ** 2)
+    return tensors.reshape(len(targets), N_TERMS, -1), errors + np.exp(-0.5 * (_REACH * _SIDE) ** 2)
 
 
 def _sweep(
@@ -342,15 +341,15 @@ def _sweep(
 
     ``sums`` bounds what the kernels add up to, ``errors`` by how much the tensors are wrong.
     """
-    wide = np.ascontiguousarray(tensors.reshape(len(keys), N_TERMS, -1).transpose(0, 2, 1))
-    out = np.zeros((len(reached), *wide.shape[1:]))
-    new_sums, new_errors = np.zeros(len(reached)), np.zeros(len(reached))
-    for step, matrix, error, top in zip(*translations, strict=True):
-        at, to = _meetings(keys, reached, int(step) * stride)
-        out[to] += wide[at] @ matrix.T
-        new_sums[to] += top * sums[at]
-        new_errors[to] += error * sums[at] + (top + error) * errors[at]
-    return reached, out.reshape(len(reached), -1), new_sums, new_errors
+    steps, matrices, new_errors, tops = translations
+    rows = _sources_of(reached, keys, stride * steps)
+    sums, errors = np.append(sums, 0.0)[rows], np.append(errors, 0.0)[rows]
+    errors = new_errors * sums + (tops + new_errors) * errors
+    tensors = tensors.reshape(len(keys), N_TERMS, -1)
+    out = np.zeros((len(reached), tensors.shape[2], N_TERMS))
+    rows[:, tops < _ROUNDING] = -1
+    translate(tensors, matrices, rows, out)
+    return reached, out, (tops * sums).sum(axis=1), errors.sum(axis=1)
 
 
 class _Translations(NamedTuple):
@@ -361,6 +360,7 @@ class _Translations(NamedTuple):
     steps : ndarray of shape (n_steps,)
         How many cells away the other cell is.
     matrices : ndarray of shape (n_steps, n_terms, n_terms)
+        From moments, the first axis, to coefficients.
     errors : ndarray of shape (n_steps,)
         The largest error of the series of a kernel.
     tops : ndarray of shape (n_steps,)
@@ -388,4 +388,6 @@ def _translations() -> _Translations:
     # No polynomial exceeds one, so that what is cut off is at most the sum of its coefficients.
     errors = np.maximum(sizes - kept_sizes, 0.0) + _ROUNDING * sizes
     tops = np.exp(-0.5 * (_SIDE * np.maximum(np.abs(steps) - 1, 0)) ** 2)
-    return _Translations(steps, np.ascontiguousarray(kept), errors, tops)
+    # What is too small to be told from rounding is left out, and an error.
+    errors = np.where(tops < _ROUNDING, tops, errors)
+    return _Translations(steps, np.ascontiguousarray(kept.transpose(0, 2, 1)), errors, tops)

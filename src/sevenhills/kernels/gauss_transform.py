@@ -8,11 +8,13 @@ tree of the kernels, which leaves out what is too far away to matter.
 
 import numpy as np
 
-from .compile import fused_inner, inner, kernel, summing_inner
+from .compile import fused_inner, inner, kernel
 from .mixture import _LOWEST, _split_power, _total
 
 #: Terms of a series in every feature, fixed so that loops over them are unrolled.
 N_TERMS = 16
+#: Kernels that are added to moments together, written out so that loops over terms vectorise.
+LOT = 4
 #: Sums below this are too close to the smallest number to be added up without loss.
 _TOO_SMALL = 1e-280
 #: Exponents up to this do not overflow, even if many are added up.
@@ -20,7 +22,7 @@ _HIGHEST = 600.0
 
 
 @kernel
-def add_moments(Z, weights, starts, side, moments):
+def add_moments(Z, weights, starts, side, basis, products, moments):
     """Add ``sum_k w_k T_a(u_k1) T_b(u_k2) ...`` of every cell, ``u`` being from -1 to 1 in it.
 
     Parameters
@@ -31,41 +33,88 @@ def add_moments(Z, weights, starts, side, moments):
         Where the kernels of every cell begin.
     side : float
         The side of a cell.
-    moments : (C, N_TERMS**M)
+    basis, products : (M * LOT, N_TERMS), (M, LOT, N_TERMS**(M - 1))
+        Room to work in, filled with finite numbers.
+    moments : (C, N_TERMS**(M - 1), N_TERMS)
         Changed.
     """
     last = Z.shape[1] - 1
-    basis = np.empty(N_TERMS)
-    products = np.empty((last + 1, moments.shape[1] // N_TERMS))
     for c in range(moments.shape[0]):
-        for k in range(starts[c], starts[c + 1]):
-            products[0, 0] = weights[k]
+        for start in range(starts[c], starts[c + 1], LOT):
+            for j in range(LOT):
+                k = start + j
+                products[0, j, 0] = weights[k] if k < starts[c + 1] else 0.0
+                if k < starts[c + 1]:
+                    for m in range(last + 1):
+                        _chebyshev_at(Z[k, m] / side, basis, m * LOT + j)
             size = 1
             for m in range(last):
-                _chebyshev_at(Z[k, m] / side, basis)
-                for i in range(size):
-                    for a in range(N_TERMS):
-                        products[m + 1, i * N_TERMS + a] = products[m, i] * basis[a]
+                for j in range(LOT):
+                    for i in range(size):
+                        for a in range(N_TERMS):
+                            value = products[m, j, i] * basis[m * LOT + j, a]
+                            products[m + 1, j, i * N_TERMS + a] = value
                 size *= N_TERMS
-            _chebyshev_at(Z[k, last] / side, basis)
-            for i in range(size):
-                _add_multiple(products[last, i], basis, moments, c, i * N_TERMS)
+            _add_products(products, basis, last, moments, c)
 
 
 @fused_inner
-def _add_multiple(factor, basis, out, c, start):
-    for a in range(N_TERMS):
-        out[c, start + a] += factor * basis[a]
+def _add_products(products, basis, last, moments, c):
+    """Add the products of a lot of kernels with the last feature's basis to a cell's moments."""
+    row = last * LOT
+    for i in range(moments.shape[1]):
+        first, second = products[last, 0, i], products[last, 1, i]
+        third, fourth = products[last, 2, i], products[last, 3, i]
+        for a in range(moments.shape[2]):
+            moments[c, i, a] += (first * basis[row, a] + second * basis[row + 1, a]) + (
+                third * basis[row + 2, a] + fourth * basis[row + 3, a]
+            )
 
 
 @fused_inner
-def _chebyshev_at(place, out):
+def _chebyshev_at(place, out, row):
     """Write the Chebyshev polynomials at a place, cells being from one whole number to the next."""
     u = 2.0 * (place - np.floor(place)) - 1.0
-    out[0] = 1.0
-    out[1] = u
+    before = 1.0
+    value = u
+    out[row, 0] = 1.0
+    out[row, 1] = u
     for a in range(2, N_TERMS):
-        out[a] = 2.0 * u * out[a - 1] - out[a - 2]
+        before, value = value, 2.0 * u * value - before
+        out[row, a] = value
+
+
+@kernel
+def translate(tensors, matrices, sources, out):
+    """Write the sums of tensors, each multiplied by the matrix of its distance.
+
+    Parameters
+    ----------
+    tensors : (S, N_TERMS, K)
+    matrices : (n_steps, N_TERMS, N_TERMS)
+        From the first axis of tensors to the last one of the results.
+    sources : (T, n_steps)
+        Which tensor is multiplied by which matrix, -1 for none.
+    out : (T, K, N_TERMS)
+        Zeros; changed.
+    """
+    for t in range(sources.shape[0]):
+        for step in range(matrices.shape[0]):
+            if sources[t, step] >= 0:
+                _add_multiplied(tensors, sources[t, step], matrices, step, out, t)
+
+
+@fused_inner
+def _add_multiplied(tensors, s, matrices, step, out, t):
+    """Add a tensor, multiplied along its first axis, four terms at a time."""
+    for k in range(out.shape[1]):
+        for b in range(0, N_TERMS, 4):
+            first, second = tensors[s, b, k], tensors[s, b + 1, k]
+            third, fourth = tensors[s, b + 2, k], tensors[s, b + 3, k]
+            for a in range(out.shape[2]):
+                out[t, k, a] += (
+                    first * matrices[step, b, a] + second * matrices[step, b + 1, a]
+                ) + (third * matrices[step, b + 2, a] + fourth * matrices[step, b + 3, a])
 
 
 @kernel
@@ -104,7 +153,7 @@ def fast_log_sums(
         The side of a cell, and how many cells there are in every direction from the origin on.
     keys, cell_starts : (C,), (G + 1,)
         The numbers of cells that have a series, ascending in every group.
-    series, errors : (C, N_TERMS**M), (C,)
+    series, errors : (C, N_TERMS, N_TERMS**(M - 1)), (C,)
         Their coefficients and largest errors, for a group whose weights add up to one.
     boxes, node_starts : (n_nodes, 2, M), (G + 1,)
         The lower and upper corners of the nodes of every group's tree.
@@ -121,8 +170,8 @@ def fast_log_sums(
     out : (Q,)
     """
     n_groups = Y.shape[0]
-    basis = np.empty(N_TERMS)
-    folded = np.empty((Y.shape[2], series.shape[1] // N_TERMS))
+    basis = np.empty((1, N_TERMS))
+    folded = np.empty((Y.shape[2], series.shape[2]))
     scale = np.max(log_masses)
     log_all = scale + np.log(np.sum(np.exp(log_masses - scale)))
     slack = np.log(0.45 * tol) - log_all
@@ -137,17 +186,20 @@ def fast_log_sums(
                 values[1, g] = mass * errors[c]
         total = _settle(values, 0.45 * tol)
         reference = scale
+        log_sum = reference + np.log(total) if total > 0.0 else -np.inf
         while True:
-            g = _nearest_open_group(Y, i, boxes, node_starts, log_masses, values)
+            farthest = -2.0 * (slack + log_sum)
+            g = _nearest_open_group(Y, i, boxes, node_starts, log_masses, farthest, values)
             if g < 0:
                 break
             values[1, g] = 0.0
             reference, total = _walk(
                 Y, g, i, boxes, node_starts[g], tiles, log_weights, log_tops, tile_starts[g],
-                tile_starts[g + 1], slack, reference, total, room, bits, stack, distances,
+                tile_starts[g + 1], slack, farthest, reference, total, room, bits, stack, distances,
                 values[2, g],
             )  # fmt: skip
-        out[i] = reference + np.log(total) if total > 0.0 else -np.inf
+            log_sum = reference + np.log(total) if total > 0.0 else -np.inf
+        out[i] = log_sum
 
 
 @inner
@@ -176,38 +228,36 @@ def _find_cell(Y, g, i, side, n_side, keys, cell_starts):
 @inner
 def _series_at(Y, g, i, side, series, c, basis, folded):
     """Return the value of a cell's series at a point, folded up one feature after another."""
-    size = series.shape[1] // N_TERMS
-    _chebyshev_at(Y[g, i, 0] / side, basis)
-    _fold(series, c, size, basis, folded, 0)
+    _chebyshev_at(Y[g, i, 0] / side, basis, 0)
+    _fold_first(series, c, basis, folded)
+    size = series.shape[2]
     for m in range(1, Y.shape[2]):
         size //= N_TERMS
-        _chebyshev_at(Y[g, i, m] / side, basis)
-        _fold(folded, m - 1, size, basis, folded, m)
+        _chebyshev_at(Y[g, i, m] / side, basis, 0)
+        for k in range(size):
+            total = 0.0
+            for a in range(N_TERMS):
+                total += basis[0, a] * folded[m - 1, a * size + k]
+            folded[m, k] = total
     return folded[Y.shape[2] - 1, 0]
 
 
 @fused_inner
-def _fold(rows, row, size, basis, out, m):
-    """Write ``sum_a basis_a rows_(a, k)`` of a row that is a table of ``size`` columns."""
-    if size == 1:
-        out[m, 0] = _product(rows, row, basis)
-        return
-    for k in range(0, size, N_TERMS):
-        for b in range(N_TERMS):
-            out[m, k + b] = 0.0
-        for a in range(N_TERMS):
-            factor = basis[a]
-            for b in range(N_TERMS):
-                out[m, k + b] += factor * rows[row, a * size + k + b]
-
-
-@summing_inner
-def _product(rows, row, basis):
-    """Return the inner product of the basis with a row."""
-    total = 0.0
-    for a in range(N_TERMS):
-        total += rows[row, a] * basis[a]
-    return total
+def _fold_first(series, c, basis, out):
+    """Write ``sum_a basis_a series_(c, a, k)``, four terms at a time."""
+    for k in range(series.shape[2]):
+        out[0, k] = 0.0
+    for a in range(0, N_TERMS, 4):
+        first, second, third, fourth = (
+            basis[0, a],
+            basis[0, a + 1],
+            basis[0, a + 2],
+            basis[0, a + 3],
+        )
+        for k in range(series.shape[2]):
+            out[0, k] += (first * series[c, a, k] + second * series[c, a + 1, k]) + (
+                third * series[c, a + 2, k] + fourth * series[c, a + 3, k]
+            )
 
 
 @inner
@@ -232,10 +282,10 @@ def _settle(values, share):
 
 
 @inner
-def _nearest_open_group(Y, i, boxes, node_starts, log_masses, values):
+def _nearest_open_group(Y, i, boxes, node_starts, log_masses, farthest, values):
     """Return the group that may add most of those that are open, or -1.
 
-    Groups so far away that the distance overflows are closed.
+    Groups too far away to matter, or so far that the distance overflows, are closed.
     """
     best = -1
     highest = -np.inf
@@ -243,7 +293,7 @@ def _nearest_open_group(Y, i, boxes, node_starts, log_masses, values):
         if values[1, g] == np.inf:
             distance = _box_distance(Y, g, i, boxes, node_starts[g])
             values[2, g] = distance
-            if not distance < np.inf:
+            if not distance < np.inf or distance > farthest:
                 values[1, g] = 0.0
             elif log_masses[g] - 0.5 * distance > highest:
                 highest = log_masses[g] - 0.5 * distance
@@ -293,17 +343,16 @@ def _top_exponent(Y, g, i, tiles, log_weights, t):
 
 @inner
 def _walk(
-    Y, g, i, boxes, root, tiles, log_weights, log_tops, first_tile, end_tile, slack, reference,
-    total, room, bits, stack, distances, distance,
+    Y, g, i, boxes, root, tiles, log_weights, log_tops, first_tile, end_tile, slack, farthest,
+    reference, total, room, bits, stack, distances, distance,
 ):  # fmt: skip
     """Add a group's kernels to a sum; return what it is relative to, and the sum.
 
-    All kernels of weight ``w`` left out are so far away that they add less than ``w`` times
-    exp(slack) of the sum, so that together they stay below the tolerance.
+    All kernels of weight ``w`` left out are so far away, by their squared distance, that they add
+    less than ``w`` times exp(slack) of the sum, so that together they stay below the tolerance.
     """
     n_inner = end_tile - first_tile - 1
     size = tiles.shape[2]
-    farthest = 2.0 * (-slack - reference - np.log(total)) if total > 0.0 else np.inf
     stack[0] = 0
     distances[0] = distance
     top = 1
@@ -340,5 +389,5 @@ def _walk(
         for s in range(size):
             bits[2, s] += bits[1, s] << 52
         total += _total(room)
-        farthest = 2.0 * (-slack - reference - np.log(total))
+        farthest = -2.0 * (slack + reference + np.log(total))
     return reference, total
