@@ -1,1 +1,5 @@
-"""Forecasts that are given as samples: how likely the truth was, and how well they are calibrated."""
+"""Forecasts given as samples: read, scored, compared."""
+
+from .walks import WalkLaw, Walks, make_walks
+
+__all__ = ["WalkLaw", "Walks", "make_walks"]
