@@ -5,6 +5,7 @@ from .comparison import Comparison, Difference, compare
 from .evaluation import evaluate
 from .measures import MEASURES, Measure
 from .results import Evaluation, Row, read_evaluation
+from .walks import WalkLaw, Walks, make_walks
 
 __all__ = [
     "MEASURES",
@@ -14,7 +15,10 @@ __all__ = [
     "Evaluation",
     "Measure",
     "Row",
+    "WalkLaw",
+    "Walks",
     "compare",
     "evaluate",
+    "make_walks",
     "read_evaluation",
 ]
