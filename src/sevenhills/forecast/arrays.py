@@ -5,7 +5,7 @@ coordinates), with NaN where a path has ended or something is absent.
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import permutations
 from pathlib import Path
@@ -260,25 +260,35 @@ def _mismatch(
     shape: tuple[int, ...], other: tuple[int, ...], agents: bool, roles: Sequence[str]
 ) -> str:
     """Say how shapes differ, and which order of axes would make them match."""
-    found = f"predictions of shape {shape} do not match truth of shape {other}"
-    for name, given, matches in (
-        ("predictions", shape, lambda moved: _match(moved, other)),
-        ("truth", other, lambda moved: _match(shape, moved)),
-    ):
-        order = _order(given, matches)
-        if order is None:
-            continue
-        axes = roles if len(given) == len(roles) else (roles[0], *roles[2:])
-        if name == "truth" and len(given) == len(roles):
-            axes = ("scenes", "futures", *roles[2:])
-        seen = ", ".join(axes[order.index(i)] for i in range(len(given)))
-        return f"{found}: {name} look like ({seen}); pass {name}.transpose{order}".replace(
-            "truth look", "truth looks"
-        )
-    return f"{found}: {_expected(agents)}"
+    futures = ("futures",) if len(other) == len(shape) else ()
+    guesses = (
+        _guess("predictions look", shape, roles, lambda moved: _match(moved, other)),
+        _guess("truth looks", other, ("scenes", *futures, *roles[2:]), lambda m: _match(shape, m)),
+    )
+    advice = ", or ".join(each for each in guesses if each)
+    return (
+        f"predictions of shape {shape} do not match truth of shape {other}: "
+        f"{advice or _expected(agents)}"
+    )
 
 
-def _order(shape: tuple[int, ...], matches: Any) -> tuple[int, ...] | None:
+def _guess(
+    who: str,
+    shape: tuple[int, ...],
+    roles: Sequence[str],
+    matches: Callable[[tuple[int, ...]], bool],
+) -> str:
+    """Say which axes an array seems to have, if another order of them would match."""
+    order = _order(shape, matches)
+    if order is None:
+        return ""
+    seen = ", ".join(roles[order.index(i)] for i in range(len(shape)))
+    return f"{who} like ({seen}): pass {who.split()[0]}.transpose{order}"
+
+
+def _order(
+    shape: tuple[int, ...], matches: Callable[[tuple[int, ...]], bool]
+) -> tuple[int, ...] | None:
     """Return the order of axes that matches with the fewest of them moved."""
     n = len(shape)
     orders = sorted(permutations(range(n)), key=lambda order: sum(map(int.__ne__, order, range(n))))

@@ -129,6 +129,22 @@ class WalkLaw:
         start = self.means[:, :, :1]
         return replace(self, means=start + (self.means - start) @ turn)
 
+    def predictors(self) -> dict[str, "WalkLaw"]:
+        """Return what predictors draw from: one that is right, and three that are not.
+
+        Returns
+        -------
+        dict of str to WalkLaw
+            The oracle knows the law; the over-confident one is half as wide about the mean paths,
+            the under-confident one twice as wide, and the biased one turns them by 0.3 radians.
+        """
+        return {
+            "oracle": self,
+            "over-confident": self.spread(0.5),
+            "under-confident": self.spread(2.0),
+            "biased": self.turned(0.3),
+        }
+
     def draw(self, n_samples: int, random_state: Any = None) -> np.ndarray:
         """Draw futures, scene after scene.
 
