@@ -9,6 +9,8 @@ from scipy.stats import multivariate_normal, multivariate_t
 from sklearn.cluster import cluster_optics_dbscan, cluster_optics_xi
 from sklearn.metrics import silhouette_score
 
+from sevenhills.shrinkage import POOLING, STRENGTHS
+
 
 def plain_optics(X, n_neighbors):
     """OPTICS without a radius, all pairs of distances, scikit-learn's rounding."""
@@ -377,3 +379,59 @@ def divided_kernels(density, n_cells):
         direction = np.linalg.svd(np.sqrt(weights)[:, None] * apart)[2][0]
         cells += [heaviest[apart @ direction > 0], heaviest[apart @ direction <= 0]]
     return cells
+
+
+def shrunk_covariances(parts, weights, shrunk):
+    """Shrunk covariances by their formulas, every member left out one by one."""
+    n_features = parts[0].shape[1]
+    pooling = n_features * POOLING if len(parts) > 1 else [np.inf]
+    choices = [(kappa, strength) for kappa in pooling for strength in STRENGTHS]
+    told = [(g, i) for g in shrunk for i in range(len(parts[g])) if len(parts[g]) > 1]
+    scores = np.zeros(len(choices))
+    for g, i in told:
+        log_densities = [_log_left_out(parts, weights, g, i, kappa) for kappa in pooling]
+        scores += weights[g][i] * np.concatenate(log_densities)
+    chances = np.exp(scores - scores.max())
+    means = []
+    for g in shrunk:
+        S = [_pooled(parts, weights, g, kappa) for kappa, _ in choices]
+        balls = [np.trace(each) / n_features * np.eye(n_features) for each in S]
+        mixed = [(1 - s) * a + s * b for (_, s), a, b in zip(choices, S, balls, strict=True)]
+        means.append(np.average(mixed, axis=0, weights=chances))
+    return means
+
+
+def _products(X, weights):
+    """The products of deviations from the mean."""
+    centred = X - np.average(X, axis=0, weights=weights)
+    return centred.T @ (centred * weights[:, None])
+
+
+def _pooled(parts, weights, g, kappa, lost=0.0):
+    """The covariance of a cluster, drawn to that of all, with fewer degrees of freedom."""
+    products = [_products(*each) for each in zip(parts, weights, strict=True)]
+    freedoms = [max(each.sum() - 1, 0.0) for each in weights]
+    common = sum(products) / max(sum(freedoms) - lost, 1.0)
+    if np.isinf(kappa):
+        return common
+    freedom = max(freedoms[g] - lost, 0.0)
+    return (products[g] + kappa * common) / max(freedom + kappa, 1.0)
+
+
+def _log_left_out(parts, weights, g, i, kappa):
+    """The log density of a member under the Gaussian of the others, for every strength."""
+    n_features = parts[g].shape[1]
+    ball = np.trace(_pooled(parts, weights, g, kappa)) / n_features * np.eye(n_features)
+    others = np.arange(len(parts[g])) != i
+    mean = np.average(parts[g][others], axis=0, weights=weights[g][others])
+    # The member moves to the mean of the others, where it adds nothing to the products.
+    without = [each.copy() for each in parts]
+    without[g][i] = mean
+    S = _pooled(without, weights, g, kappa, lost=weights[g].mean())
+    apart, out = parts[g][i] - mean, []
+    for strength in STRENGTHS:
+        variances, axes = np.linalg.eigh((1 - strength) * S + strength * ball)
+        is_singular = variances[0] <= 1e-12 * ball[0, 0]
+        square = np.inf if is_singular else np.sum((apart @ axes) ** 2 / variances)
+        out.append(-np.inf if is_singular else -0.5 * (square + np.log(variances).sum()))
+    return np.array(out)

@@ -48,6 +48,7 @@ ESTIMATORS = [
     ROME(estimator="knn"),
     ROME(estimator="knn", decorrelate=False, normalize=False),
     ROME(estimator="mpw"),
+    ROME(shrinkage="auto"),
     ROME(start="first", min_std=0.1, k_min=4, n_eps=20, n_xi=0),
     AutoROME(),
     AutoROME(min_std=0.05, random_state=None),

@@ -11,6 +11,7 @@ import only from those above them in this list:
 ``validation``     what comes in is checked here
 ``estimate``       figures that know their error
 ``clustering``     from points to an ordering, its cuts, their scores, labels
+``shrinkage``      covariances of clusters of few samples
 ``whitening``      a cluster's mean, rotation and regularised scale
 ``bandwidth``      rules for the width of kernels
 ``density``        the values: above all, a Gaussian kernel mixture

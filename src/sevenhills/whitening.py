@@ -9,6 +9,8 @@ from itertools import pairwise
 
 import numpy as np
 
+from .shrinkage import Shrunk
+
 #: Deviations below this part of the largest are nothing but rounding.
 _ROUNDING = 1e-14
 #: The squares of deviations below this part of the largest are lost beside those of the largest.
@@ -44,6 +46,7 @@ def whiten(
     normalize: bool = True,
     tiled: bool = False,
     unit: float = 1.0,
+    shrunk: Shrunk | None = None,
 ) -> Whitening:
     r"""Rotate clusters onto their principal axes and scale each axis to about unit variance.
 
@@ -66,18 +69,26 @@ def whiten(
         Whether members fewer than features count as if repeated until they are not fewer.
     unit : float, default=1
         The length of one unit of ``deviations`` in data units.
+    shrunk : Shrunk, optional
+        Covariances to use for some clusters in place of those of their members.
 
     Returns
     -------
     Whitening
     """
     if decorrelate:
-        axes, stds = principal_axes(deviations, weights, offsets, tiled)
+        axes, stds = principal_axes(deviations, weights, offsets, tiled, shrunk)
     else:
         stds = feature_stds(deviations, weights, offsets)
         axes = np.broadcast_to(np.eye(stds.shape[1]), (*stds.shape, stds.shape[1]))
     scales = regularise(stds, min_std) if normalize else np.full(stds.shape, 1 / unit)
     return scaled(axes, scales, stds)
+
+
+def whiten_by(covariances: np.ndarray, min_std: float) -> Whitening:
+    """Return the whitening of clusters of given covariances."""
+    axes, stds = _axes_of(covariances)
+    return scaled(axes, regularise(stds, min_std), stds)
 
 
 def scaled(axes: np.ndarray, scales: np.ndarray, stds: np.ndarray) -> Whitening:
@@ -107,13 +118,19 @@ def regularise(stds: np.ndarray, min_std: float) -> np.ndarray:
 
 
 def principal_axes(
-    deviations: np.ndarray, weights: np.ndarray, offsets: np.ndarray, tiled: bool = False
+    deviations: np.ndarray,
+    weights: np.ndarray,
+    offsets: np.ndarray,
+    tiled: bool = False,
+    shrunk: Shrunk | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the principal axes of every cluster as rows, and the standard deviations along them.
 
     The axes are the eigenvectors of the covariance. The deviations are measured along them, since
     square roots of small eigenvalues would be nothing but rounding.
     """
+    if shrunk is not None and len(shrunk.clusters) == len(offsets) - 1:
+        return _axes_of(shrunk.covariances)
     weighted, n_features = deviations * np.sqrt(weights)[:, None], deviations.shape[1]
     parts = [weighted[start:end] for start, end in pairwise(offsets.tolist())]
     scatters = np.empty((len(parts), n_features, n_features))
@@ -133,7 +150,15 @@ def principal_axes(
     n_rows = n_members * np.ceil(n_features / n_members) if tiled else n_members
     stds = np.sqrt(squares * (n_rows / n_members / np.maximum(n_rows - 1, 1))[:, None])
     stds[stds <= _ROUNDING * stds.max(axis=1, keepdims=True)] = 0.0
+    if shrunk is not None:
+        axes[shrunk.clusters], stds[shrunk.clusters] = _axes_of(shrunk.covariances)
     return axes, stds
+
+
+def _axes_of(covariances: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the axes of covariances as rows, and the standard deviations along them."""
+    variances, axes = np.linalg.eigh(covariances)
+    return axes.transpose(0, 2, 1), np.sqrt(np.maximum(variances, 0.0))
 
 
 def _squares_along(part: np.ndarray, axes: np.ndarray) -> np.ndarray:

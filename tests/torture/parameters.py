@@ -10,7 +10,15 @@ from .registry import family, group
 case = group("parameter abuse")
 
 _NUMBERS = {"min_std", "bw_method", "alpha_k", "reg_covar", "bandwidth", "atol", "rtol"}
-_NO_CHOICE = {"n_jobs", "random_state", "selection", "n_directions", "bw_method", "metric_params"}
+_NO_CHOICE = {
+    "n_jobs",
+    "random_state",
+    "selection",
+    "shrinkage",
+    "n_directions",
+    "bw_method",
+    "metric_params",
+}
 _FROM_ZERO = {
     "min_std",
     "random_state",

@@ -8,12 +8,17 @@ import numpy as np
 
 from ..bandwidth import silverman
 from ..density import KernelMixture, NeighbourCluster, NeighbourDensity
-from ..whitening import Whitening, feature_stds, principal_axes, scaled, whiten
+from ..shrinkage import Shrunk, shrink
+from ..whitening import Whitening, feature_stds, principal_axes, scaled, whiten, whiten_by
 from .clusters import NOISE, Cluster, Grouping
 from .parzen import Neighbourhoods, neighbours_of_window, window_transforms
 
 #: What can be put on a cluster.
 DOWNSTREAM = ("kde", "gaussian", "knn", "mpw")
+#: Which clusters are shrunk.
+SHRINKAGE = (None, "auto", "always")
+#: By default, clusters of fewer samples for each feature are.
+_ENOUGH = 5
 
 #: Neighbourhoods are no smaller than this part of the smallest standard deviation.
 _SMALLEST_RADIUS = 1e-6
@@ -29,6 +34,8 @@ class Options:
         One of ``DOWNSTREAM``.
     decorrelate, normalize, tiled : bool
         See :func:`~sevenhills.whitening.whiten`.
+    shrinkage : str or None
+        One of ``SHRINKAGE``.
     min_std : float
         The smallest standard deviation to allow, in multiples of ``unit``.
     ridge : float
@@ -43,6 +50,7 @@ class Options:
     decorrelate: bool
     normalize: bool
     tiled: bool
+    shrinkage: str | None
     min_std: float
     ridge: float
     unit: float
@@ -83,12 +91,15 @@ def cluster_density(
         In the order of the labels, noise last.
     """
     bounds = grouping.offsets[: grouping.n_proper + 1]
+    shrunk = _shrink(grouping, bounds, options)
     maps, parts = [], []
     if grouping.n_proper:
-        maps.append(_whiten_proper(grouping, bounds, options))
+        maps.append(_whiten_proper(grouping, bounds, options, shrunk))
     if grouping.labels[-1] == NOISE:
-        maps.append(_whiten_noise(grouping, options))
-    if grouping.n_proper and options.estimator != "knn":
+        maps.append(_whiten_noise(grouping, options, shrunk))
+    if grouping.n_proper and options.estimator == "gaussian":
+        parts.append(_gaussian(grouping, bounds, options, shrunk))
+    elif grouping.n_proper and options.estimator != "knn":
         parts.append(_PARTS[options.estimator](grouping, bounds, maps[0], options))
     if grouping.labels[-1] == NOISE:
         parts.append(_noise_kernels(grouping, maps[-1]))
@@ -124,7 +135,23 @@ def _describe(
     )
 
 
-def _whiten_proper(grouping: Grouping, bounds: np.ndarray, options: Options) -> Whitening:
+def _shrink(grouping: Grouping, bounds: np.ndarray, options: Options) -> Shrunk | None:
+    """Shrink the covariances of the clusters that ask for it; None if none does."""
+    masses, n_features = grouping.masses[: grouping.n_proper], grouping.points.shape[1]
+    if options.shrinkage is None or not (options.decorrelate and options.normalize):
+        return None
+    most = _ENOUGH * n_features if options.shrinkage == "auto" else np.inf
+    clusters = np.flatnonzero(masses < most)
+    if not len(clusters):
+        return None
+    members = slice(bounds[-1])
+    deviations, weights = grouping.deviations[members], grouping.weights[members]
+    return shrink(deviations, weights, bounds, clusters, options.min_std)
+
+
+def _whiten_proper(
+    grouping: Grouping, bounds: np.ndarray, options: Options, shrunk: Shrunk | None
+) -> Whitening:
     return whiten(
         grouping.deviations[: bounds[-1]],
         grouping.weights[: bounds[-1]],
@@ -134,14 +161,18 @@ def _whiten_proper(grouping: Grouping, bounds: np.ndarray, options: Options) -> 
         normalize=options.normalize,
         tiled=options.tiled,
         unit=options.unit,
+        shrunk=shrunk,
     )
 
 
-def _whiten_noise(grouping: Grouping, options: Options) -> Whitening:
+def _whiten_noise(grouping: Grouping, options: Options, shrunk: Shrunk | None) -> Whitening:
     """Scale noise, without rotation, by the mean spread of the proper clusters.
 
-    Without any, or if nothing is to be scaled, its scale is one data unit.
+    Without any, or if nothing is to be scaled, its scale is one data unit. Where clusters are
+    shrunk, noise has the covariance that they have in common.
     """
+    if shrunk is not None:
+        return whiten_by(shrunk.common[None], options.min_std)
     n_features = grouping.deviations.shape[1]
     scale = np.full(n_features, 1 / options.unit)
     if grouping.n_proper and options.normalize:
@@ -206,12 +237,12 @@ def _kde(grouping: Grouping, bounds: np.ndarray, whitening: Whitening, options: 
 
 
 def _gaussian(
-    grouping: Grouping, bounds: np.ndarray, whitening: Whitening, options: Options
+    grouping: Grouping, bounds: np.ndarray, options: Options, shrunk: Shrunk | None
 ) -> _Part:
     """Return one Gaussian for each cluster, whatever its whitening."""
     masses, n_members = grouping.masses[: len(bounds) - 1], bounds[-1]
     axes, stds = principal_axes(
-        grouping.deviations[:n_members], grouping.weights[:n_members], bounds
+        grouping.deviations[:n_members], grouping.weights[:n_members], bounds, shrunk=shrunk
     )
     variances = stds**2 * (np.maximum(masses - 1, 1) / masses)[:, None] + options.ridge
     if not (variances > 0).all():
@@ -252,7 +283,7 @@ def _parzen(
     )
 
 
-_PARTS = {"kde": _kde, "gaussian": _gaussian, "mpw": _parzen}
+_PARTS = {"kde": _kde, "mpw": _parzen}
 
 
 def _neighbours(

@@ -32,7 +32,7 @@ from ..validation import (
 )
 from .base import DensityEstimator
 from .clusters import Cluster, Grouping, resolve_min_std
-from .downstream import DOWNSTREAM, Options, cluster_density
+from .downstream import DOWNSTREAM, SHRINKAGE, Options, cluster_density
 from .summary import cluster_table_html, describe_clusters
 
 #: The least variance that the study adds to Gaussians, in data units.
@@ -67,6 +67,13 @@ class ROME(DensityEstimator):
         at least 1e-6 if ``min_std`` is a number; the k-nearest-neighbour density, which is not
         normalised and cannot be sampled; or manifold Parzen windows. Noise always carries
         kernels.
+    shrinkage : {None, "auto", "always"}, default=None
+        Which clusters get a shrunk covariance: none, those of fewer than five samples for each
+        feature, or all. Twenty samples in 24 dimensions leave five axes open, which otherwise
+        rest on ``min_std`` and make all but the samples themselves unlikely. The covariance is
+        drawn to that of all clusters and to a ball, as much as samples that are left out ask for;
+        noise then has the covariance that clusters have in common. Without ``decorrelate`` and
+        ``normalize`` there is no covariance to shrink.
     start : {"canonical", "first"}, default="canonical"
         Where the ordering starts: at the sample nearest to the mean, which makes the result
         independent of the order of the rows, or at the first row.
@@ -154,6 +161,7 @@ class ROME(DensityEstimator):
         decorrelate: bool = True,
         normalize: bool = True,
         estimator: str = "kde",
+        shrinkage: str | None = None,
         start: str = "canonical",
         k_min: int = 5,
         k_max: int = 20,
@@ -169,6 +177,7 @@ class ROME(DensityEstimator):
         self.decorrelate = decorrelate
         self.normalize = normalize
         self.estimator = estimator
+        self.shrinkage = shrinkage
         self.start = start
         self.k_min = k_min
         self.k_max = k_max
@@ -257,6 +266,7 @@ class ROME(DensityEstimator):
             decorrelate=self.decorrelate,
             normalize=self.normalize,
             tiled=self._tiled,
+            shrinkage=self.shrinkage,
             min_std=min_std,
             ridge=max(least, min_std * min_std),
             unit=unit,
@@ -267,6 +277,7 @@ class ROME(DensityEstimator):
         check_n_jobs(self.n_jobs)
         check_min_std(self.min_std)
         check_choice(self.estimator, "estimator", DOWNSTREAM)
+        check_choice(self.shrinkage, "shrinkage", SHRINKAGE)
         check_choice(self.selection, "selection", (*SCORERS, None))
         check_choice(self.start, "start", ("canonical", "first"))
         check_flag(self.decorrelate, "decorrelate")

@@ -10,7 +10,7 @@ from ..validation import random_generator
 from .densities import Density, check_log_densities, check_points, draw, is_array
 
 #: Levels at which the shares are compared, from 0 to 1.
-_LEVELS = np.arange(201) / 200
+LEVELS = np.arange(201) / 200
 _RESAMPLES = 200
 
 
@@ -96,9 +96,9 @@ def _count_denser(own: np.ndarray, true: np.ndarray) -> np.ndarray:
 
 def _error(ranks: np.ndarray, n_denser: np.ndarray) -> float:
     """Return the error where ``ranks[c]`` true points have ``n_denser[c]`` own samples above."""
-    n_not_above = np.searchsorted(n_denser / n_denser[-1], _LEVELS, side="right")
+    n_not_above = np.searchsorted(n_denser / n_denser[-1], LEVELS, side="right")
     cumulative = np.concatenate([[0], np.cumsum(ranks)]) / ranks.sum()
-    return float(np.abs(_LEVELS - cumulative[n_not_above]).mean())
+    return float(np.abs(LEVELS - cumulative[n_not_above]).mean())
 
 
 def _std_error(ranks: np.ndarray, is_shared: bool, rng: np.random.RandomState) -> float:

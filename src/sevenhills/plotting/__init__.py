@@ -10,15 +10,19 @@ from .fits import (
     plot_reachability,
     plot_trajectories,
 )
+from .forecasts import plot_calibration, plot_comparison, plot_forecast
 from .regions import plot_line, plot_regions
 
 __all__ = [
     "plot_boxes",
+    "plot_calibration",
     "plot_candidates",
     "plot_clusters",
+    "plot_comparison",
     "plot_corner",
     "plot_density",
     "plot_difference",
+    "plot_forecast",
     "plot_line",
     "plot_members",
     "plot_reachability",

@@ -318,11 +318,11 @@ def _named(error: Exception, i: int) -> Exception:
 
 
 def _fit(recipe: BaseEstimator, X: Any, weights: Any) -> Any:
-    model = _blank(recipe)
+    model = blank(recipe)
     return model.fit(_plain(X)) if weights is None else model.fit(_plain(X), sample_weight=weights)
 
 
-def _blank(recipe: BaseEstimator) -> Any:
+def blank(recipe: BaseEstimator) -> Any:
     """Return a clone of an estimator that is not fitted; cloning takes a twentieth of a fit."""
     if all(isinstance(value, _PLAIN) for value in vars(recipe).values()):
         return copy(recipe)

@@ -1,0 +1,307 @@
+"""Two forecasters on the same scenes."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from ..validation import check_count, check_positive, random_generator
+from .calibration import CalibrationError
+from .frames import Tabular
+from .resampling import Interval, bootstrap, mean_figure
+from .results import Evaluation
+
+#: What says how figures came about; it must be the same for figures that are compared.
+_SETTINGS = (
+    "n_scenes",
+    "n_samples",
+    "n_agents",
+    "n_truths",
+    "n_steps",
+    "n_coordinates",
+    "truth",
+    "method",
+    "step_method",
+    "shrinkage",
+    "degenerate",
+    "floor",
+    "lower_bound",
+    "k",
+    "miss_threshold",
+)
+#: Those that say that the scenes are others, which nothing can make comparable.
+_SCENES = ("n_scenes", "n_agents", "n_truths", "n_steps", "n_coordinates", "truth")
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How two forecasters differ in one measure, of which less is better.
+
+    Attributes
+    ----------
+    measure : str
+    first, second : float
+        The mean of either, over scenes that both have.
+    difference : float
+        The first minus the second: below zero, the first is better.
+    standard_error, low, high : float
+        Its standard error and the limits of its interval, by resampling scenes.
+    p_value : float
+        How often a difference as large, in either direction, would come about if the two were
+        exchanged in every scene by the toss of a coin.
+    n_scenes : int
+        How many scenes both have.
+    n_better : float
+        In how many of them the first is better, a tie being half of one; NaN for "ece", which a
+        single scene does not have.
+    """
+
+    measure: str
+    first: float
+    second: float
+    difference: float
+    standard_error: float
+    low: float
+    high: float
+    p_value: float
+    n_scenes: int
+    n_better: float
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Comparison(Tabular):
+    """Differences of two forecasters, measure by measure.
+
+    Attributes
+    ----------
+    rows : tuple of Difference
+    names : tuple of str
+        What the two are called.
+    settings : mapping
+        Those of the first; only what was allowed to differ is different in the second.
+    confidence : float
+        The mass of the intervals.
+    """
+
+    rows: tuple[Difference, ...]
+    names: tuple[str, str]
+    settings: Any
+    confidence: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "settings", MappingProxyType(dict(self.settings)))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.rows, self.names, dict(self.settings), self.confidence)
+
+    def __getitem__(self, measure: str) -> Difference:
+        for row in self.rows:
+            if row.measure == measure:
+                return row
+        raise KeyError(f"{measure!r} was not compared, only {[row.measure for row in self.rows]}")
+
+    def columns(self) -> dict[str, Any]:
+        """Return the table by columns."""
+        rows = [asdict(row) for row in self.rows]
+        return {field.name: [row[field.name] for row in rows] for field in fields(Difference)}
+
+    def _caption(self) -> str:
+        first, second = self.names
+        return (
+            f"{first} (first) minus {second} (second) over {self.settings['n_scenes']} scenes; "
+            f"below zero, {first} is better"
+        )
+
+
+def compare(
+    a: Evaluation,
+    b: Evaluation,
+    *,
+    names: Sequence[str] = ("a", "b"),
+    ignore: Sequence[str] = (),
+    confidence: float = 0.95,
+    n_bootstrap: int = 1000,
+    n_permutations: int = 1999,
+    random_state: Any = 0,
+) -> Comparison:
+    """Compare two forecasters that were evaluated on the same scenes.
+
+    Scenes differ from each other far more than forecasters do, so that figures are compared scene
+    by scene: intervals are those of the mean difference, over resampled scenes, and p-values
+    come from exchanging the two in every scene at random.
+
+    Parameters
+    ----------
+    a, b : Evaluation
+        Of the same scenes, with the same settings.
+    names : pair of str
+        What to call them.
+    ignore : sequence of str
+        Settings that may differ: to compare two densities of the same forecasts, "method".
+    confidence : float, default=0.95
+        The mass of intervals.
+    n_bootstrap : int, default=1000
+        How often scenes are resampled for them.
+    n_permutations : int, default=1999
+        How often the two are exchanged for p-values.
+    random_state : int, RandomState instance or None, default=0
+
+    Returns
+    -------
+    Comparison
+        Of the measures that both have.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sevenhills.forecast import compare, evaluate
+    >>> walks = np.random.RandomState(0).standard_normal((60, 21, 4, 2)).cumsum(axis=2)
+    >>> truth, predictions = walks[:, 0], walks[:, 1:]
+    >>> measures = ("nll_step", "energy_score")
+    >>> right = evaluate(predictions, truth, measures=measures)
+    >>> wrong = evaluate(0.2 * predictions, truth, measures=measures)
+    >>> comparison = compare(right, wrong, names=("right", "wrong"))
+    >>> comparison["energy_score"].difference < 0
+    True
+    >>> comparison["energy_score"].p_value < 0.01
+    True
+    """
+    _check_comparable(a, b, ignore)
+    if not 0 < check_positive(confidence, "confidence") < 1:
+        raise ValueError(f"confidence must be between 0 and 1, got {confidence}")
+    n_bootstrap = check_count(n_bootstrap, "n_bootstrap", least=2)
+    n_permutations = check_count(n_permutations, "n_permutations", least=1)
+    if len(tuple(names)) != 2:
+        raise ValueError(f"names must be two, got {names!r}")
+    others = {row.measure for row in b.summary}
+    both = [row.measure for row in a.summary if row.measure in others]
+    if not both:
+        raise ValueError("a and b have no measure in common")
+    rng = random_generator(random_state)
+    compared = [_paired(a, b, name) for name in both]
+    figures = {name: each.difference for name, each in zip(both, compared, strict=True)}
+    spread = bootstrap(figures, len(a.names), n_bootstrap, confidence, rng)
+    p_values = _p_values(compared, len(a.names), n_permutations, rng)
+    rows = [
+        _row(name, each, spread[name], p_value)
+        for name, each, p_value in zip(both, compared, p_values, strict=True)
+    ]
+    return Comparison(tuple(rows), (str(names[0]), str(names[1])), a.settings, float(confidence))
+
+
+def _check_comparable(a: Any, b: Any, ignore: Sequence[str]) -> None:
+    """Refuse evaluations of other scenes, or with other settings, saying what differs."""
+    for name, each in (("a", a), ("b", b)):
+        if not isinstance(each, Evaluation):
+            raise TypeError(f"{name} must be an Evaluation, got {type(each).__name__}")
+    unknown = [name for name in ignore if name not in _SETTINGS or name in _SCENES]
+    if unknown:
+        known = [name for name in _SETTINGS if name not in _SCENES]
+        raise ValueError(f"ignore must be among {known}, got {unknown}")
+    differing = [
+        f"{name} ({a.settings[name]!r} and {b.settings[name]!r})"
+        for name in _SETTINGS
+        if name not in ignore and a.settings[name] != b.settings[name]
+    ]
+    if differing:
+        raise ValueError(f"a and b cannot be compared, they differ in {', '.join(differing)}")
+    if not np.array_equal(a.names, b.names):
+        raise ValueError("a and b cannot be compared, their scenes have different names")
+
+
+def _paired(a: Evaluation, b: Evaluation, name: str) -> "_Means | _Calibrations":
+    if name == "ece":
+        return _Calibrations(a.levels, b.levels)
+    return _Means(a.scenes[name], b.scenes[name])
+
+
+def _row(name: str, each: "_Means | _Calibrations", spread: Interval, p_value: float) -> Difference:
+    first, second = each.both()
+    error, low, high = (float(value) for value in spread)
+    return Difference(
+        measure=name,
+        first=first,
+        second=second,
+        difference=first - second,
+        standard_error=error,
+        low=low,
+        high=high,
+        p_value=p_value,
+        n_scenes=each.n,
+        n_better=each.n_better,
+    )
+
+
+class _Means:
+    """A measure that every scene has."""
+
+    def __init__(self, first: np.ndarray, second: np.ndarray) -> None:
+        valid = ~(np.isnan(first) | np.isnan(second))
+        self._mean = mean_figure(np.stack([first, second], axis=1)[valid])
+        self._apart = np.where(valid, first - second, np.nan)
+        self._mean_apart = mean_figure(self._apart[:, None])
+        self.n = int(valid.sum())
+        self.n_better = float((self._apart < 0).sum() + 0.5 * (self._apart == 0).sum())
+
+    def both(self) -> tuple[float, float]:
+        first, second = np.asarray(self._mean(None)).tolist()
+        return first, second
+
+    def difference(self, weights: np.ndarray | None) -> float:
+        return float(np.asarray(self._mean_apart(weights))[0])
+
+    def exchanged(self, swap: np.ndarray) -> float:
+        """Return the difference if the two were exchanged in some scenes."""
+        return self.n and float((1.0 - 2.0 * swap) @ np.nan_to_num(self._apart)) / self.n
+
+
+class _Calibrations:
+    """The calibration error, which only all scenes together have."""
+
+    n_better = float("nan")
+
+    def __init__(self, first: np.ndarray, second: np.ndarray) -> None:
+        valid = ~(np.isnan(first) | np.isnan(second))
+        pair = [np.where(valid, each, np.nan) for each in (first, second)]
+        #: Of the scenes of the first, followed by those of the second.
+        self._error = CalibrationError(np.concatenate(pair))
+        self._n_scenes = len(first)
+        self.n = int(valid.any(axis=1).sum())
+
+    def _of_weights(self, first: np.ndarray, second: np.ndarray) -> float:
+        return self._error(np.concatenate([first, second]))
+
+    def both(self) -> tuple[float, float]:
+        one, none = np.ones(self._n_scenes), np.zeros(self._n_scenes)
+        return self._of_weights(one, none), self._of_weights(none, one)
+
+    def difference(self, weights: np.ndarray | None) -> float:
+        each = np.ones(self._n_scenes) if weights is None else weights
+        none = np.zeros(self._n_scenes)
+        return self._of_weights(each, none) - self._of_weights(none, each)
+
+    def exchanged(self, swap: np.ndarray) -> float:
+        """Return the difference if the two were exchanged in some scenes."""
+        return self._of_weights(1 - swap, swap) - self._of_weights(swap, 1 - swap)
+
+
+def _p_values(
+    compared: Sequence[_Means | _Calibrations],
+    n_scenes: int,
+    n_permutations: int,
+    rng: np.random.RandomState,
+) -> list[float]:
+    """Return how often chance makes as large a difference as there is, itself included."""
+    found = np.array([abs(each.difference(None)) for each in compared])
+    as_large = np.ones(len(compared))
+    for _ in range(n_permutations):
+        swap = rng.randint(2, size=n_scenes).astype(np.float64)
+        others = np.array([abs(each.exchanged(swap)) for each in compared])
+        # Rounding must not part what is equal.
+        as_large += others >= found * (1 - 1e-12)
+    return [
+        float(count / (n_permutations + 1)) if np.isfinite(value) else float("nan")
+        for count, value in zip(as_large, found, strict=True)
+    ]

@@ -1,0 +1,78 @@
+"""Errors of figures over scenes, by resampling the scenes."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+#: A figure of all scenes, each counting by its weight; once if there are no weights.
+Figure = Callable[[np.ndarray | None], np.ndarray | float]
+
+
+class Interval(NamedTuple):
+    """The spread of a figure over resampled scenes."""
+
+    standard_error: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+
+
+def mean_figure(values: np.ndarray) -> Figure:
+    """Return the mean (n,) over scenes of values (S, n), those that are NaN left out."""
+    there = ~np.isnan(values)
+    filled, valid = np.where(there, values, 0.0), there.astype(np.float64)
+
+    def mean(weights: np.ndarray | None) -> np.ndarray:
+        each = np.ones(len(values)) if weights is None else weights
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.asarray((each @ filled) / (each @ valid))
+
+    return mean
+
+
+def bootstrap(
+    figures: Mapping[str, Figure],
+    n_scenes: int,
+    n_bootstrap: int,
+    confidence: float,
+    rng: np.random.RandomState,
+) -> dict[str, Interval]:
+    """Return the spread of figures, all of them over the same resampled scenes.
+
+    Parameters
+    ----------
+    figures : mapping of str to figure
+    n_scenes : int
+    n_bootstrap : int
+        How often scenes are drawn; without any, the spread is NaN.
+    confidence : float
+        The mass between the limits.
+    rng : RandomState
+    """
+    found: dict[str, list[np.ndarray | float]] = {name: [] for name in figures}
+    for weights in _draws(n_scenes, n_bootstrap, rng):
+        for name, figure in figures.items():
+            found[name].append(figure(weights))
+    if n_bootstrap == 0:
+        found = {name: [np.full(np.shape(f(None)), np.nan)] for name, f in figures.items()}
+    return {name: _interval(np.array(values), confidence) for name, values in found.items()}
+
+
+def _draws(n_scenes: int, n_draws: int, rng: np.random.RandomState) -> Iterator[np.ndarray]:
+    """Yield how often every scene is drawn."""
+    for _ in range(n_draws):
+        drawn = rng.randint(n_scenes, size=n_scenes)
+        yield np.bincount(drawn, minlength=n_scenes).astype(np.float64)
+
+
+def _interval(values: np.ndarray, confidence: float) -> Interval:
+    """Return the spread over the first axis; draws in which nothing is valid do not count."""
+    outside = 50 * (1 - confidence)
+    flat = values.reshape(len(values), -1)
+    out = np.full((3, flat.shape[1]), np.nan)
+    for i, column in enumerate(flat.T):
+        kept = column[np.isfinite(column)]
+        if len(kept) > 1:
+            limits = np.percentile(kept, [outside, 100 - outside])
+            out[:, i] = kept.std(ddof=1), *limits
+    return Interval(*out.reshape(3, *values.shape[1:]))

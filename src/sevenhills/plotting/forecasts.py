@@ -1,0 +1,130 @@
+"""Pictures of forecasts and of what they are worth."""
+
+from typing import Any
+
+import numpy as np
+
+from ..forecast import Comparison, Evaluation
+from ..forecast.arrays import open_forecasts
+from ..validation import check_count
+from .canvas import COLOURS, NOISE_COLOUR, current_axes
+
+_TRUTH_COLOUR = COLOURS[1]
+
+
+def plot_calibration(evaluation: Evaluation, ax: Any = None, label: str | None = None) -> Any:
+    """Draw how often highest-density regions hold the truth over how often they should.
+
+    Below the diagonal forecasts are too narrow, above it too wide; the bars are intervals.
+
+    Parameters
+    ----------
+    evaluation : Evaluation
+        With the measure "ece".
+    ax : matplotlib axes, optional
+        Several forecasts may be drawn on one.
+    label : str, optional
+        What to call the forecasts in a legend.
+
+    Returns
+    -------
+    matplotlib axes
+    """
+    coverage = evaluation.coverage
+    if coverage is None:
+        raise ValueError("evaluation has no coverage; evaluate with the measure 'ece'")
+    ax = current_axes(ax)
+    ax.plot([0, 1], [0, 1], color=NOISE_COLOUR, lw=0.8, zorder=0)
+    beside = np.abs(np.stack([coverage.low, coverage.high]) - coverage.observed)
+    colour = COLOURS[len(ax.containers) % len(COLOURS)]
+    ax.errorbar(
+        coverage.levels,
+        coverage.observed,
+        beside,
+        color=colour,
+        marker="o",
+        ms=3,
+        lw=1,
+        label=label,
+    )
+    ax.set(xlabel="mass of the region", ylabel="share of truths in it", xlim=(0, 1), ylim=(0, 1))
+    ax.set_aspect("equal")
+    error = evaluation["ece"]
+    ax.set_title(f"ECE {error.mean:.3f}, by chance {coverage.expected_error:.3f}")
+    return ax
+
+
+def plot_comparison(comparison: Comparison, ax: Any = None) -> Any:
+    """Draw the difference of two forecasters in every measure, in standard errors.
+
+    Left of zero the first is better. Measures have different units, so each is divided by the
+    standard error of its difference.
+
+    Parameters
+    ----------
+    comparison : Comparison
+    ax : matplotlib axes, optional
+
+    Returns
+    -------
+    matplotlib axes
+    """
+    ax = current_axes(ax)
+    rows = comparison.rows
+    heights = -np.arange(len(rows))
+    unit = np.array([row.standard_error for row in rows])
+    unit = np.where(unit > 0, unit, np.nan)
+    limits = np.array([[row.low, row.difference, row.high] for row in rows]) / unit[:, None]
+    middle = limits[:, 1]
+    beside = np.abs(limits[:, [0, 2]].T - middle)
+    ax.axvline(0, color=NOISE_COLOUR, lw=0.8, zorder=0)
+    ax.errorbar(middle, heights, xerr=beside, ls="", marker="o", ms=4, color=COLOURS[0])
+    for row, x, y in zip(rows, middle, heights, strict=True):
+        if np.isfinite(x):
+            said = f"{row.difference:+.3g}, p = {row.p_value:.2g}"
+            ax.annotate(said, (x, y), (0, 5), textcoords="offset points", ha="center", fontsize=7)
+    ax.set_yticks(heights, [row.measure for row in rows])
+    ax.set_ylim(0.5 - len(rows), 0.7)
+    first, second = comparison.names
+    ax.set_xlabel(f"{first} minus {second}, in standard errors")
+    return ax
+
+
+def plot_forecast(
+    predictions: Any, truth: Any, scene: int = 0, ax: Any = None, agents: bool = False
+) -> Any:
+    """Draw the samples of a scene, and what became true.
+
+    Parameters
+    ----------
+    predictions, truth : array-like, frame or path-like
+        As :func:`~sevenhills.forecast.evaluate` takes them, with two coordinates.
+    scene : int, default=0
+        Which of the scenes to draw.
+    ax : matplotlib axes, optional
+    agents : bool, default=False
+        Whether there is an axis of agents.
+
+    Returns
+    -------
+    matplotlib axes
+    """
+    from matplotlib.collections import LineCollection
+
+    forecasts = open_forecasts(predictions, truth, agents, check=False)
+    if forecasts.n_coordinates != 2:
+        raise ValueError(f"only 2 coordinates can be drawn, got {forecasts.n_coordinates}")
+    if check_count(scene, "scene") >= forecasts.n_scenes:
+        raise ValueError(f"scene must be below {forecasts.n_scenes}, got {scene}")
+    ax = current_axes(ax)
+    paths, truths = forecasts.read(scene, scene + 1)
+    for agent in range(forecasts.n_agents):
+        lines = [path[~np.isnan(path[:, 0])] for path in paths[0, :, agent]]
+        colour = COLOURS[(0, 2, 3, 4)[agent % 4]]
+        ax.add_collection(LineCollection(lines, colors=colour, linewidths=0.6, alpha=0.4))
+        for i, path in enumerate(truths[0, :, agent]):
+            name = "truth" if agent == 0 and i == 0 else None
+            ax.plot(path[:, 0], path[:, 1], "o-", color=_TRUTH_COLOUR, ms=2.5, lw=1.4, label=name)
+    ax.autoscale()
+    ax.set(xlabel="x", ylabel="y", aspect="equal")
+    return ax
