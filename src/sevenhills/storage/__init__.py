@@ -6,7 +6,8 @@ over all of it. Reading one runs no code from it.
 
 =============  ====================================================
 ``entries``    named arrays and values, and how they are checked
-``archive``    the container: written as a whole or not at all
+``replacing``  files that are written as a whole or not at all
+``archive``    the container
 ``densities``  what is stored of a density
 ``findings``   what is stored of clusters, orderings and candidates
 ``models``     what is stored of every estimator
