@@ -29,7 +29,7 @@ def compare(
         typer.Option(help="Of energy, wasserstein and divergence, with commas; all by default."),
     ] = None,
     alpha: Annotated[
-        float, typer.Option(min=0, max=1, help="How often equal samples may be called different.")
+        float, typer.Option(help="How often equal samples may be called different.")
     ] = 0.05,
     permutations: Annotated[int, typer.Option(min=1, help="The number of shuffles.")] = 199,
     max_rows: Annotated[
@@ -64,13 +64,7 @@ def compare(
     from .writing import write_json
 
     wanted = _wanted_tests(tests)
-    if len(wanted) / (permutations + 1) >= alpha:
-        raise ValueError(
-            f"{counted(permutations, 'shuffle')} cannot give a p-value below alpha = {alpha:g} over "
-            f"{counted(len(wanted), 'test')}; it takes --permutations {int(len(wanted) / alpha)}"
-            if alpha > 0
-            else "--alpha must be above 0"
-        )
+    _check_shuffles(permutations, len(wanted), alpha)
     first, second = _read(a, b, columns, text, missing, Layout(separator, decimal, header))
     names, X, Y = _shared(first, second)
     X, Y = _drawn(first, X, max_rows, seed), _drawn(second, Y, max_rows, seed + 1)
@@ -95,6 +89,17 @@ def compare(
         typer.echo(_in_words(found))
     if found["different"]:
         raise typer.Exit(FINDING)
+
+
+def _check_shuffles(permutations: int, n_tests: int, alpha: float) -> None:
+    """Refuse shuffles that are too few to find anything."""
+    if not 0 < alpha < 1:
+        raise ValueError(f"--alpha must lie between 0 and 1, got {alpha:g}")
+    if n_tests / (permutations + 1) >= alpha:
+        raise ValueError(
+            f"no p-value of {counted(n_tests, 'test')} can be below alpha = {alpha:g} with "
+            f"{counted(permutations, 'shuffle')}; it takes --permutations {int(n_tests / alpha)}"
+        )
 
 
 def _wanted_tests(tests: str | None) -> list[str]:

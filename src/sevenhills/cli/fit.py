@@ -49,23 +49,23 @@ def fit(
       sevenhills fit data.parquet -o model.sevenhills --columns height,weight --mode auto
       cat data.csv | sevenhills fit - -o model.sevenhills --missing error --json
     """
-    from ..storage import save
-    from .models import fit_recipe, parse_min_std, recipe_of
     from .reading import read_table
     from .samples import Choices, samples_of
     from .text_files import Layout
     from .writing import check_model_output, write_json
 
     check_model_output(output)
-    recipe = recipe_of(
-        mode, min_std=parse_min_std(min_std), estimator=estimator, selection=selection, n_jobs=jobs
-    )
-    if selection == "none":
-        recipe.set_params(selection=None)
     choices = Choices(columns, weights, text, missing, constant, duplicates)
     samples = samples_of(read_table(data, Layout(separator, decimal, header)), choices)
     remark(*samples.remarks)
     with working(f"fitting {counted(len(samples.X), 'row')}"):
+        # These take a second to import, which bad tables need not wait for.
+        from ..storage import save
+        from .models import fit_recipe, recipe_of
+
+        recipe = recipe_of(
+            mode, min_std=min_std, estimator=estimator, selection=selection, n_jobs=jobs
+        )
         model = fit_recipe(recipe, samples)
         save(model, output)
     found = {

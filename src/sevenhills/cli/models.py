@@ -8,39 +8,52 @@ import numpy as np
 
 from ..density import KernelMixture
 from ..density.base import Density
+from ..estimators import (
+    ROME,
+    AutoROME,
+    GaussianKDE,
+    GaussianMixtureBIC,
+    KernelDensityCV,
+    ManifoldParzen,
+    VineDensity,
+)
 from ..storage import load
 from .samples import Samples
 
 #: The estimator of every mode.
 MODES = {
-    "rome": "ROME",
-    "auto": "AutoROME",
-    "kde": "GaussianKDE",
-    "kde-cv": "KernelDensityCV",
-    "mpw": "ManifoldParzen",
-    "gmm": "GaussianMixtureBIC",
-    "vine": "VineDensity",
+    "rome": ROME,
+    "auto": AutoROME,
+    "kde": GaussianKDE,
+    "kde-cv": KernelDensityCV,
+    "mpw": ManifoldParzen,
+    "gmm": GaussianMixtureBIC,
+    "vine": VineDensity,
 }
 
 
 def recipe_of(mode: str, **options: Any) -> Any:
     """Return an unfitted estimator; options that are None keep its defaults."""
-    from .. import estimators
-
-    recipe = getattr(estimators, MODES[mode])()
+    recipe = MODES[mode]()
     known = recipe.get_params()
     for name, value in options.items():
         if value is None:
             continue
         if name not in known:
             raise ValueError(f"--{name.replace('_', '-')} has no meaning with --mode {mode}")
-        recipe.set_params(**{name: value})
+        recipe.set_params(**{name: _parsed(name, value)})
     return recipe
 
 
-def parse_min_std(text: str | None) -> float | str | None:
-    """Return a smallest standard deviation as estimators take it."""
-    if text is None or text == "auto":
+def _parsed(name: str, value: Any) -> Any:
+    """Return the value of an option as estimators take it."""
+    if name == "min_std":
+        return _min_std(value)
+    return None if (name, value) == ("selection", "none") else value
+
+
+def _min_std(text: str) -> float | str:
+    if text == "auto":
         return text
     try:
         return float(text)

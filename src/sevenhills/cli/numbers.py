@@ -24,6 +24,11 @@ def is_missing(cell: str) -> bool:
     return cell.strip().lower() in _MISSING
 
 
+def is_ambiguous(cell: str) -> bool:
+    """Whether a cell may be a number of thousands or one with three decimals, like 1,234."""
+    return _ONLY_GROUPED.fullmatch(cell.strip()) is not None
+
+
 @dataclass(frozen=True)
 class Notation:
     """How numbers are written.

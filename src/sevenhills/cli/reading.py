@@ -59,11 +59,12 @@ def _open(path: str) -> IO[bytes]:
         file = open(path, "rb")  # noqa: SIM115
         if not file.seekable():
             file = io.BytesIO(file.read())
-    if file.read(2) == b"\x1f\x8b":
-        file.seek(0)
-        return gzip.open(file)  # type: ignore[return-value]
+    is_zipped = file.read(2) == b"\x1f\x8b"
     file.seek(0)
-    return file
+    if not is_zipped:
+        return file
+    with file:
+        return io.BytesIO(gzip.decompress(file.read()))
 
 
 def _is_json(path: str, begin: bytes) -> bool:

@@ -149,10 +149,16 @@ def _with_numbers(
 def _said_of_words(column: Column) -> str:
     n_numbers = int((~np.isnan(column.values)).sum())
     if n_numbers == 0:
-        return f"left out column {column.name}: it holds words, like {column.example}"
+        return (
+            f"left out column {column.name}: it holds no numbers, but {column.example}"
+            + "; --decimal says what the mark in it means" * column.is_ambiguous
+        )
+    are = "is no number" if column.n_words == 1 else "are no numbers"
     return (
-        f"left out column {column.name}: {column.n_words:,} of its values are no numbers, like "
-        f"{column.example}, but {n_numbers:,} are; --text missing keeps it"
+        f"left out column {column.name}: {column.n_words:,} of its {len(column.values):,} values "
+        f"{are}, first {column.example}; --text missing keeps it"
+        + ", --decimal says what the mark in it means"
+        * column.is_ambiguous
     )
 
 

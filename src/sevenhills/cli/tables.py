@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .numbers import Notation
+from .numbers import Notation, is_ambiguous
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,6 +28,11 @@ class Column:
     values: np.ndarray
     n_words: int = 0
     example: str = ""
+
+    @property
+    def is_ambiguous(self) -> bool:
+        """Whether the example is a number whose comma may be a decimal mark or not."""
+        return is_ambiguous(self.example.split("'")[1] if "'" in self.example else "")
 
     @property
     def is_empty(self) -> bool:

@@ -19,6 +19,8 @@ _HEAD_ROWS = 200
 #: The rows that are converted at a time.
 _BLOCK_ROWS = 4096
 _SEPARATORS = (",", ";", "\t", "|", " ")
+#: Separates nothing: there is one column.
+_NONE = "\x1f"
 _SPOKEN = {"\t": "tab", " ": "space"}
 _MARKS = {
     b"\xef\xbb\xbf": "utf-8-sig",
@@ -71,14 +73,14 @@ def read_csv(file: IO[bytes], source: str, layout: Layout) -> Table:
     has_header = _has_header(first, notation) if layout.header is None else layout.header
     names, changes = _names(first[0], has_header)
 
-    text = io.TextIOWrapper(file, encoding, errors="replace", newline="")
-    rows = _rows(_without_comments(text), separator, source)
-    if has_header:
-        next(rows)
     columns = [ColumnBuilder(notation) for _ in names]
-    for block in _blocks(rows, len(names), source, has_header):
-        for column, cells in zip(columns, zip(*block, strict=True), strict=True):
-            column.add(cells)
+    with io.TextIOWrapper(file, encoding, errors="replace", newline="") as text:
+        rows = _rows(_without_comments(text), separator, source)
+        if has_header:
+            next(rows)
+        for block in _blocks(rows, len(names), source, has_header):
+            for column, cells in zip(columns, zip(*block, strict=True), strict=True):
+                column.add(cells)
     built = tuple(each.build(name) for each, name in zip(columns, names, strict=True))
     if not len(built[0].values):
         raise ValueError(f"{source} has a header but no rows")
@@ -121,7 +123,7 @@ def _without_comments(lines: Iterable[str]) -> Iterator[str]:
 
 def _separator_of(lines: Sequence[str]) -> str:
     """Return the separator that makes rows equally long and cells numbers."""
-    best, separator = (0.0, 0.0, 0), ","
+    best, separator = (0.0, 0.0, 0), _NONE
     for candidate in _SEPARATORS:
         rows = list(_rows(lines, candidate, ""))
         width, n_rows = Counter(map(len, rows)).most_common(1)[0]
@@ -149,7 +151,7 @@ def _rows(lines: Iterable[str], separator: str, source: str) -> Iterator[list[st
             if separator == " "
             else csv.reader(lines, delimiter=separator)
         )
-        yield from (row for row in rows if any(cell.strip() for cell in row))
+        yield from (row for row in rows if row and not (len(row) == 1 and row[0].isspace()))
     except csv.Error as error:
         raise ValueError(f"{source} cannot be read as csv: {error}") from error
 

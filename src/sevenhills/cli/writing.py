@@ -14,7 +14,7 @@ from typing import IO, Any
 import numpy as np
 
 from ..extras import import_extra
-from ..storage.replacing import replacing
+from ..replacing import replacing
 
 _SUFFIXES = {".csv": "csv", ".npy": "npy", ".parquet": "parquet", ".jsonl": "jsonl"}
 #: The rows that are written at a time.

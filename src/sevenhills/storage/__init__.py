@@ -6,8 +6,7 @@ over all of it. Reading one runs no code from it.
 
 =============  ====================================================
 ``entries``    named arrays and values, and how they are checked
-``replacing``  files that are written as a whole or not at all
-``archive``    the container
+``archive``    the container: written as a whole or not at all
 ``densities``  what is stored of a density
 ``findings``   what is stored of clusters, orderings and candidates
 ``models``     what is stored of every estimator

@@ -14,8 +14,8 @@ from typing import IO, Any
 
 import numpy as np
 
+from ..replacing import replacing
 from .entries import STORED, Entries, ModelFileError
-from .replacing import replacing
 
 MAGIC = "sevenhills model"
 VERSION = "2.0"
