@@ -8,7 +8,7 @@ ONE_CORE := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
 .PHONY: demo test test-slow test-strict test-torch lint bench bench-study bench-auto \
 	bench-questions bench-engines bench-tasks bench-many bench-big bench-growth torture contest parity \
-	reproduce docs clean
+	reproduce docs walk dist clean
 
 $(BIN)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -116,6 +116,16 @@ reproduce: $(BIN)/.ready
 # Redraw the pictures that README.md, docs/auto.md and docs/questions.md show.
 docs: $(BIN)/.ready
 	$(BIN)/python -m sevenhills.demo docs/images --readme
+
+# Type the commands of docs/walk.py into a terminal and record what it shows; needs tmux.
+walk: $(BIN)/.ready
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python docs/walk.py docs/terminal.md
+
+# The wheel and the source archive, checked.
+dist: $(BIN)/.ready
+	rm -rf dist
+	$(BIN)/python -m build
+	$(BIN)/python -m twine check --strict dist/*
 
 clean:
 	rm -rf $(VENV) $(ROMEPY) $(CONTEST) $(TORCH) demo dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
