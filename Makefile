@@ -8,7 +8,7 @@ ONE_CORE := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
 .PHONY: demo test test-slow test-strict test-torch lint bench bench-study bench-auto \
 	bench-questions bench-engines bench-tasks bench-walks bench-many bench-big bench-growth \
-	bench-compress torture contest parity reproduce comparison pictures docs clean
+	bench-compress torture contest parity reproduce comparison pictures docs walk dist clean
 
 $(BIN)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -136,6 +136,16 @@ $(BIN)/.docs: $(BIN)/.ready
 # The pages as a site, docs/_build/html; any warning is an error.
 docs: $(BIN)/.docs
 	$(BIN)/sphinx-build --fail-on-warning --keep-going --quiet -b html docs docs/_build/html
+
+# Type the commands of docs/walk.py into a terminal and record what it shows; needs tmux.
+walk: $(BIN)/.ready
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python docs/walk.py docs/terminal.md
+
+# The wheel and the source archive, checked.
+dist: $(BIN)/.ready
+	rm -rf dist
+	$(BIN)/python -m build
+	$(BIN)/python -m twine check --strict dist/*
 
 clean:
 	rm -rf $(VENV) $(ROMEPY) $(CONTEST) $(TORCH) demo dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -263,7 +263,7 @@ class TestInterruption:
     @classmethod
     def start(cls, folder):
         (folder / "plan.toml").write_text(cls.PLAN)
-        command = [sys.executable, "-m", "sevenhills.experiments", "--quick", "--jobs", "2"]
+        command = [sys.executable, "-m", "sevenhills.cli", "reproduce", "--quick", "--jobs", "2"]
         options = ["--no-figures", "--plan", folder / "plan.toml", "--out", folder]
         return subprocess.Popen(
             [*command, *options],
@@ -392,20 +392,20 @@ class TestCommand:
         path = tmp_path / "plan.toml"
         path.write_text('estimators = ["rme"]')
         done = self.call("--plan", path, "--out", tmp_path / "out")
-        assert done.returncode == 1
+        assert done.returncode == 2
         assert "gaussian_kde" in done.stderr
         assert "Traceback" not in done.stderr
         assert not (tmp_path / "out").exists()
 
     def test_two_presets(self, tmp_path):
         done = self.call("--quick", "--full", "--out", tmp_path / "out")
-        assert done.returncode == 1
+        assert done.returncode == 2
         assert "choose one" in done.stderr
 
     def test_broken_results_are_named(self, tmp_path):
         (tmp_path / "results.parquet").write_bytes(b"no parquet")
         done = self.call("--quick", "--out", tmp_path)
-        assert done.returncode == 1
+        assert done.returncode == 2
         assert "results.parquet" in done.stderr.replace("\n", "")
         assert (tmp_path / "results.parquet").read_bytes() == b"no parquet"
 
@@ -414,5 +414,5 @@ class TestCommand:
         done = subprocess.run(
             [sys.executable, "-c", code], capture_output=True, text=True, check=False
         )
-        assert done.returncode == 1
+        assert done.returncode == 2
         assert done.stderr.strip().endswith("pip install 'sevenhills[cli]'")

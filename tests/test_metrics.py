@@ -15,6 +15,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.integrate import quad
 from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
+from scipy.stats import energy_distance as energy_on_a_line
 from scipy.stats import multivariate_normal, norm, ttest_1samp, wasserstein_distance
 from sklearn.neighbors import KernelDensity
 
@@ -24,10 +25,14 @@ from sevenhills.metrics import (
     UnnormalizedWarning,
     calibration_error,
     divergence_from_truth,
+    energy,
+    energy_distance,
+    energy_test,
     jensen_shannon,
     likelihood_factor,
     mean_log_likelihood,
     over_runs,
+    permutation_test,
     transport,
     wasserstein,
     wasserstein_indicator,
@@ -409,6 +414,98 @@ def test_indicator_without_a_unit_or_an_error():
     assert math.isnan(wasserstein_indicator(X[:7], X[8:16], Y[:8]).std_error)
 
 
+# Energy distance, and tests by shuffling
+
+
+def plain_energy(first, second):
+    """The three means, pair by pair."""
+    between, own, other = (
+        np.mean([[math.dist(a, b) for b in B] for a in A])
+        for A, B in ((first, second), (first, first), (second, second))
+    )
+    return 2 * between - own - other
+
+
+@given(samples(min_samples=5, max_samples=30, max_features=4))
+def test_energy_equals_its_formula(points):
+    first, second = points[: len(points) // 3 + 1], points[len(points) // 3 + 1 :]
+    unit = 1e-12 * cdist(points, points).max()
+    expected = plain_energy(first, second)
+    assert_allclose(energy_distance(first, second), expected, rtol=1e-9, atol=unit)
+    assert_allclose(energy_distance(second, first), expected, rtol=1e-9, atol=unit)
+    assert energy_distance(first, first) == 0
+
+
+@pytest.mark.parametrize("n", [1, 2, 40])
+def test_energy_on_a_line_is_the_square_of_scipys(n):
+    rng = np.random.RandomState(n)
+    first, second = rng.standard_normal(n), rng.standard_normal(23).round(1)
+    found = energy_distance(first[:, None], second[:, None])
+    assert_allclose(found, energy_on_a_line(first, second) ** 2, rtol=1e-9)
+
+
+@given(samples(min_samples=5, max_samples=40), st.integers(1, 39))
+def test_energy_test_equals_shuffling_and_measuring(points, n_first):
+    n_first = min(n_first, len(points) - 1)
+    two = points[:n_first], points[n_first:]
+    fast = energy_test(*two, n_permutations=19, random_state=3)
+    slow = permutation_test(energy_distance, *two, n_permutations=19, random_state=3)
+    unit = 1e-12 * cdist(points, points).max()
+    assert_allclose(fast.statistic, slow.statistic, rtol=1e-9, atol=unit)
+    assert_allclose(fast.null, slow.null, rtol=1e-9, atol=unit)
+    if slow.statistic > 1e3 * unit:
+        assert fast.p_value == slow.p_value
+
+
+def test_energy_by_blocks_is_the_same(monkeypatch):
+    first, second = draws(STANDARD, 50, 0), draws(STANDARD, 31, 1)
+    whole = energy_distance(first, second), energy_test(first, second, random_state=0)
+    monkeypatch.setattr(energy, "_BLOCK_NUMBERS", 100)
+    again = energy_distance(first, second), energy_test(first, second, random_state=0)
+    assert_allclose(again[0], whole[0])
+    assert_allclose(again[1].null, whole[1].null)
+    with pytest.raises(ValueError, match="distances overflow"):
+        energy_distance([[1e308, 1e308]], [[-1e308, 0.0]])
+
+
+def test_error_of_energy():
+    other = Gaussian([1.0, 0.0], 1.5)
+    apart = [
+        energy_distance(draws(STANDARD, 120, s), draws(other, 80, 500 + s)) for s in range(150)
+    ]
+    assert 0.8 < error_over_spread(apart) < 1.25
+
+
+def test_p_values_are_uniform_where_the_origin_is_one():
+    found = [
+        energy_test(
+            draws(STANDARD, 12, s), draws(STANDARD, 9, 900 + s), n_permutations=19, random_state=s
+        ).p_value
+        for s in range(300)
+    ]
+    for level in (0.05, 0.2, 0.5, 0.8):
+        error = np.sqrt(level * (1 - level) / len(found))
+        assert abs(np.mean(np.array(found) <= level) - level) < 4 * error
+
+
+def test_a_difference_is_found_and_none_is_not():
+    moved = energy_test(draws(STANDARD, 60, 0), draws(Gaussian([1.0, 0.0]), 60, 1), random_state=0)
+    assert moved.p_value == 1 / 200
+    assert energy_test(X, X, random_state=0).p_value == 1
+    same = np.zeros((5, 2))
+    assert energy_test(same, same, random_state=0).p_value == 1
+    with pytest.raises(ValueError, match="read-only"):
+        moved.null[0] = 1.0
+
+
+def test_shuffling_says_how_far_it_is():
+    said = []
+    permutation_test(
+        lambda *_: 1.0, X, Y, n_permutations=4, report=lambda stage, part: said.append(part)
+    )
+    assert said == [0.25, 0.5, 0.75, 1.0]
+
+
 # Calibration
 
 
@@ -574,6 +671,10 @@ SAMPLE_METRICS = {
     "wasserstein_indicator X": lambda bad: wasserstein_indicator(STANDARD, bad, Y),
     "wasserstein_indicator Y": lambda bad: wasserstein_indicator(STANDARD, X, bad),
     "calibration_error X": lambda bad: calibration_error(STANDARD, bad),
+    "energy_distance X": lambda bad: energy_distance(bad, Y),
+    "energy_distance Y": lambda bad: energy_distance(X, bad),
+    "energy_test X": lambda bad: energy_test(bad, Y),
+    "permutation_test Y": lambda bad: permutation_test(energy_distance, X, bad),
 }
 
 
@@ -608,6 +709,9 @@ def test_masked_samples_are_refused(where):
     [
         (lambda: jensen_shannon(STANDARD, STANDARD, X, WIDE), "Y has 3 features, but X has 2"),
         (lambda: wasserstein(X, WIDE), "Y has 3 features, but X has 2"),
+        (lambda: energy_distance(X, WIDE), "Y has 3 features, but X has 2"),
+        (lambda: energy_test(X, WIDE), "Y has 3 features, but X has 2"),
+        (lambda: permutation_test(wasserstein, X, WIDE), "Y has 3 features, but X has 2"),
         (lambda: wasserstein_indicator(STANDARD, X, WIDE), "Y has 3 features, but X has 2"),
         (lambda: wasserstein_indicator(WIDE, X, Y), "p has 3 features, but X has 2"),
         (
@@ -692,6 +796,9 @@ def test_bad_log_densities_are_located(bad, word):
         (lambda: calibration_error(STANDARD, X, n_samples=-1), ValueError, "n_samples must"),
         (lambda: wasserstein_indicator(STANDARD, X, Y, n_samples=0), ValueError, "n_samples must"),
         (lambda: wasserstein_indicator(STANDARD, X, Y, n_samples=2.5), TypeError, "n_samples must"),
+        (lambda: energy_test(X, Y, n_permutations=0), ValueError, "n_permutations must"),
+        (lambda: energy_test(X, Y, n_permutations="9"), TypeError, "must be a whole"),
+        (lambda: permutation_test(lambda *_: np.nan, X, Y), ValueError, "the statistic is NaN"),
     ],
 )
 def test_bad_arguments_are_named(call, error, message):

@@ -1,13 +1,12 @@
-"""The command ``reproduce``: rerun the study and write its tables, figures and page."""
+"""What ``sevenhills reproduce`` does: rerun the study and write its tables, figures and page."""
 
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
@@ -19,59 +18,57 @@ from .runner import run
 from .store import Row, Store, columns_of
 from .tables import paper_tables
 
-#: The exit code of a command that was interrupted.
-_INTERRUPTED = 130
-
 
 def reproduce(
-    quick: Annotated[bool, typer.Option("--quick", help="3 runs, 2-D sets: minutes.")] = False,
-    standard: Annotated[
-        bool, typer.Option("--standard", help="10 runs, all sets: the default.")
-    ] = False,
-    full: Annotated[bool, typer.Option("--full", help="100 runs, as published: hours.")] = False,
-    plan_file: Annotated[
-        Path | None, typer.Option("--plan", help="A TOML file with changes to the preset.")
-    ] = None,
-    out: Annotated[Path, typer.Option(help="Where results are stored and written.")] = Path(
-        "reproduction"
-    ),
-    page: Annotated[
-        Path | None, typer.Option(help="The page to write; reproduction.md in that folder if none.")
-    ] = None,
-    jobs: Annotated[int, typer.Option(help="Number of processes, -1 for all cores.")] = -1,
-    retry: Annotated[bool, typer.Option("--retry", help="Try failed figures again.")] = False,
-    figures: Annotated[bool, typer.Option(help="Draw the figures, too.")] = True,
+    presets: Sequence[str],
+    changes: Path | None,
+    out: Path,
+    page: Path | None,
+    *,
+    n_jobs: int,
+    retry: bool,
+    figures: bool,
 ) -> None:
-    """Rerun the ROME study: every table and figure, ours beside the published ones.
+    """Rerun the study, store every figure at once, and write tables, figures and the page.
 
-    Every figure is stored as soon as it is known; stopped at any moment, the same command goes on
-    where it was. Example: sevenhills reproduce --quick --out reproduction
+    Parameters
+    ----------
+    presets : sequence of str
+        The names of presets that were asked for; "standard" if there are none, and one at most.
+    changes : Path or None
+        A TOML file with changes to the preset.
+    out : Path
+        Where results are stored and written.
+    page : Path or None
+        The page to write; ``reproduction.md`` in that folder by default.
+    n_jobs : int
+        Number of processes, -1 for all cores.
+    retry : bool
+        Whether to try failed figures again.
+    figures : bool
+        Whether to draw the figures, too.
     """
     screen = Console(stderr=True)
     try:
-        plan = _plan({"quick": quick, "standard": standard, "full": full}, plan_file)
-        rows = _run(plan, out, jobs, retry, screen)
+        plan = _plan(presets, changes)
+        rows = _run(plan, out, n_jobs, retry, screen)
         screen.print("writing tables")
         write_tables(out, rows)
         pictures = _draw(out, plan, rows, screen) if figures else []
         page = page or out / "reproduction.md"
         write_page(page, plan, rows, pictures, os.path.relpath(out / "figures", page.parent))
     except KeyboardInterrupt:
-        screen.print(f"stopped; what is done is stored in {out}, the same command goes on from it")
-        raise typer.Exit(_INTERRUPTED) from None
-    except (ValueError, TypeError, OSError, ImportError) as error:
-        screen.print(f"error: {error}", style="red", highlight=False, soft_wrap=True)
-        raise typer.Exit(1) from None
-    typer.echo((out / "tables.md").read_text(encoding="utf-8"))
-    typer.echo(Agreement.of(paper_tables(rows)).describe())
-    typer.echo(f"Written: {page}, and tables and figures in {out}")
+        screen.print(f"what is done is stored in {out}, the same command goes on from it")
+        raise
+    print((out / "tables.md").read_text(encoding="utf-8"))
+    print(Agreement.of(paper_tables(rows)).describe())
+    print(f"Written: {page}, and tables and figures in {out}")
 
 
-def _plan(chosen: dict[str, bool], changes: Path | None) -> Plan:
-    presets = [name for name, flag in chosen.items() if flag] or ["standard"]
+def _plan(presets: Sequence[str], changes: Path | None) -> Plan:
     if len(presets) > 1:
         raise ValueError(f"choose one of --{', --'.join(presets)}")
-    plan = PRESETS[presets[0]]
+    plan = PRESETS[presets[0] if presets else "standard"]
     return plan.changed_by(changes) if changes else replace(plan)
 
 

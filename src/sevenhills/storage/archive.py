@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 from typing import IO, Any
-from uuid import uuid4
 
 import numpy as np
 
+from ..replacing import replacing
 from .entries import STORED, Entries, ModelFileError
 
 MAGIC = "sevenhills model"
@@ -86,7 +86,7 @@ def write(path: Path, content: Content) -> None:
     arrays = {k: v for k, v in content.entries.items() if isinstance(v, np.ndarray)}
     members = [_Member(name, array.dtype.str, array.shape) for name, array in arrays.items()]
     header = _header(content, members, arrays)
-    with _replacing(path) as file, zipfile.ZipFile(file, "w") as archive:
+    with replacing(path) as file, zipfile.ZipFile(file, "w") as archive:
         _add(archive, _HEADER, [header])
         for member in members:
             _add(archive, member.file, [member.prefix, arrays[member.name].data])
@@ -134,21 +134,6 @@ def _add(archive: zipfile.ZipFile, name: str, parts: Sequence[Any]) -> None:
     with archive.open(info, "w") as member:
         for part in parts:
             member.write(part)
-
-
-@contextmanager
-def _replacing(path: Path) -> Iterator[IO[bytes]]:
-    """Open a new file that takes the place of another once all of it is on the disk."""
-    target = Path(os.path.realpath(path))
-    unfinished = target.with_name(f".{uuid4().hex}.tmp")
-    try:
-        with open(unfinished, "xb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(unfinished, target)
-    finally:
-        unfinished.unlink(missing_ok=True)
 
 
 # Reading

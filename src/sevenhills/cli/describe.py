@@ -1,0 +1,204 @@
+"""The command ``describe``."""
+
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from . import options
+from .screen import counted, listed, working
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from .models import Model
+
+#: Of many columns, so many pairs and modes are printed; JSON has them all.
+_MOST_SHOWN = 5
+
+
+def describe(
+    model: options.ModelFile,
+    jobs: options.Jobs = None,
+    json: options.Json = False,
+) -> None:
+    """Say what a model has found.
+
+    That is its clusters, why these, its modes, and correlations over all and within clusters.
+
+    For example:
+      sevenhills describe model.sevenhills
+      sevenhills describe model.sevenhills --json | jq .clusters
+    """
+    from .models import read_model
+    from .writing import write_json
+
+    known = read_model(model)
+    with working("looking for modes"):
+        found = {
+            "model": str(model),
+            "kind": known.kind,
+            "columns": known.shown_names,
+            "normalized": known.density.is_normalized,
+            "clusters": _clusters(known),
+            "choice": _choice(known),
+            "modes": _modes(known, jobs),
+            "correlations": _correlations(known),
+        }
+    if json:
+        write_json(found)
+    else:
+        typer.echo(_in_words(known, found))
+
+
+def _clusters(model: "Model") -> list[dict[str, Any]] | None:
+    """Return what is known of every cluster, or None if the model has none."""
+    if not hasattr(model.value, "clusters_"):
+        return None
+    return [
+        {
+            "label": cluster.label,
+            "n_rows": cluster.n_members,
+            "share": cluster.share,
+            "mean": dict(zip(model.shown_names, cluster.mean, strict=True)),
+        }
+        for cluster in model.value.clusters_
+    ]
+
+
+def _choice(model: "Model") -> dict[str, Any] | None:
+    """Return which clustering was chosen among which, the best first."""
+    candidates = getattr(model.value, "candidates_", None)
+    if candidates is None:
+        return None
+    table = candidates.to_dict()
+    ranked = [{name: column[i] for name, column in table.items()} for i in candidates.ranking()]
+    return {
+        "criterion": candidates.criterion,
+        "n_candidates": len(candidates),
+        "n_cuts": candidates.n_cuts.sum(),
+        "chosen": ranked[0],
+        "next_best": ranked[1 : 1 + _MOST_SHOWN],
+    }
+
+
+def _modes(model: "Model", n_jobs: int | None) -> list[dict[str, Any]] | None:
+    """Return the modes, those with the largest share first."""
+    from ..density import KernelMixture
+
+    if not isinstance(model.density, KernelMixture):
+        return None
+    table = model.density.modes(n_jobs=n_jobs)
+    return [
+        {
+            "share": table.shares[i],
+            "log_density": table.log_heights[i],
+            "location": dict(zip(model.shown_names, table.locations[i], strict=True)),
+        }
+        for i in range(len(table))
+    ]
+
+
+def _correlations(model: "Model") -> dict[str, Any] | None:
+    """Return the correlations of all columns, over all and within every cluster."""
+    import numpy as np
+
+    from ..density import KernelMixture
+
+    density = model.density
+    if not isinstance(density, KernelMixture) or density.n_features < 2:
+        return None
+    labels = np.unique(density.clusters[density.clusters >= 0]).tolist()
+    within = {label: _correlation(_cluster_of(density, label)) for label in labels}
+    return {"all": _correlation(density), "within_clusters": within if len(labels) > 1 else {}}
+
+
+def _correlation(density: Any) -> "np.ndarray":
+    import numpy as np
+
+    covariance = density.cov()
+    deviations = np.sqrt(np.diag(covariance))
+    return covariance / np.outer(deviations, deviations)
+
+
+def _cluster_of(density: Any, label: int) -> Any:
+    """Return the density of one cluster."""
+    import numpy as np
+
+    from ..density import KernelMixture
+
+    groups = np.flatnonzero(density.clusters == label)
+    sizes = np.diff(density.offsets)
+    kernels = np.repeat(density.clusters == label, sizes)
+    weights = density.weights[kernels]
+    return KernelMixture(
+        weights / weights.sum(),
+        density.centres[kernels],
+        np.append(0, np.cumsum(sizes[groups])),
+        density.transforms[groups],
+    )
+
+
+# In words
+
+
+def _in_words(model: "Model", found: dict[str, Any]) -> str:
+    names = found["columns"]
+    parts = [
+        f"{found['model']}: {found['kind']} of {counted(len(names), 'column')}: {listed(names)}"
+    ]
+    if hasattr(model.value, "summary"):
+        parts.append(model.value.summary())
+    if not found["normalized"]:
+        parts.append("The density does not integrate to one.")
+    if found["clusters"] and len(names) <= 12:
+        parts.append(_means(found["clusters"], names))
+    if found["modes"] is not None:
+        parts.append(_modes_in_words(found["modes"], names))
+    if found["correlations"] is not None:
+        parts.append(_correlations_in_words(found["correlations"], names))
+    return "\n\n".join(parts)
+
+
+def _row(cells: list[str], first: int = 15, width: int = 13) -> str:
+    """Return cells side by side, shortened where they are too long."""
+    short = [cell if len(cell) < width else f"{cell[: width - 3]}.." for cell in cells[1:]]
+    return f"{cells[0]:>{first}}" + "".join(f"{cell:>{width}}" for cell in short)
+
+
+def _means(clusters: list[dict[str, Any]], names: list[str]) -> str:
+    lines = ["Means of the clusters", _row(["cluster", *names])]
+    for cluster in clusters:
+        label = "noise" if cluster["label"] < 0 else str(cluster["label"])
+        lines.append(_row([label, *(f"{cluster['mean'][name]:.4g}" for name in names)]))
+    return "\n".join(lines)
+
+
+def _modes_in_words(modes: list[dict[str, Any]], names: list[str]) -> str:
+    shown = names[:8]
+    lines = [
+        f"{counted(len(modes), 'mode')} that {'stands' if len(modes) == 1 else 'stand'} out",
+        _row(["share", "log density", *shown]),
+    ]
+    for mode in modes[:_MOST_SHOWN]:
+        place = [f"{mode['location'][name]:.4g}" for name in shown]
+        lines.append(_row([f"{mode['share']:.1%}", f"{mode['log_density']:.4g}", *place]))
+    if len(modes) > _MOST_SHOWN or len(names) > len(shown):
+        lines.append("and more, which --json prints")
+    return "\n".join(lines)
+
+
+def _correlations_in_words(correlations: dict[str, Any], names: list[str]) -> str:
+    lines = ["Strongest correlations", f"  of all: {_strongest(correlations['all'], names)}"]
+    for label, matrix in list(correlations["within_clusters"].items())[: 2 * _MOST_SHOWN]:
+        lines.append(f"  within cluster {label}: {_strongest(matrix, names)}")
+    return "\n".join(lines)
+
+
+def _strongest(matrix: "np.ndarray", names: list[str]) -> str:
+    """Return the pairs of columns whose correlation is farthest from zero."""
+    import numpy as np
+
+    rows, columns = np.triu_indices(len(names), 1)
+    order = np.argsort(-np.abs(matrix[rows, columns]), kind="stable")[:3]
+    pairs = ((rows[i], columns[i]) for i in order)
+    return ", ".join(f"{names[i]} and {names[j]} {matrix[i, j]:+.2f}" for i, j in pairs)

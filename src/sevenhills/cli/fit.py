@@ -1,0 +1,103 @@
+"""The command ``fit``."""
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from . import options
+from .screen import counted, listed, remark, working
+
+
+def fit(
+    data: options.Data,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="The model file to write, like m.sevenhills.")
+    ],
+    columns: options.Columns = None,
+    weights: Annotated[
+        str | None, typer.Option(help="The column that says how many samples a row stands for.")
+    ] = None,
+    mode: options.Mode = "rome",
+    min_std: options.MinStd = None,
+    selection: Annotated[
+        Literal["silhouette", "dbcv", "none"] | None,
+        typer.Option(help="The score by which ROME chooses clusters; none makes one cluster."),
+    ] = None,
+    estimator: Annotated[
+        Literal["kde", "gaussian", "knn", "mpw"] | None,
+        typer.Option(help="What ROME puts on every cluster; knn cannot be drawn from."),
+    ] = None,
+    text: options.Text = "drop",
+    missing: options.Missing = "drop",
+    constant: options.Constant = "drop",
+    duplicates: options.Duplicates = "keep",
+    separator: options.Separator = None,
+    decimal: options.Decimal = "auto",
+    header: options.Header = None,
+    jobs: options.Jobs = None,
+    json: options.Json = False,
+) -> None:
+    """Fit a density to a table and save it as a model.
+
+    What cannot be used, like columns of words, rows with missing values and columns that have one
+    value only, is left out and named on standard error, or refused if you say so. An older model
+    of this name is replaced once the new one is complete.
+
+    For example:
+      sevenhills fit data.csv -o model.sevenhills
+      sevenhills fit data.parquet -o model.sevenhills --columns height,weight --mode auto
+      cat data.csv | sevenhills fit - -o model.sevenhills --missing error --json
+    """
+    from .reading import read_table
+    from .samples import Choices, samples_of
+    from .text_files import Layout
+    from .writing import check_model_output, write_json
+
+    check_model_output(output)
+    choices = Choices(columns, weights, text, missing, constant, duplicates)
+    samples = samples_of(read_table(data, Layout(separator, decimal, header)), choices)
+    remark(*samples.remarks)
+    with working(f"fitting {counted(len(samples.X), 'row')}"):
+        # These take a second to import, which bad tables need not wait for.
+        from ..storage import save
+        from .models import fit_recipe, recipe_of
+
+        recipe = recipe_of(
+            mode, min_std=min_std, estimator=estimator, selection=selection, n_jobs=jobs
+        )
+        model = fit_recipe(recipe, samples)
+        save(model, output)
+    found = {
+        "model": str(output),
+        "mode": mode,
+        "data": data,
+        "n_rows": len(samples.X),
+        "columns": samples.names,
+        "left_out": samples.left_out,
+        **_clusters(model),
+    }
+    if json:
+        write_json(found)
+    else:
+        typer.echo(_in_words(found))
+
+
+def _clusters(model: Any) -> dict[str, int | None]:
+    """Return how many clusters were found, and how many samples are in none of them."""
+    if not hasattr(model, "clusters_"):
+        return {"n_clusters": None, "n_noise": None}
+    labels = model.labels_
+    return {"n_clusters": len(set(labels[labels >= 0])), "n_noise": int((labels < 0).sum())}
+
+
+def _in_words(found: dict[str, Any]) -> str:
+    text = (
+        f"fitted {counted(found['n_rows'], 'row')} of {counted(len(found['columns']), 'column')} "
+        f"({listed(found['columns'])})"
+    )
+    if found["n_clusters"] is not None:
+        text += f": {counted(found['n_clusters'], 'cluster')}"
+        if found["n_noise"]:
+            text += f", {found['n_noise']:,} of the rows in none"
+    return f"{text}\nsaved as {found['model']}"

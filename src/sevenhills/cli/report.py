@@ -1,0 +1,82 @@
+"""The command ``report``."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from . import options
+from .screen import counted, remark, working
+
+
+def report(
+    source: Annotated[str, typer.Argument(help="A model file, or data of which to fit one.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The page to write.")] = Path(
+        "report.html"
+    ),
+    data: Annotated[
+        str | None, typer.Option(help="The data to show beside a model; - is standard input.")
+    ] = None,
+    title: Annotated[str | None, typer.Option(help="The title of the page.")] = None,
+    mode: options.Mode = "rome",
+    columns: options.Columns = None,
+    separator: options.Separator = None,
+    decimal: options.Decimal = "auto",
+    header: options.Header = None,
+    json: options.Json = False,
+) -> None:
+    """Write what was found into one HTML page.
+
+    The page needs no network. It shows a model, or one that is fitted to data.
+
+    For example:
+      sevenhills report data.csv -o report.html
+      sevenhills report model.sevenhills --data data.csv --title "Sea levels"
+    """
+    from ..report import report as write_report  # type: ignore[import-not-found, unused-ignore]
+    from .reading import is_model_file
+    from .text_files import Layout
+    from .writing import check_page_output, write_json
+
+    check_page_output(output)
+    layout = Layout(separator, decimal, header)
+    if is_model_file(source):
+        model, X = _of_model(source, data, layout)
+    elif data is not None:
+        raise ValueError(f"--data belongs to a model, but {source} is none")
+    else:
+        model, X = _of_data(source, mode, columns, layout)
+    with working("writing the report"):
+        write_report(model, output, X=X, title=title)
+    if json:
+        write_json({"report": str(output), "n_rows": None if X is None else len(X)})
+    else:
+        typer.echo(f"wrote {output}")
+
+
+def _of_model(source: str, data: str | None, layout: Any) -> tuple[Any, Any]:
+    """Return a saved model, and the complete rows of the data that belong to it."""
+    from .models import read_model
+    from .queries import read_queries
+
+    model = read_model(Path(source))
+    if data is None:
+        return model.value, None
+    queries = read_queries(model, data, layout)
+    remark(*queries.remarks("drop"))
+    n_incomplete = int((~queries.is_complete).sum())
+    if n_incomplete:
+        remark(f"left out {counted(n_incomplete, 'row')} with missing or infinite values")
+    return model.value, queries.X[queries.is_complete]
+
+
+def _of_data(source: str, mode: str, columns: str | None, layout: Any) -> tuple[Any, Any]:
+    """Return a model of data, and the rows that it was fitted to."""
+    from .models import fit_recipe, recipe_of
+    from .reading import read_table
+    from .samples import Choices, samples_of
+
+    samples = samples_of(read_table(source, layout), Choices(columns))
+    remark(*samples.remarks)
+    with working(f"fitting {counted(len(samples.X), 'row')}"):
+        return fit_recipe(recipe_of(mode), samples), samples.X

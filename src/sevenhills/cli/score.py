@@ -1,0 +1,79 @@
+"""The command ``score``."""
+
+from typing import Annotated, Any, Literal
+
+import typer
+
+from . import options
+from .screen import counted, remark, working
+
+
+def score(
+    model: options.ModelFile,
+    data: options.Data,
+    output: options.Output = "-",
+    format: options.Format = None,
+    mean: Annotated[bool, typer.Option("--mean", help="Print the mean over rows only.")] = False,
+    missing: Annotated[
+        Literal["blank", "marginal", "error"],
+        typer.Option(
+            help="Rows with missing or infinite values: give none, give the density of what is "
+            "there, or refuse them."
+        ),
+    ] = "blank",
+    separator: options.Separator = None,
+    decimal: options.Decimal = "auto",
+    header: options.Header = None,
+    jobs: options.Jobs = None,
+    json: options.Json = False,
+) -> None:
+    """Print log densities of rows, or their mean.
+
+    There is one for every row of the table, in its order. Columns are found by name; others than
+    those of the model are not looked at. Tables without names are taken by position.
+
+    For example:
+      sevenhills score model.sevenhills new.csv > scores.csv
+      sevenhills score model.sevenhills new.csv -o scores.parquet
+      sevenhills score model.sevenhills new.csv --mean
+      cat new.csv | sevenhills score model.sevenhills - --mean --json
+    """
+    from .models import read_model
+    from .queries import log_densities, read_queries
+    from .text_files import Layout
+    from .writing import check_output, write_json, write_table
+
+    format_found = check_output(output, format)
+    queries = read_queries(read_model(model), data, Layout(separator, decimal, header))
+    remark(*queries.remarks(missing))
+    with working(f"scoring {counted(len(queries.X), 'row')}"):
+        values = log_densities(queries, missing, jobs)
+    to_file = output != "-"
+    if to_file or not (mean or json):
+        write_table({"log_density": values}, output, format_found)
+    found = _mean(values)
+    if json:
+        write_json(found if mean or to_file else {**found, "log_densities": values})
+    elif mean:
+        typer.echo(_in_words(found))
+
+
+def _mean(values: Any) -> dict[str, Any]:
+    """Return the mean of the values that are there, with its standard error."""
+    from ..estimate import mean_with_error
+
+    there = values[values == values]
+    average, error = mean_with_error(there) if len(there) else (float("nan"), float("nan"))
+    return {
+        "n_rows": len(values),
+        "n_scored": len(there),
+        "mean_log_density": average,
+        "std_error": error,
+    }
+
+
+def _in_words(found: dict[str, Any]) -> str:
+    from ..estimate import Estimate
+
+    figure = Estimate(found["mean_log_density"], found["std_error"], found["n_scored"])
+    return f"{figure} (mean log density of {counted(found['n_scored'], 'row')})"

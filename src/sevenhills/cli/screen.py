@@ -1,0 +1,51 @@
+"""What is said on standard error: remarks, and progress if somebody watches."""
+
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+from ..progress import Report, silent
+
+
+def remark(*lines: str) -> None:
+    """Say something that is not a result."""
+    for line in lines:
+        print(line, file=sys.stderr)
+
+
+def listed(names: Iterable[str], most: int = 5) -> str:
+    """Return names in a sentence, the first of them if there are many."""
+    names = list(names)
+    shown = ", ".join(names[:most])
+    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
+
+
+def counted(number: int, thing: str) -> str:
+    """Return a number with its noun.
+
+    Examples
+    --------
+    >>> from sevenhills.cli.screen import counted
+    >>> counted(1, "row"), counted(2500, "row")
+    ('1 row', '2,500 rows')
+    """
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
+
+
+@contextmanager
+def working(what: str) -> Iterator[Report]:
+    """Show that work goes on, since when and how far it is, if standard error is a terminal."""
+    if not sys.stderr.isatty():
+        yield silent
+        return
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task(what, total=None)
+
+        def tell(stage: str, part: float) -> None:
+            progress.update(task, description=f"{what}: {stage} {part:.0%}")
+
+        yield tell

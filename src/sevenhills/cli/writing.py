@@ -1,0 +1,134 @@
+"""Results: csv, npy, parquet, JSON lines; never half a file."""
+
+import csv
+import io
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from itertools import chain
+from math import isfinite
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from ..extras import import_extra
+from ..replacing import replacing
+
+_SUFFIXES = {".csv": "csv", ".npy": "npy", ".parquet": "parquet", ".jsonl": "jsonl"}
+#: The rows that are written at a time.
+_BLOCK_ROWS = 10_000
+
+
+def check_output(path: str, format: str | None) -> str:
+    """Return the format of an output, before anything is computed for it."""
+    suffix = Path(path).suffix.lower()
+    if format is None and path != "-" and suffix not in _SUFFIXES:
+        known = ", ".join(_SUFFIXES)
+        raise ValueError(f"the name of {path} must end with {known}, or --format must be given")
+    _check_folder(path)
+    return format or _SUFFIXES.get(suffix, "csv")
+
+
+def check_model_output(path: Path) -> None:
+    """Refuse a place where no model can be written, before one is fitted."""
+    if str(path) == "-":
+        raise ValueError("a model is not written to standard output; give -o a file name")
+    if path.is_dir():
+        raise ValueError(f"{path} is a folder; give the name of a file")
+    _check_folder(str(path))
+
+
+def check_page_output(path: Path) -> None:
+    """Refuse a place where no page can be written, before anything is computed for it."""
+    if path.suffix.lower() not in (".html", ".htm"):
+        raise ValueError(f"the name of {path} must end with .html")
+    _check_folder(str(path))
+
+
+def _check_folder(path: str) -> None:
+    folder = Path(path).parent
+    if path != "-" and not folder.is_dir():
+        raise ValueError(f"the folder {folder} does not exist")
+
+
+def write_table(columns: Mapping[str, np.ndarray], path: str, format: str) -> None:
+    """Write columns of equal length, NaN as nothing."""
+    with _opened(path) as file:
+        _WRITERS[format](columns, file)
+
+
+def write_json(value: Any) -> None:
+    """Print one object; what is not finite becomes null, as JSON has no word for it."""
+    print(json.dumps(_plain(value), indent=2, allow_nan=False))
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as JSON knows it."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(each) for key, each in value.items()}
+    if isinstance(value, np.ndarray):
+        return _plain(value.tolist())
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    if isinstance(value, np.generic):
+        return _plain(value.item())
+    if isinstance(value, float):
+        return float(value) if isfinite(value) else None
+    return value
+
+
+@contextmanager
+def _opened(path: str) -> Iterator[IO[bytes]]:
+    """Open a file that takes the place of another when it is done, or standard output."""
+    if path != "-":
+        with replacing(Path(path)) as file:
+            yield file
+        return
+    yield sys.stdout.buffer
+    sys.stdout.buffer.flush()
+
+
+def _rows(columns: Mapping[str, np.ndarray]) -> Iterator[list[tuple[Any, ...]]]:
+    """Return rows of plain numbers, many at a time, None where they are missing."""
+    n_rows = len(next(iter(columns.values())))
+    for start in range(0, n_rows, _BLOCK_ROWS):
+        block = [column[start : start + _BLOCK_ROWS].tolist() for column in columns.values()]
+        shown = ([None if value != value else value for value in values] for values in block)
+        yield list(zip(*shown, strict=True))
+
+
+def _write_csv(columns: Mapping[str, np.ndarray], file: IO[bytes]) -> None:
+    for rows in chain([[tuple(columns)]], _rows(columns)):
+        text = io.StringIO(newline="")
+        csv.writer(text, lineterminator="\n").writerows(rows)
+        file.write(text.getvalue().encode("utf-8"))
+
+
+def _write_json_lines(columns: Mapping[str, np.ndarray], file: IO[bytes]) -> None:
+    for rows in _rows(columns):
+        objects = (_plain(dict(zip(columns, row, strict=True))) for row in rows)
+        file.writelines(json.dumps(each).encode("ascii") + b"\n" for each in objects)
+
+
+def _write_npy(columns: Mapping[str, np.ndarray], file: IO[bytes]) -> None:
+    # As bytes, because numpy asks a file of the system where it is, and pipes do not know.
+    content = io.BytesIO()
+    np.save(content, np.stack([np.asarray(each) for each in columns.values()], axis=1))
+    file.write(content.getbuffer())
+
+
+def _write_parquet(columns: Mapping[str, np.ndarray], file: IO[bytes]) -> None:
+    pyarrow = import_extra("pyarrow", "parquet", "writing parquet needs pyarrow")
+    parquet = import_extra("pyarrow.parquet", "parquet", "writing parquet needs pyarrow")
+    arrays = {name: pyarrow.array(each, from_pandas=True) for name, each in columns.items()}
+    parquet.write_table(pyarrow.table(arrays), file)
+
+
+_WRITERS = {
+    "csv": _write_csv,
+    "jsonl": _write_json_lines,
+    "npy": _write_npy,
+    "parquet": _write_parquet,
+}

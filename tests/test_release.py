@@ -1,0 +1,73 @@
+"""What is released: the wheel alone works, and a tag must be the version."""
+
+import email
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import sevenhills
+
+ROOT = Path(__file__).parents[1]
+EXTRAS = ("matplotlib", "ot", "pandas", "pyarrow", "pyvinecopulib", "rich", "torch", "typer")
+USE = """
+import importlib.util
+found = [name for name in {extras!r} if importlib.util.find_spec(name)]
+assert not found, found
+import sevenhills, sevenhills.cli
+from sevenhills import *
+from sevenhills import compat, datasets, forecast, metrics, plotting, scale
+train, test = datasets.load("aniso").split(run=0, n_samples=300)
+rome = ROME().fit(train)
+assert -3.5 < rome.score(test) < -2
+assert rome.sample(5, random_state=0).shape == (5, 2)
+save(rome, "rome.sevenhills")
+assert load("rome.sevenhills").score(test) == rome.score(test)
+print(sevenhills.__file__)
+"""
+
+
+def run(*command, **options):
+    return subprocess.run(
+        [str(each) for each in command], check=True, capture_output=True, text=True, **options
+    )
+
+
+@pytest.mark.parametrize("tag", ["v9.9.9", "0.1.0", ""])
+def test_a_tag_must_be_the_version(tag):
+    check = [sys.executable, ROOT / "docs" / "release.py"]
+    run(*check, f"v{sevenhills.__version__}")
+    refused = subprocess.run([*check, tag], capture_output=True, text=True, check=False)
+    assert refused.returncode == 1
+    assert f"must be v{sevenhills.__version__}" in refused.stderr
+
+
+@pytest.mark.slow
+def test_the_wheel_alone_imports_fits_and_scores(tmp_path):
+    run(sys.executable, "-m", "build", "--no-isolation", "--wheel", "--outdir", tmp_path, ROOT)
+    (wheel,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        (metadata,) = (name for name in archive.namelist() if name.endswith("/METADATA"))
+        described = email.message_from_bytes(archive.read(metadata))
+    required = [each for each in described.get_all("Requires-Dist") if "extra ==" not in each]
+    assert sorted(each.split(">")[0] for each in required) == [
+        "numba",
+        "numpy",
+        "scikit-learn",
+        "scipy",
+    ]
+    assert described["Version"] == sevenhills.__version__
+    run(sys.executable, "-m", "venv", tmp_path / "empty")
+    binaries = tmp_path / "empty" / ("Scripts" if os.name == "nt" else "bin")
+    clean = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    run(binaries / "python", "-m", "pip", "install", wheel, env=clean)
+    script = USE.format(extras=EXTRAS)
+    used = run(binaries / "python", "-c", script, cwd=tmp_path, env=clean)
+    assert str(tmp_path) in used.stdout
+    command = [binaries / "sevenhills", "--help"]
+    told = subprocess.run(command, capture_output=True, text=True, env=clean, check=False)
+    assert told.returncode == 2
+    assert told.stderr.strip().endswith("pip install 'sevenhills[cli]'")
