@@ -152,7 +152,7 @@ def _draw_steps() -> Any:
     import matplotlib.pyplot as plt
 
     X = three_shapes(900, random_state=0)
-    rome = ROME().fit(X)
+    rome: Any = ROME().fit(X)
     figure, axes = plt.subplots(2, 3, figsize=(13, 8), layout="constrained")
     ((order, reachability, candidates), (clusters, white, density)) = axes
     walk = X[rome.ordering_.order]
@@ -170,7 +170,7 @@ def _draw_steps() -> Any:
     return figure
 
 
-def _draw_whitened(rome: ROME, X: np.ndarray, ax: Any) -> None:
+def _draw_whitened(rome: Any, X: np.ndarray, ax: Any) -> None:
     """Draw a cluster, rotated and scaled, and the kernels on some of its samples."""
     from matplotlib.patches import Circle
 
