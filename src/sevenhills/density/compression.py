@@ -30,7 +30,7 @@ _LEAST_POINTS = 100
 _WEIGHTLESS = np.iinfo(np.int64).min
 #: The highest dimension in which many kernels are summed by a Gauss transform.
 _LOW = 3
-#: It takes at least as long as this many kernels with covariances of their own do.
+#: It takes about as long as this many kernels with covariances of their own, or longer.
 _TRANSFORM_COST = 1024
 #: What is worth the trouble: scoring that takes half the time.
 _LEAST_SPEEDUP = 2
@@ -144,8 +144,9 @@ class Compressible(KernelGroups):
         -----
         The bound is the mean and 2.576 standard errors of what was measured and of one more point
         that loses twice as much as the one that lost most: losses of some rare points may be
-        large, and a sample then seldom has its share of them. What happens to one sample in a
-        thousand is still not seen by a hundred points.
+        large, and a sample then seldom has its share of them. The confidence is nominal: where
+        some points lost a hundred times the mean, the bound held for 93 % of samples of 50 points,
+        96 % of 200 and 98 % of 1000, elsewhere for 99 %.
 
         Examples
         --------
