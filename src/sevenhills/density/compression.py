@@ -28,6 +28,10 @@ _MOST_GAIN = 10.0
 _LEAST_POINTS = 100
 #: In place of the label of kernels that weigh nothing.
 _WEIGHTLESS = np.iinfo(np.int64).min
+#: The highest dimension in which many kernels are summed by a Gauss transform.
+_LOW = 3
+#: It takes about as long as this many kernels with covariances of their own, or longer.
+_TRANSFORM_COST = 1024
 #: What is worth the trouble: scoring that takes half the time.
 _LEAST_SPEEDUP = 2
 
@@ -117,8 +121,9 @@ class Compressible(KernelGroups):
             is better.
         max_kernels : int, optional
             The most kernels that may be left, at least one for every cluster. By default so many
-            that log densities take about half the time; a kernel with a covariance of its own
-            counts as ``n_features + 1`` kernels that share one.
+            that log densities take about half the time: a kernel with a covariance of its own
+            takes as long as ``n_features + 1`` kernels that share one, and in up to three
+            dimensions, 1024 take as long as any number.
         random_state : int, RandomState instance or None, default=0
             Which half of the held-out points chooses.
         n_jobs : int, optional
@@ -139,8 +144,9 @@ class Compressible(KernelGroups):
         -----
         The bound is the mean and 2.576 standard errors of what was measured and of one more point
         that loses twice as much as the one that lost most: losses of some rare points may be
-        large, and a sample then seldom has its share of them. What happens to one sample in a
-        thousand is still not seen by a hundred points.
+        large, and a sample then seldom has its share of them. The confidence is nominal: where
+        some points lost a hundred times the mean, the bound held for 93 % of samples of 50 points,
+        96 % of 200 and 98 % of 1000, elsewhere for 99 %.
 
         Examples
         --------
@@ -188,9 +194,7 @@ class Compressible(KernelGroups):
         """Return how many kernels may be left."""
         if max_kernels is not None:
             return check_count(max_kernels, "max_kernels", least=n_clusters)
-        own_cost = self.n_features + 1
-        costs = np.where(has_own_covariances(self._kernels), own_cost, 1)
-        budget = int(np.diff(self.offsets) @ costs) // (_LEAST_SPEEDUP * own_cost)
+        budget = int(self._cost / _LEAST_SPEEDUP)
         if budget < n_clusters:
             raise CompressionError(
                 f"{self.n_kernels} kernels in {n_clusters} cluster(s) are too few: with more than "
@@ -198,6 +202,16 @@ class Compressible(KernelGroups):
                 "more"
             )
         return budget
+
+    @property
+    def _cost(self) -> float:
+        """How many kernels with covariances of their own would take as long."""
+        own = has_own_covariances(self._kernels)
+        sizes = np.diff(self.offsets)
+        shared = sizes[~own].sum() / (self.n_features + 1)
+        if self.n_features <= _LOW:
+            shared = min(shared, _TRANSFORM_COST)
+        return float(sizes[own].sum() + shared)
 
     def _merged(self, clusters: dict[int, Neighbourhood], stages: list["_Stage"]) -> Self:
         """Return the density of the kernels that cells have become."""
