@@ -29,7 +29,9 @@ _MORE_TERMS = 40
 #: What rounding may add to the error of a series, in units of its coefficients' sizes.
 _ROUNDING = 1e-13
 #: A cell needs so many kernels in it and next to it for a series, by the number of features.
-_CROWD = {1: 64, 2: 64, 3: 2048}
+_CROWD = {1: 64, 2: 64, 3: 512}
+#: The number of features in which series are so large that points of a cell are taken together.
+_LARGE_CELLS = 3
 #: How many cells around those may have a series, too.
 _MARGIN = 3
 #: Coefficients of a group's series: so many, and so many more for each of its kernels.
@@ -75,14 +77,25 @@ class GaussTransform(NamedTuple):
     def _sum(self, tol: float, X: np.ndarray) -> np.ndarray:
         with np.errstate(over="ignore", invalid="ignore"):  # holds for this thread only
             Y = np.matmul(X - self.locations[:, None], self.transforms)
+            order = np.argsort(_cell_numbers(Y[0])) if X.shape[1] == _LARGE_CELLS else slice(None)
         n_leaves, _, size = self.prepared.tiles.shape
         room = np.empty((3, size))
         depth = n_leaves.bit_length() + 2
         stack, distances = np.empty(depth, dtype=np.int64), np.empty(depth)
-        values, out = np.empty((3, len(Y))), np.empty(len(X))
+        values, found = np.empty((3, len(Y))), np.empty(len(X))
         fast_log_sums(
-            Y, *self.prepared, tol, room, room.view(np.int64), values, stack, distances, out
+            Y[:, order],
+            *self.prepared,
+            tol,
+            room,
+            room.view(np.int64),
+            values,
+            stack,
+            distances,
+            found,
         )
+        out = np.empty(len(X))
+        out[order] = found
         return out
 
 
