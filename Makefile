@@ -7,8 +7,8 @@ TORCH := .venv-torch
 ONE_CORE := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
 .PHONY: demo test test-slow test-strict test-torch lint bench bench-study bench-auto \
-	bench-questions bench-engines bench-tasks bench-many bench-big bench-forecast torture contest \
-	parity reproduce docs clean
+	bench-questions bench-engines bench-tasks bench-many bench-big bench-forecast bench-walks torture \
+	contest parity reproduce docs clean
 
 $(BIN)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -77,6 +77,10 @@ bench-engines: $(BIN)/.ready
 # Outliers and classes: ours beside scikit-learn's.
 bench-tasks: $(BIN)/.ready
 	$(ONE_CORE) $(BIN)/python -m benchmarks.tasks
+
+# Forecasts of made-up walks: whether the oracle wins, and who is told apart by calibration.
+bench-walks: $(BIN)/.ready
+	$(ONE_CORE) $(BIN)/python -m benchmarks.forecast_walks
 
 # Many small fits beside romepy and on two processes, which need two free cores.
 bench-many: $(BIN)/.ready $(ROMEPY)/.ready

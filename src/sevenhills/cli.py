@@ -10,6 +10,7 @@ def main() -> None:
     try:
         typer = import_extra("typer", "cli", "the command line needs typer")
         from .experiments.command import reproduce
+        from .report.command import forecast
     except ImportError as error:
         sys.exit(f"error: {error}")
 
@@ -18,6 +19,7 @@ def main() -> None:
         pretty_exceptions_enable=False,
         help="Robust density estimation of multi-modal data.",
     )
+    app.command()(forecast)
     app.command()(reproduce)
     app.callback()(_sevenhills)
     app()

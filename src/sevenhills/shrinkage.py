@@ -26,8 +26,8 @@ import numpy as np
 
 #: The strengths of the pull to a ball.
 STRENGTHS = np.append(0.0, np.geomspace(1e-5, 1.0, 21))
-#: The strengths of the pull to all clusters, in samples for each feature.
-POOLING = np.array([0.0, 1 / 3, 1.0, 3.0, np.inf])
+#: The strengths of the pull to all clusters, in samples for each feature; more gain nothing.
+POOLING = np.array([0.0, 1.0, np.inf])
 #: Rounding must not make a variance, or what a sample leaves of one, less than this part.
 _LEAST = 1e-14
 #: Members that are judged at once.

@@ -129,6 +129,8 @@ def principal_axes(
     The axes are the eigenvectors of the covariance. The deviations are measured along them, since
     square roots of small eigenvalues would be nothing but rounding.
     """
+    if shrunk is not None and len(shrunk.clusters) == len(offsets) - 1:
+        return _axes_of(shrunk.covariances)
     weighted, n_features = deviations * np.sqrt(weights)[:, None], deviations.shape[1]
     parts = [weighted[start:end] for start, end in pairwise(offsets.tolist())]
     scatters = np.empty((len(parts), n_features, n_features))
@@ -147,13 +149,14 @@ def principal_axes(
     n_members = np.add.reduceat(weights, offsets[:-1])
     n_rows = n_members * np.ceil(n_features / n_members) if tiled else n_members
     stds = np.sqrt(squares * (n_rows / n_members / np.maximum(n_rows - 1, 1))[:, None])
+    stds[stds <= _ROUNDING * stds.max(axis=1, keepdims=True)] = 0.0
     if shrunk is not None:
         axes[shrunk.clusters], stds[shrunk.clusters] = _axes_of(shrunk.covariances)
-    stds[stds <= _ROUNDING * stds.max(axis=1, keepdims=True)] = 0.0
     return axes, stds
 
 
 def _axes_of(covariances: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the axes of covariances as rows, and the standard deviations along them."""
     variances, axes = np.linalg.eigh(covariances)
     return axes.transpose(0, 2, 1), np.sqrt(np.maximum(variances, 0.0))
 

@@ -109,7 +109,8 @@ def evaluate(
     measures : sequence of str, optional
         Which measures to take; by default all that the forecasts allow.
     shrinkage : {"auto", "always", None}, default="auto"
-        Whether ROME shrinks covariances of clusters that have no more samples than dimensions.
+        Whether ROME shrinks covariances: of clusters that have fewer than five samples for each
+        dimension, of all clusters, or of none.
     degenerate : {"floor", "nan", "raise"}, default="floor"
         What to do where samples do not span their space, because they are identical, flat (a
         standing pedestrian, samples on a line) or no more than the dimensions: widen them by

@@ -62,7 +62,7 @@ class WalkLaw:
     >>> walks.law.draw(20, random_state=0).shape
     (3, 20, 12, 2)
     >>> walks.law.logpdf(walks.truth).round(1)
-    array([24.7, 23.9, 25.5])
+    array([39.7, 39.2, 42.7])
     """
 
     shares: np.ndarray
@@ -128,6 +128,22 @@ class WalkLaw:
         turn = np.array([[cos, sin], [-sin, cos]])
         start = self.means[:, :, :1]
         return replace(self, means=start + (self.means - start) @ turn)
+
+    def predictors(self) -> dict[str, "WalkLaw"]:
+        """Return what predictors draw from: one that is right, and three that are not.
+
+        Returns
+        -------
+        dict of str to WalkLaw
+            The oracle knows the law; the over-confident one is half as wide about the mean paths,
+            the under-confident one twice as wide, and the biased one turns them by 0.3 radians.
+        """
+        return {
+            "oracle": self,
+            "over-confident": self.spread(0.5),
+            "under-confident": self.spread(2.0),
+            "biased": self.turned(0.3),
+        }
 
     def draw(self, n_samples: int, random_state: Any = None) -> np.ndarray:
         """Draw futures, scene after scene.
@@ -209,7 +225,7 @@ class WalkLaw:
         return KernelMixture(
             weights=shares[present],
             centres=means[present].reshape(len(present), -1),
-            offsets=[0, len(present)],
+            offsets=np.array([0, len(present)]),
             transforms=transform[None],
         )
 

@@ -1,0 +1,71 @@
+"""Forecasts of made-up walks, whose law is known: is the right one found to be the best?
+
+``python -m benchmarks.forecast_walks`` prints a table of markdown: for 20, 100 and 1000 samples a
+scene, every proper measure and the calibration of an oracle, which draws from the law, and of
+predictors that are over-confident, under-confident and biased. In brackets stands by how many
+standard errors a predictor is worse than the oracle, scene by scene. *Coverage* is the mean by
+which highest-density regions hold the truth more often than they should: negative for forecasts
+that are too narrow. ``--scenes`` is the number of scenes.
+"""
+
+import argparse
+
+import numpy as np
+
+from sevenhills.forecast import evaluate, make_walks
+
+#: Those that are best, on average, for the law that the truth comes from.
+PROPER = ("nll", "nll_step", "energy_score")
+COLUMNS = ("samples", "predictor", "exact nll", *PROPER, "ece", "coverage")
+
+
+def behind(evaluation, oracle, measure):
+    """By how many standard errors the mean of a measure is above the oracle's."""
+    apart = evaluation.scenes[measure] - oracle.scenes[measure]
+    return apart.mean() / (apart.std(ddof=1) / np.sqrt(len(apart)))
+
+
+def evaluations(walks, n_samples, seed=1):
+    """Evaluate all predictors of some walks."""
+    return {
+        name: evaluate(law.draw(n_samples, seed), walks.truth, measures=(*PROPER, "ece"))
+        for name, law in walks.law.predictors().items()
+    }
+
+
+def excess(coverage):
+    """By how much regions hold the truth more often than they should."""
+    return float((coverage.observed - coverage.levels).mean())
+
+
+def rows(walks, n_samples):
+    """Yield the rows of the table for one number of samples."""
+    found = evaluations(walks, n_samples)
+    for name, law in walks.law.predictors().items():
+        evaluation = found[name]
+        cells = [str(n_samples), name, f"{-law.logpdf(walks.truth).mean():.1f}"]
+        for measure in PROPER:
+            text = f"{evaluation[measure].mean:.3g}"
+            if name != "oracle":
+                text += f" ({behind(evaluation, found['oracle'], measure):+.1f})"
+            cells.append(text)
+        error = evaluation["ece"]
+        cells += [f"{error.mean:.3f} ± {error.standard_error:.3f}"]
+        cells += [f"{excess(evaluation.coverage):+.3f}"]
+        yield cells
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--scenes", type=int, default=500)
+    parser.add_argument("--samples", type=int, nargs="+", default=[20, 100, 1000])
+    options = parser.parse_args()
+    walks = make_walks(options.scenes, random_state=0)
+    print("| " + " | ".join(COLUMNS) + " |\n|" + " --- |" * len(COLUMNS))
+    for n_samples in options.samples:
+        for cells in rows(walks, n_samples):
+            print("| " + " | ".join(cells) + " |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

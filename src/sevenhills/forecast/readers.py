@@ -1,0 +1,315 @@
+"""Files of tracks, windows of tracks, and files of paths."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..extras import import_extra
+from ..validation import check_choice, check_count, check_flag, check_positive
+from .arrays import open_source
+
+_KINDS = ("predictions", "truth")
+_COORDINATES = ("x", "y", "z")
+#: What stands for no agent.
+_ABSENT = -1
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Tracks:
+    """Where agents were seen, agent by agent, each in the order of time.
+
+    Attributes
+    ----------
+    frames : ndarray of shape (n_points,)
+    agents : ndarray of shape (n_points,)
+        The number of the agent.
+    positions : ndarray of shape (n_points, 2)
+    """
+
+    frames: np.ndarray
+    agents: np.ndarray
+    positions: np.ndarray
+
+    def __repr__(self) -> str:
+        n_agents = len(np.unique(self.agents))
+        return f"Tracks(n_agents={n_agents}, n_points={len(self.frames)})"
+
+    @property
+    def step(self) -> float:
+        """The number of frames that is most common between two points of an agent."""
+        same = self.agents[1:] == self.agents[:-1]
+        steps, counts = np.unique(np.diff(self.frames)[same], return_counts=True)
+        if len(steps) == 0:
+            raise ValueError("no agent was seen twice, so that there is no step; pass it")
+        return float(steps[counts.argmax()])
+
+
+def read_tracks(path: str | os.PathLike[str]) -> Tracks:
+    r"""Read a text file of the ETH and UCY data sets.
+
+    Parameters
+    ----------
+    path : path-like
+        Every line has a frame, the number of an agent, x and y, with spaces, tabs or commas
+        between them. Empty lines and what follows a ``#`` are left out.
+
+    Returns
+    -------
+    Tracks
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from sevenhills.forecast import read_tracks
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = Path(folder) / "walk.txt"
+    ...     _ = file.write_text("0.0 1.0 3.1 4.0\n10.0 1.0 3.5 4.1\n")
+    ...     read_tracks(file)
+    Tracks(n_agents=1, n_points=2)
+    """
+    path = Path(path)
+    numbers: list[list[float]] = []
+    lines: list[int] = []
+    with path.open(encoding="utf-8", errors="replace") as file:
+        for number, text in enumerate(file, start=1):
+            words = text.split("#")[0].replace(",", " ").split()
+            if words:
+                numbers.append(_parse(words, f"{path.name}, line {number}"))
+                lines.append(number)
+    if not numbers:
+        raise ValueError(f"{path.name} has no lines with frame, agent, x and y")
+    table = np.array(numbers)
+    order = np.lexsort((table[:, 0], table[:, 1]))
+    table, numbered = table[order], np.array(lines)[order]
+    again = np.flatnonzero((np.diff(table[:, :2], axis=0) == 0).all(axis=1))
+    if len(again):
+        frame, agent = table[again[0], :2]
+        first, second = sorted((numbered[again[0]], numbered[again[0] + 1]))
+        raise ValueError(
+            f"{path.name}, line {second}: agent {agent:g} was in frame {frame:g} already, "
+            f"see line {first}"
+        )
+    return Tracks(table[:, 0], table[:, 1].astype(np.int64), table[:, 2:])
+
+
+def _parse(words: list[str], where: str) -> list[float]:
+    if len(words) != 4:
+        raise ValueError(f"{where}: expected frame, agent, x and y, got {len(words)} columns")
+    try:
+        values = [float(word) for word in words]
+    except ValueError:
+        wrong = next(word for word in words if not _is_number(word))
+        raise ValueError(f"{where}: {wrong!r} is no number") from None
+    if not np.isfinite(values).all():
+        raise ValueError(f"{where}: all values must be finite, got {' '.join(words)}")
+    if values[1] != round(values[1]):
+        raise ValueError(f"{where}: the agent must be a whole number, got {words[1]}")
+    return values
+
+
+def _is_number(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Windows:
+    """Parts of tracks: what was observed, and what came after it.
+
+    Attributes
+    ----------
+    observed : ndarray of shape (n_scenes, n_observed, 2) or (n_scenes, n_agents, n_observed, 2)
+    future : ndarray of shape (n_scenes, n_predicted, 2) or (n_scenes, n_agents, n_predicted, 2)
+        With an axis of agents, NaN for those that are absent.
+    frames : ndarray of shape (n_scenes,)
+        The first frame of every window.
+    agents : ndarray of shape (n_scenes,) or (n_scenes, n_agents)
+        The numbers of the agents, -1 for those that are absent.
+    """
+
+    observed: np.ndarray
+    future: np.ndarray
+    frames: np.ndarray
+    agents: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.frames)
+
+    def __repr__(self) -> str:
+        n_observed, n_predicted = self.observed.shape[-2], self.future.shape[-2]
+        return f"Windows(n_scenes={len(self)}, n_observed={n_observed}, n_predicted={n_predicted})"
+
+
+def windows(
+    tracks: Tracks,
+    n_observed: int = 8,
+    n_predicted: int = 12,
+    *,
+    stride: int = 1,
+    step: float | None = None,
+    agents: bool = False,
+) -> Windows:
+    """Cut tracks into windows in which an agent is seen at every step.
+
+    Parameters
+    ----------
+    tracks : Tracks
+    n_observed, n_predicted : int, default=8, 12
+        The number of steps before and after the present.
+    stride : int, default=1
+        The number of steps between the beginnings of windows.
+    step : float, optional
+        The number of frames in a step; by default what is most common. Where an agent is missing
+        in a frame between, there is no window.
+    agents : bool, default=False
+        Whether the agents of a window make one scene, with an axis of agents; otherwise every
+        agent of every window is a scene.
+
+    Returns
+    -------
+    Windows
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sevenhills.forecast import Tracks, windows
+    >>> walk = np.column_stack([np.arange(25.0), np.zeros(25)])
+    >>> tracks = Tracks(10.0 * np.arange(25), np.zeros(25, dtype=int), walk)
+    >>> windows(tracks)
+    Windows(n_scenes=6, n_observed=8, n_predicted=12)
+    """
+    n_observed = check_count(n_observed, "n_observed", least=1)
+    n_predicted = check_count(n_predicted, "n_predicted", least=1)
+    stride = check_count(stride, "stride", least=1)
+    check_flag(agents, "agents")
+    step = tracks.step if step is None else check_positive(step, "step")
+    length = n_observed + n_predicted
+    rows = _rows_of_windows(tracks, length, stride, step)
+    if len(rows) == 0:
+        raise ValueError(
+            f"no agent was seen at {length} steps of {step:g} frames in a row, "
+            "so that there are no windows"
+        )
+    order = np.lexsort((tracks.agents[rows[:, 0]], tracks.frames[rows[:, 0]]))
+    rows = rows[order]
+    paths, frames = tracks.positions[rows], tracks.frames[rows[:, 0]]
+    numbers = tracks.agents[rows[:, 0]]
+    if agents:
+        paths, frames, numbers = _by_frame(paths, frames, numbers)
+    return Windows(paths[..., :n_observed, :], paths[..., n_observed:, :], frames, numbers)
+
+
+def _rows_of_windows(tracks: Tracks, length: int, stride: int, step: float) -> np.ndarray:
+    """Return the rows of every window, (n_windows, length)."""
+    out = [np.empty((0, length), dtype=np.int64)]
+    begin = tracks.frames.min()
+    for agent in np.unique(tracks.agents):
+        start, stop = np.searchsorted(tracks.agents, [agent, agent + 1])
+        frames = tracks.frames[start:stop]
+        firsts = frames[np.floor((frames - begin) / step + 1e-9) % stride == 0]
+        wanted = firsts[:, None] + step * np.arange(length)
+        found = np.minimum(np.searchsorted(frames, wanted - 1e-6 * step), len(frames) - 1)
+        whole = (np.abs(frames[found] - wanted) <= 1e-6 * step).all(axis=1)
+        out.append(start + found[whole])
+    return np.concatenate(out)
+
+
+def _by_frame(
+    paths: np.ndarray, frames: np.ndarray, numbers: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Put the agents of a window side by side, absent ones last."""
+    firsts, scene, counts = np.unique(frames, return_inverse=True, return_counts=True)
+    place = np.arange(len(frames)) - np.repeat(np.cumsum(counts) - counts, counts)
+    shape = (len(firsts), int(counts.max()))
+    out = np.full((*shape, *paths.shape[1:]), np.nan)
+    present = np.full(shape, _ABSENT, dtype=np.int64)
+    out[scene, place], present[scene, place] = paths, numbers
+    return out, firsts, present
+
+
+def read_paths(path: str | os.PathLike[str], kind: str = "predictions") -> np.ndarray:
+    """Read predictions or truths as an array.
+
+    Parameters
+    ----------
+    path : path-like
+        A ``.npy``, ``.npz`` or ``.parquet`` file; see :func:`write_paths`.
+    kind : {"predictions", "truth"}, default="predictions"
+
+    Returns
+    -------
+    ndarray
+        As :func:`evaluate` takes it, which also takes the path itself and then reads a block at
+        a time.
+    """
+    check_choice(kind, "kind", _KINDS)
+    source = open_source(path, kind)
+    return source.read(0, source.shape[0])
+
+
+def write_paths(
+    values: Any, path: str | os.PathLike[str], kind: str = "predictions", *, agents: bool = False
+) -> None:
+    """Write predictions or truths to a file.
+
+    Parameters
+    ----------
+    values : array-like
+        Predictions (S, K, T, D) or truths (S, T, D), or several futures (S, L, T, D); with an
+        axis of agents before that of steps.
+    path : path-like
+        Ending with ``.npy``, ``.npz`` (an array with the name of the kind) or ``.parquet`` (a row
+        for every point, with the columns scene, sample or future, agent, step, x and y; points
+        that are NaN have none).
+    kind : {"predictions", "truth"}, default="predictions"
+    agents : bool, default=False
+        Whether there is an axis of agents.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from sevenhills.forecast import make_walks, read_paths, write_paths
+    >>> drawn = make_walks(3, random_state=0).law.draw(5, random_state=0)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_paths(drawn, Path(folder) / "predictions.parquet")
+    ...     read_paths(Path(folder) / "predictions.parquet").shape
+    (3, 5, 12, 2)
+    """
+    check_choice(kind, "kind", _KINDS)
+    check_flag(agents, "agents")
+    path, values = Path(path), np.asarray(values, dtype=np.float64)
+    if path.suffix == ".npy":
+        np.save(path, values)
+    elif path.suffix == ".npz":
+        np.savez(path, **{kind: values})
+    elif path.suffix == ".parquet":
+        parquet = import_extra("pyarrow.parquet", "frames", "parquet files need pyarrow")
+        arrow = import_extra("pyarrow", "frames", "parquet files need pyarrow")
+        parquet.write_table(arrow.table(_long_form(values, kind, agents)), path)
+    else:
+        raise ValueError(f"path must end with .npy, .npz or .parquet, got {path.name}")
+
+
+def _long_form(values: np.ndarray, kind: str, agents: bool) -> dict[str, np.ndarray]:
+    """Return the columns of a table that has a row for every point."""
+    axes = ["scene", "sample" if kind == "predictions" else "future"]
+    axes += ["agent", "step"] if agents else ["step"]
+    if kind == "truth" and values.ndim == len(axes):
+        axes.remove("future")
+    if values.ndim != len(axes) + 1 or not 1 <= values.shape[-1] <= len(_COORDINATES):
+        raise ValueError(
+            f"{kind} must have the axes {', '.join(axes)} and up to three coordinates, "
+            f"got shape {values.shape}"
+        )
+    there = ~np.isnan(values).any(axis=-1)
+    columns = dict(zip(axes, np.nonzero(there), strict=True))
+    points = values[there].T
+    return {**columns, **dict(zip(_COORDINATES, points, strict=False))}

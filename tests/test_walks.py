@@ -1,0 +1,286 @@
+"""Made-up walks, baselines that predict them, and files of tracks and paths."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.special import logsumexp
+from scipy.stats import kstest, multivariate_normal
+
+from sevenhills.forecast import (
+    ConstantVelocity,
+    NearestPasts,
+    Tracks,
+    evaluate,
+    make_walks,
+    read_paths,
+    read_tracks,
+    windows,
+    write_paths,
+)
+
+
+@pytest.fixture(scope="module")
+def walks():
+    return make_walks(40, random_state=0)
+
+
+class TestLaw:
+    def test_log_density_is_that_of_a_mixture_of_gaussians(self, walks):
+        """The slow twin writes the covariance of a row out."""
+        law = walks.law
+        paths = law.draw(3, random_state=1)
+        for s in (0, 7):
+            across = np.array([-law.headings[s, 1], law.headings[s, 0]])
+            turn = np.array([law.headings[s], across])
+            covariance = np.zeros((24, 24))
+            for t in range(12):
+                for u in range(12):
+                    block = turn.T @ np.diag(law.covariances[:, t, u]) @ turn
+                    covariance[2 * t : 2 * t + 2, 2 * u : 2 * u + 2] = block
+            terms = [
+                np.log(share)
+                + multivariate_normal(mean.ravel(), covariance).logpdf(paths[s].reshape(3, -1))
+                for share, mean in zip(law.shares[s], law.means[s], strict=True)
+            ]
+            assert_allclose(law.logpdf(paths)[s], logsumexp(terms, axis=0), rtol=1e-9)
+            density = law.density(s)
+            assert_allclose(density.logpdf(paths[s].reshape(3, -1)), law.logpdf(paths)[s])
+
+    def test_truths_follow_the_law(self):
+        """Half squared distances from the nearest mean would be chi-square but for the mixture."""
+        walks = make_walks(400, random_state=3)
+        own = walks.law.logpdf(walks.law.draw(99, random_state=4))
+        ranks = (own > walks.law.logpdf(walks.truth)[:, None]).mean(axis=1)
+        assert kstest(ranks, "uniform").pvalue > 0.001
+
+    def test_draws_have_the_moments_of_the_law(self, walks):
+        law = walks.law[:1]
+        drawn = law.draw(20_000, random_state=0)[0].reshape(20_000, -1)
+        density = law.density(0)
+        assert_allclose(drawn.mean(axis=0), density.mean(), atol=0.05)
+        assert_allclose(np.cov(drawn.T), density.cov(), atol=0.12)
+
+    def test_blocks_of_scenes_are_drawn_as_all(self, walks):
+        rng = np.random.RandomState(5)
+        parts = [walks.law[:11].draw(4, rng), walks.law[11:].draw(4, rng)]
+        assert_array_equal(np.concatenate(parts), walks.law.draw(4, 5))
+
+    def test_blocks_of_log_densities(self, walks, monkeypatch):
+        paths = walks.law.draw(3, random_state=2)
+        whole = walks.law.logpdf(paths)
+        monkeypatch.setattr("sevenhills.forecast.walks._BLOCK", 1000)
+        assert_allclose(walks.law.logpdf(paths), whole, rtol=1e-12)
+
+    def test_the_law_is_the_likeliest(self, walks):
+        truth = walks.law.draw(50, random_state=1)
+        right = walks.law.logpdf(truth).mean()
+        for wrong in (walks.law.spread(0.5), walks.law.spread(2.0), walks.law.turned(0.3)):
+            assert wrong.logpdf(truth).mean() < right - 1
+
+    def test_seeds(self):
+        first, second = make_walks(3, random_state=1), make_walks(3, random_state=1)
+        assert_array_equal(first.truth, second.truth)
+        assert make_walks(2, 5, 7, random_state=0).truth.shape == (2, 7, 2)
+        assert repr(first) == "Walks(n_scenes=3, n_observed=8, n_predicted=12)"
+
+    @pytest.mark.parametrize(
+        ("call", "message"),
+        [
+            (lambda law: law.logpdf(np.zeros((2, 12, 2))), r"paths must have shape \(40, 12, 2\)"),
+            (lambda law: law.spread(0.0), "factor must be positive"),
+            (lambda law: law.draw(0), "n_samples must be at least 1"),
+            (lambda law: make_walks(3, n_observed=1), "n_observed must be at least 2"),
+            (lambda law: make_walks(3, dt=-1.0), "dt must be positive"),
+        ],
+    )
+    def test_bad_values(self, walks, call, message):
+        with pytest.raises(ValueError, match=message):
+            call(walks.law)
+
+
+class TestBaselines:
+    def test_constant_velocity_goes_straight_on(self):
+        observed = np.stack([np.arange(8.0), 2 * np.arange(8.0)], axis=1)[None]
+        drawn = ConstantVelocity(std=1e-9).predict(observed, 3, random_state=0)
+        ahead = np.stack([np.arange(8.0, 20.0), 2 * np.arange(8.0, 20.0)], axis=1)
+        assert_allclose(drawn[0], np.broadcast_to(ahead, (3, 12, 2)), atol=1e-6)
+
+    def test_the_spread_is_learned_along_and_across(self):
+        rng = np.random.RandomState(0)
+        angle = rng.uniform(0, 7, 3000)
+        heading = np.stack([np.cos(angle), np.sin(angle)], axis=1)
+        across = np.stack([-heading[:, 1], heading[:, 0]], axis=1)
+        observed = np.arange(8.0)[None, :, None] * heading[:, None]
+        missed = rng.standard_normal((3000, 2)) * [0.1, 0.5]
+        last = observed[:, -1] + heading + missed[:, :1] * heading + missed[:, 1:] * across
+        predictor = ConstantVelocity().fit(observed, last[:, None])
+        east = np.stack([np.arange(8.0), np.zeros(8)], axis=1)[None]
+        drawn = predictor.predict(east, 20_000, random_state=1)[0, :, 0]
+        assert_allclose(drawn.mean(axis=0), [8, 0], atol=0.02)
+        assert_allclose(drawn.std(axis=0), [0.1, 0.5], rtol=0.05)
+
+    def test_nearest_pasts_are_turned_back(self):
+        """Of two known walks, the one with the same past is taken, whatever its heading."""
+        turning = np.array([[0, 0], [1, 0], [2, 0.5], [3, 1.5]], dtype=float)
+        straight = np.column_stack([np.arange(4.0), np.zeros(4)])
+        predictor = NearestPasts().fit(
+            np.stack([turning[:3], straight[:3]]), np.stack([turning[3:], straight[3:]])
+        )
+        quarter = np.array([[0.0, 1.0], [-1.0, 0.0]])
+        moved = turning @ quarter + [5, 7]
+        drawn = predictor.predict(moved[None, :3], 1)
+        assert_allclose(drawn[0, 0], moved[3:], atol=1e-12)
+
+    def test_nearest_pasts_equal_sorting_all(self, walks, monkeypatch):
+        predictor = NearestPasts().fit(walks.observed[10:], walks.truth[10:])
+        whole = predictor.predict(walks.observed[:10], 5)
+        monkeypatch.setattr("sevenhills.forecast.baselines._BLOCK", 100)
+        assert_array_equal(predictor.predict(walks.observed[:10], 5), whole)
+        few = NearestPasts(3).fit(walks.observed[10:], walks.truth[10:])
+        drawn = few.predict(walks.observed[:10], 50, random_state=0)
+        assert len(np.unique(drawn[0, :, 0, 0])) == 3
+
+    def test_who_stands_still(self):
+        still = np.ones((3, 8, 2))
+        assert np.isfinite(ConstantVelocity(0.1).predict(still, 4, random_state=0)).all()
+        assert np.isfinite(NearestPasts().fit(still, still).predict(still, 2)).all()
+
+    @pytest.mark.parametrize(
+        ("call", "message"),
+        [
+            (lambda w: ConstantVelocity().predict(w.observed), "fit it or pass a std"),
+            (lambda w: NearestPasts().predict(w.observed), "fit it first"),
+            (lambda w: ConstantVelocity().fit(w.observed, w.truth[:3]), "one for each past"),
+            (lambda w: ConstantVelocity().fit(w.observed[:, 0], w.truth), "observed must have"),
+            (lambda w: ConstantVelocity().fit(w.observed * np.nan, w.truth), "must be finite"),
+            (lambda w: NearestPasts().fit(w.observed, w.truth * np.nan), "must be finite"),
+            (
+                lambda w: NearestPasts().fit(w.observed, w.truth).predict(w.observed, 41),
+                "only 40 are known",
+            ),
+            (
+                lambda w: NearestPasts().fit(w.observed, w.truth).predict(w.observed[:, 1:], 2),
+                "observed has 7 steps, but was fitted to 8",
+            ),
+        ],
+    )
+    def test_bad_values(self, walks, call, message):
+        with pytest.raises(ValueError, match=message):
+            call(walks)
+
+
+class TestTracks:
+    def test_reads_spaces_tabs_commas_and_float_frames(self, tmp_path):
+        file = tmp_path / "eth.txt"
+        file.write_text("# frame id x y\n780.0\t2.0\t1.5\t-2\n\n10 1 3 4\n20,1,5,6 # seen late\n")
+        tracks = read_tracks(file)
+        assert_array_equal(tracks.agents, [1, 1, 2])
+        assert_array_equal(tracks.frames, [10, 20, 780])
+        assert_array_equal(tracks.positions, [[3, 4], [5, 6], [1.5, -2]])
+        assert tracks.step == 10
+        assert repr(tracks) == "Tracks(n_agents=2, n_points=3)"
+
+    @pytest.mark.parametrize(
+        ("text", "message"),
+        [
+            ("0 1 2 3\n10 1 2\n", r"t.txt, line 2: expected frame, agent, x and y, got 3 columns"),
+            ("0 1 2 3 4 5 6 7\n", "line 1: .* got 8 columns"),
+            ("\n0 1 2 3\n10 1 x 3\n", "line 3: 'x' is no number"),
+            ("0 1 nan 3\n", "line 1: all values must be finite"),
+            ("0 1.5 2 3\n", "line 1: the agent must be a whole number"),
+            ("0 1 2 3\n10 1 2 3\n0 1 5 5\n", "line 3: agent 1 was in frame 0 already, see line 1"),
+            ("# nothing\n", "t.txt has no lines"),
+        ],
+    )
+    def test_says_which_line_is_wrong(self, tmp_path, text, message):
+        (tmp_path / "t.txt").write_text(text)
+        with pytest.raises(ValueError, match=message):
+            read_tracks(tmp_path / "t.txt")
+
+
+def tracks_of(*seen):
+    """Tracks of agents by the numbers of the steps at which they were seen, x being the frame."""
+    frames = np.concatenate([10.0 * np.array(each) for each in seen])
+    agents = np.repeat(np.arange(len(seen)), [len(each) for each in seen])
+    return Tracks(frames, agents, np.column_stack([frames, agents]))
+
+
+class TestWindows:
+    def test_equals_looking_at_every_frame(self):
+        """The slow twin asks for every agent, every frame and every step."""
+        rng = np.random.RandomState(0)
+        seen = [np.flatnonzero(rng.uniform(size=30) < 0.9) + rng.randint(5) for _ in range(6)]
+        tracks = tracks_of(*seen)
+        for stride in (1, 3):
+            found = windows(tracks, 3, 4, stride=stride)
+            begin = min(each[0] for each in seen)
+            expected = [
+                (10.0 * first, agent)
+                for first in range(40)
+                for agent, each in enumerate(seen)
+                if set(range(first, first + 7)) <= set(each) and (first - begin) % stride == 0
+            ]
+            assert list(zip(found.frames, found.agents, strict=True)) == expected
+            assert_array_equal(found.observed[..., 0], found.frames[:, None] + [0, 10, 20])
+            assert_array_equal(found.future[..., 0], found.frames[:, None] + [30, 40, 50, 60])
+
+    def test_gaps_end_windows(self):
+        found = windows(tracks_of([0, 1, 2, 4, 5, 6, 7]), 2, 1)
+        assert_array_equal(found.frames, [0, 40, 50])
+
+    def test_wider_steps(self):
+        assert_array_equal(windows(tracks_of(np.arange(5)), 1, 2, step=20).frames, [0])
+
+    def test_agents_side_by_side(self):
+        found = windows(tracks_of(np.arange(4), np.arange(1, 9)), 2, 1, agents=True)
+        assert found.observed.shape == (7, 2, 2, 2)
+        assert_array_equal(found.agents[:3], [[0, -1], [0, 1], [1, -1]])
+        assert np.isnan(found.future[0, 1]).all()
+        assert_array_equal(found.future[1, :, 0, 1], [0, 1])
+
+    def test_no_windows(self):
+        with pytest.raises(ValueError, match="no agent was seen at 20 steps of 10 frames"):
+            windows(tracks_of([0, 1, 2]))
+        with pytest.raises(ValueError, match="pass it"):
+            windows(tracks_of([0], [3]))
+
+
+class TestPaths:
+    @pytest.mark.parametrize("suffix", ["npy", "npz", "parquet"])
+    def test_round_trip(self, walks, tmp_path, suffix):
+        predictions = walks.law.draw(4, random_state=0)
+        predictions[3, 2] = np.nan
+        predictions[5, :, 9:] = np.nan
+        for values, kind in ((predictions, "predictions"), (walks.truth, "truth")):
+            write_paths(values, tmp_path / f"{kind}.{suffix}", kind)
+            again = read_paths(tmp_path / f"{kind}.{suffix}", kind)
+            keep = np.ones(len(values), dtype=bool)
+            if suffix == "parquet" and kind == "predictions":
+                keep[3] = False  # a sample without rows is not there, and others take its number
+                assert_array_equal(again[3, :3], values[3, [0, 1, 3]])
+            assert_array_equal(again[keep], values[keep])
+
+    def test_agents(self, tmp_path):
+        values = np.random.RandomState(0).standard_normal((3, 4, 2, 5, 2))
+        write_paths(values, tmp_path / "p.parquet", agents=True)
+        assert_array_equal(read_paths(tmp_path / "p.parquet"), values)
+        table = pd.read_parquet(tmp_path / "p.parquet")
+        assert list(table.columns) == ["scene", "sample", "agent", "step", "x", "y"]
+
+    def test_files_are_evaluated_as_arrays(self, walks, tmp_path):
+        predictions = walks.law.draw(20, random_state=0)
+        write_paths(predictions, tmp_path / "p.parquet")
+        write_paths(walks.truth, tmp_path / "t.npz", "truth")
+        options = {"measures": ("ade", "nll_step")}
+        found = evaluate(tmp_path / "p.parquet", tmp_path / "t.npz", **options)
+        expected = evaluate(predictions, walks.truth, **options)
+        assert_array_equal(found.scenes["ade"], expected.scenes["ade"])
+
+    def test_bad_values(self, walks, tmp_path):
+        with pytest.raises(ValueError, match=r"must end with .npy, .npz or .parquet, got p.csv"):
+            write_paths(walks.truth, tmp_path / "p.csv")
+        with pytest.raises(ValueError, match="must have the axes scene, sample, step"):
+            write_paths(walks.truth, tmp_path / "p.parquet")
+        with pytest.raises(ValueError, match="kind must be one of"):
+            write_paths(walks.truth, tmp_path / "p.npz", "truths")
