@@ -25,6 +25,7 @@ import only from those above them in this list:
 ``datasets``       the distributions of the ROME study, with their truths
 ``forecast``       forecasts given as samples, scored
 ``plotting``       pictures
+``report``         pages of evaluations
 ``experiments``    the study, rerun beside its published figures
 ``demo``           a short tour
 ``cli``            the command line

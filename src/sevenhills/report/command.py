@@ -1,0 +1,145 @@
+"""The command ``forecast``: evaluate files of forecasts and write a page."""
+
+import json
+import math
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from ..forecast import Evaluation, evaluate
+from .page import verdicts, write_report
+
+#: The exit code of a command that was called wrongly, or given what it cannot read.
+_WRONG = 2
+
+
+def forecast(
+    predictions: Annotated[
+        Path,
+        typer.Argument(help="Samples (scenes, samples, steps, coordinates): npz, npy, parquet."),
+    ],
+    truth: Annotated[Path, typer.Argument(help="What became true: npz, npy or parquet.")],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="The page to write, .html.")
+    ] = None,
+    method: Annotated[
+        str, typer.Option(help="Density of whole paths: rome, gaussian_kde or auto.")
+    ] = "rome",
+    step_method: Annotated[
+        str, typer.Option(help="Density of single steps: gaussian_kde, rome or auto.")
+    ] = "gaussian_kde",
+    measure: Annotated[
+        list[str] | None, typer.Option(help="A measure to take, may be repeated; all if none.")
+    ] = None,
+    shrinkage: Annotated[
+        str, typer.Option(help="Shrunk covariances of ROME: auto, always or none.")
+    ] = "auto",
+    degenerate: Annotated[
+        str, typer.Option(help="Cells without a density: floor, nan or raise.")
+    ] = "floor",
+    floor: Annotated[
+        float | None, typer.Option(help="Standard deviation to give them, in the data's unit.")
+    ] = None,
+    lower_bound: Annotated[
+        float | None, typer.Option(help="Raise log densities of steps to this; -20 is customary.")
+    ] = None,
+    k: Annotated[
+        list[int] | None, typer.Option("-k", help="Samples for the nearest one, may be repeated.")
+    ] = None,
+    miss_threshold: Annotated[float, typer.Option(help="How far off is a miss.")] = 2.0,
+    agents: Annotated[bool, typer.Option("--agents", help="There is an axis of agents.")] = False,
+    check_units: Annotated[
+        bool, typer.Option(help="Refuse units or axes that look mixed up.")
+    ] = True,
+    jobs: Annotated[int, typer.Option(help="Number of processes, -1 for all cores.")] = 1,
+    seed: Annotated[int, typer.Option(help="Seed of the resampling.")] = 0,
+    parquet: Annotated[
+        Path | None, typer.Option(help="Write the evaluation, all scenes in it, to this file.")
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print JSON in place of a table.")
+    ] = False,
+    title: Annotated[str, typer.Option(help="The title of the page.")] = "Forecasts, evaluated",
+    verbose: Annotated[bool, typer.Option("--verbose", help="Say how far it is.")] = False,
+) -> None:
+    """Evaluate forecasts that are given as samples.
+
+    Example: sevenhills forecast predictions.npz truth.npz -o report.html
+    """
+    try:
+        evaluation = evaluate(
+            predictions,
+            truth,
+            method=method,
+            step_method=step_method,
+            measures=measure or None,
+            shrinkage=None if shrinkage == "none" else shrinkage,
+            degenerate=degenerate,
+            floor=floor,
+            lower_bound=lower_bound,
+            k=k or None,
+            miss_threshold=miss_threshold,
+            agents=agents,
+            check_units=check_units,
+            n_jobs=jobs,
+            random_state=seed,
+            verbose=verbose,
+        )
+        if output is not None:
+            write_report(evaluation, output, predictions, truth, agents=agents, title=title)
+        if parquet is not None:
+            evaluation.to_parquet(parquet)
+    except (ValueError, TypeError, OSError, ImportError, MemoryError) as error:
+        said = " ".join(str(error).split()) or type(error).__name__
+        typer.echo(f"error: {said}", err=True)
+        raise typer.Exit(_WRONG) from None
+    if as_json:
+        typer.echo(as_text(evaluation))
+    else:
+        _show(evaluation, [path for path in (output, parquet) if path is not None])
+
+
+def as_text(evaluation: Evaluation) -> str:
+    """Return an evaluation, but for its scenes, as JSON; what is not finite is null."""
+    about = {
+        "summary": evaluation.columns("summary"),
+        "coverage": {
+            name: values.tolist() for name, values in evaluation.columns("coverage").items()
+        },
+        "degenerate": dict(evaluation.degenerate),
+        "settings": dict(evaluation.settings),
+    }
+    return json.dumps(_finite(about), indent=2)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _show(evaluation: Evaluation, written: list[Path]) -> None:
+    table = Table(box=None, pad_edge=False)
+    table.add_column("measure")
+    for name in ("mean", "± error", "interval", "scenes", "degenerate"):
+        table.add_column(name, justify="right")
+    for row in evaluation.summary:
+        table.add_row(
+            row.measure,
+            f"{row.mean:.4g}",
+            f"{row.standard_error:.2g}",
+            f"{row.low:.4g} to {row.high:.4g}",
+            str(row.n_scenes),
+            str(row.n_degenerate),
+        )
+    screen = Console(highlight=False)
+    screen.print(table)
+    for each in verdicts(evaluation):
+        screen.print(each, soft_wrap=True, markup=False)
+    for path in written:
+        screen.print(f"Written: {path}", soft_wrap=True, markup=False)
