@@ -10,6 +10,7 @@ from .demo import demo
 from .describe import describe
 from .failures import guarded, set_debug
 from .fit import fit
+from .forecast import forecast
 from .outliers import outliers
 from .report import report
 from .reproduce import reproduce
@@ -18,7 +19,7 @@ from .score import score
 
 #: In the order in which ``sevenhills --help`` lists them. A command is a function whose module
 #: imports nothing heavy at its top.
-COMMANDS = (fit, describe, score, sample, outliers, compare, report, demo, reproduce)
+COMMANDS = (fit, describe, score, sample, outliers, compare, report, forecast, demo, reproduce)
 
 
 def _version(wanted: bool) -> None:

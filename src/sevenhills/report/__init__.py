@@ -1,5 +1,5 @@
-"""Pages that say what an evaluation found, in one file that needs nothing else."""
+"""Pages in one file that needs nothing else: what a fit found, what an evaluation found."""
 
-from .page import report_html, write_report
+from .forecast_page import forecast_html, forecast_report
 
-__all__ = ["report_html", "write_report"]
+__all__ = ["forecast_html", "forecast_report"]

@@ -12,7 +12,7 @@ import numpy as np
 from ..forecast import Evaluation
 from ..forecast.arrays import open_forecasts
 from ..forecast.measures import measure_of
-from . import pictures
+from . import forecast_pictures as pictures
 
 #: The coverage differs from what it should be if it does so by this many times what chance does.
 _BEYOND_CHANCE = 2.0
@@ -69,7 +69,7 @@ $figures
 """)
 
 
-def report_html(
+def forecast_html(
     evaluation: Evaluation,
     predictions: Any = None,
     truth: Any = None,
@@ -98,11 +98,11 @@ def report_html(
     Examples
     --------
     >>> from sevenhills.forecast import evaluate, make_walks
-    >>> from sevenhills.report import report_html
+    >>> from sevenhills.report import forecast_html
     >>> walks = make_walks(20, random_state=0)
     >>> samples = walks.law.draw(20, random_state=0)
     >>> evaluation = evaluate(samples, walks.truth, measures=("nll_step", "ade"))
-    >>> page = report_html(evaluation, title="Walks")
+    >>> page = forecast_html(evaluation, title="Walks")
     >>> page.startswith("<!DOCTYPE html>")
     True
     """
@@ -121,7 +121,7 @@ def report_html(
     )
 
 
-def write_report(
+def forecast_report(
     evaluation: Evaluation,
     path: str | os.PathLike[str],
     predictions: Any = None,
@@ -130,16 +130,16 @@ def write_report(
     agents: bool = False,
     title: str = "Forecasts, evaluated",
 ) -> None:
-    """Write a page that says what an evaluation found; see :func:`report_html`.
+    """Write a page that says what an evaluation found; see :func:`forecast_html`.
 
     Parameters
     ----------
     evaluation : Evaluation
     path : path-like
     predictions, truth, agents, title
-        See :func:`report_html`.
+        See :func:`forecast_html`.
     """
-    page = report_html(evaluation, predictions, truth, agents=agents, title=title)
+    page = forecast_html(evaluation, predictions, truth, agents=agents, title=title)
     Path(path).write_text(page, encoding="utf-8")
 
 

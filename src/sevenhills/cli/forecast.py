@@ -1,19 +1,12 @@
 """The command ``forecast``: evaluate files of forecasts and write a page."""
 
-import json
-import math
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
-from ..forecast import Evaluation, evaluate
-from .page import verdicts, write_report
-
-#: The exit code of a command that was called wrongly, or given what it cannot read.
-_WRONG = 2
+if TYPE_CHECKING:
+    from ..forecast import Evaluation
 
 
 def forecast(
@@ -67,63 +60,60 @@ def forecast(
 ) -> None:
     """Evaluate forecasts that are given as samples.
 
-    Example: sevenhills forecast predictions.npz truth.npz -o report.html
+    For example:
+      sevenhills forecast predictions.npz truth.npz -o report.html
+      sevenhills forecast samples.parquet truth.parquet --method gaussian_kde --lower-bound -20
     """
-    try:
-        evaluation = evaluate(
-            predictions,
-            truth,
-            method=method,
-            step_method=step_method,
-            measures=measure or None,
-            shrinkage=None if shrinkage == "none" else shrinkage,
-            degenerate=degenerate,
-            floor=floor,
-            lower_bound=lower_bound,
-            k=k or None,
-            miss_threshold=miss_threshold,
-            agents=agents,
-            check_units=check_units,
-            n_jobs=jobs,
-            random_state=seed,
-            verbose=verbose,
-        )
-        if output is not None:
-            write_report(evaluation, output, predictions, truth, agents=agents, title=title)
-        if parquet is not None:
-            evaluation.to_parquet(parquet)
-    except (ValueError, TypeError, OSError, ImportError, MemoryError) as error:
-        said = " ".join(str(error).split()) or type(error).__name__
-        typer.echo(f"error: {said}", err=True)
-        raise typer.Exit(_WRONG) from None
+    from ..forecast import evaluate
+
+    evaluation = evaluate(
+        predictions,
+        truth,
+        method=method,
+        step_method=step_method,
+        measures=measure or None,
+        shrinkage=None if shrinkage == "none" else shrinkage,
+        degenerate=degenerate,
+        floor=floor,
+        lower_bound=lower_bound,
+        k=k or None,
+        miss_threshold=miss_threshold,
+        agents=agents,
+        check_units=check_units,
+        n_jobs=jobs,
+        random_state=seed,
+        verbose=verbose,
+    )
+    if output is not None:
+        from ..report import forecast_report
+
+        forecast_report(evaluation, output, predictions, truth, agents=agents, title=title)
+    if parquet is not None:
+        evaluation.to_parquet(parquet)
     if as_json:
-        typer.echo(as_text(evaluation))
+        from .writing import write_json
+
+        write_json(_told(evaluation))
     else:
         _show(evaluation, [path for path in (output, parquet) if path is not None])
 
 
-def as_text(evaluation: Evaluation) -> str:
-    """Return an evaluation, but for its scenes, as JSON; what is not finite is null."""
-    about = {
+def _told(evaluation: "Evaluation") -> dict[str, Any]:
+    """Return all of an evaluation but its scenes."""
+    return {
         "summary": evaluation.columns("summary"),
-        "coverage": {
-            name: values.tolist() for name, values in evaluation.columns("coverage").items()
-        },
-        "degenerate": dict(evaluation.degenerate),
-        "settings": dict(evaluation.settings),
+        "coverage": evaluation.columns("coverage"),
+        "degenerate": evaluation.degenerate,
+        "settings": evaluation.settings,
     }
-    return json.dumps(_finite(about), indent=2)
 
 
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _finite(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(each) for each in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+def _show(evaluation: "Evaluation", written: list[Path]) -> None:
+    from rich.console import Console
+    from rich.table import Table
 
+    from ..report.forecast_page import verdicts
 
-def _show(evaluation: Evaluation, written: list[Path]) -> None:
     table = Table(box=None, pad_edge=False)
     table.add_column("measure")
     for name in ("mean", "± error", "interval", "scenes", "degenerate"):

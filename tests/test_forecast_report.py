@@ -11,8 +11,8 @@ import pytest
 from typer.testing import CliRunner
 
 from sevenhills.forecast import evaluate, make_walks, read_evaluation, write_paths
-from sevenhills.report import report_html, write_report
-from sevenhills.report.page import verdicts
+from sevenhills.report import forecast_html, forecast_report
+from sevenhills.report.forecast_page import verdicts
 
 typer = pytest.importorskip("typer")
 
@@ -60,7 +60,7 @@ class Outline(HTMLParser):
 
 class TestPage:
     def test_one_file_that_loads_nothing(self, walks, samples, evaluations):
-        page = report_html(evaluations["oracle"], samples["oracle"], walks.truth)
+        page = forecast_html(evaluations["oracle"], samples["oracle"], walks.truth)
         outline = Outline(page)
         assert not outline.open
         assert outline.seen.count("svg") == 5
@@ -75,10 +75,10 @@ class TestPage:
         assert "<tr><td>ade</td>" in page
 
     def test_the_same_page_every_time(self, evaluations):
-        assert report_html(evaluations["oracle"]) == report_html(evaluations["oracle"])
+        assert forecast_html(evaluations["oracle"]) == forecast_html(evaluations["oracle"])
 
     def test_titles_are_escaped(self, evaluations, tmp_path):
-        write_report(evaluations["oracle"], tmp_path / "r.html", title="<b> & co")
+        forecast_report(evaluations["oracle"], tmp_path / "r.html", title="<b> & co")
         page = (tmp_path / "r.html").read_text(encoding="utf-8")
         assert "<h1>&lt;b&gt; &amp; co</h1>" in page
 
@@ -90,7 +90,7 @@ class TestPage:
 
     def test_distances_alone(self, walks, samples):
         evaluation = evaluate(samples["oracle"], walks.truth, measures="ade", lower_bound=-20)
-        page = report_html(evaluation, samples["oracle"], walks.truth)
+        page = forecast_html(evaluation, samples["oracle"], walks.truth)
         assert "<svg" not in page
         assert "Log densities of steps below -20" in page
 
@@ -98,12 +98,12 @@ class TestPage:
         rng = np.random.RandomState(0)
         predictions, truth = rng.standard_normal((9, 20, 3, 1)), rng.standard_normal((9, 3, 1))
         evaluation = evaluate(predictions, truth, measures=("nll_step",))
-        assert report_html(evaluation, predictions, truth).count("<svg") == 1
+        assert forecast_html(evaluation, predictions, truth).count("<svg") == 1
 
     def test_without_matplotlib_the_error_names_the_extra(self, evaluations, monkeypatch):
         monkeypatch.setitem(sys.modules, "matplotlib", None)
         with pytest.raises(ImportError, match=r"pip install 'sevenhills\[plot\]'"):
-            report_html(evaluations["oracle"])
+            forecast_html(evaluations["oracle"])
 
 
 @pytest.fixture(scope="module")
@@ -118,13 +118,10 @@ def files(walks, samples, tmp_path_factory):
 
 @pytest.fixture
 def run(files):
-    from sevenhills.report.command import forecast
-
-    app = typer.Typer()
-    app.command()(forecast)
+    from sevenhills.cli.app import app
 
     def call(*arguments):
-        return CliRunner().invoke(app, [str(each) for each in arguments])
+        return CliRunner().invoke(app, ["forecast", *(str(each) for each in arguments)])
 
     return call
 
