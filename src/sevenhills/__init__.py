@@ -79,6 +79,7 @@ _PACKAGES = [
     "forecast",
     "metrics",
     "plotting",
+    "report",
     "scale",
     "storage",
 ]
