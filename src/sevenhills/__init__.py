@@ -23,6 +23,7 @@ import only from those above them in this list:
 ``datasets``       the distributions of the ROME study, with their truths
 ``forecast``       forecasts given as samples, scored
 ``plotting``       pictures
+``report``         one HTML file about a fit
 ``experiments``    the study, rerun beside its published figures
 ``demo``           a short tour
 ``cli``            the command line

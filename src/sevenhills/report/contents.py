@@ -12,16 +12,18 @@ from ..validation import check_count
 from .clusters import ordering_data, positions
 from .coordinates import (
     MOST_AXES,
+    Coordinates,
     PrincipalAxes,
     axis_coordinates,
     draws_of,
     feature_coordinates,
     features_to_show,
+    first_pair,
 )
 from .findings import summary_html
 from .outliers import Outliers, find_outliers, outliers_html
 from .packing import pack, pack_rows
-from .page import Html, Report, Section, absent, fill, render_page, table
+from .page import Html, Report, Section, absent, fill, render_page, shorten
 from .quality import Quality, measure_quality, quality_data, quality_html
 from .reproduction import circumstances, code_of
 from .subject import Subject, subject_of
@@ -137,6 +139,8 @@ def build_report(
     seed = check_count(random_state, "random_state")
     subject = subject_of(model_or_data, X, feature_names)
     found = _examine(subject, features, seed)
+    options: dict[str, Any] = {"feature_names": feature_names, "features": features, "title": title}
+    options |= {"source": source, "random_state": random_state or None}
     sections = [
         Section("summary", "What was found", _summary(found)),
         Section("line", "One feature", _line(found)),
@@ -146,7 +150,7 @@ def build_report(
         Section("samples", "Samples beside data", _samples(found)),
         Section("outliers", "Outliers", outliers_html(subject, found.outliers, found.shown)),
         Section("quality", "Quality", _quality(found)),
-        Section("code", "Code", _code(subject, source)),
+        Section("code", "Code", _code(subject, source, options)),
     ]
     return render_page(title or _title(subject), _subtitle(subject), sections, _data(found))
 
@@ -161,7 +165,8 @@ class _Findings:
     outliers: Outliers | str
     quality: Quality | str
     axes: PrincipalAxes
-    draws: np.ndarray
+    features: Coordinates
+    turned: Coordinates
     rows: np.ndarray
 
 
@@ -169,14 +174,17 @@ def _examine(subject: Subject, features: Sequence[int | str] | None, seed: int) 
     draws = draws_of(subject, seed)
     outliers = find_outliers(subject, seed)
     kept = np.empty(0, dtype=np.int64) if isinstance(outliers, str) else outliers.rows
+    shown = features_to_show(subject, features)
+    axes = PrincipalAxes.of(draws if subject.X is None else subject.X)
     return _Findings(
         subject=subject,
-        shown=features_to_show(subject, features),
+        shown=shown,
         modes=None if subject.mixture is None else subject.mixture.modes(n_jobs=subject.n_jobs),
         outliers=outliers,
         quality=measure_quality(subject, seed),
-        axes=PrincipalAxes.of(draws if subject.X is None else subject.X),
-        draws=draws,
+        axes=axes,
+        features=feature_coordinates(subject, shown, draws),
+        turned=axis_coordinates(subject, axes, draws),
         rows=thin(subject, _MOST_POINTS, kept),
     )
 
@@ -184,9 +192,7 @@ def _examine(subject: Subject, features: Sequence[int | str] | None, seed: int) 
 def _data(found: _Findings) -> dict[str, Any]:
     """Return what the page draws."""
     subject = found.subject
-    features = feature_coordinates(subject, found.shown, found.draws)
-    axes = axis_coordinates(subject, found.axes, found.draws)
-    views = {"features": features, "axes": axes}
+    views = {"features": found.features, "axes": found.turned}
     out: dict[str, Any] = {
         name: view_of(view, found.rows, _MOST_DRAWS, subject.n_jobs) for name, view in views.items()
     }
@@ -194,7 +200,9 @@ def _data(found: _Findings) -> dict[str, Any]:
     if found.modes is not None:
         places = found.modes.locations
         out["features"]["modes"] = pack_rows(places[:, found.shown].T)
-        out["axes"]["modes"] = pack_rows(found.axes.apply(places)[:, : len(axes.names)].T)
+        out["axes"]["modes"] = pack_rows(found.axes.apply(places)[:, : len(found.turned.names)].T)
+    out["features"]["first"] = first_pair(subject, found.shown)
+    out["axes"]["first"] = [0, min(1, len(found.turned.names) - 1)]
     out["axes"]["loadings"] = _loadings(found)
     if subject.labels is not None:
         out["labels"] = pack(subject.labels[found.rows], "i4")
@@ -224,7 +232,7 @@ def _title(subject: Subject) -> str:
 def _subtitle(subject: Subject) -> str:
     n_features = len(subject.names)
     text = f"{n_features} feature{'' if n_features == 1 else 's'}"
-    listed = ", ".join(subject.names[:6])
+    listed = ", ".join(shorten(name) for name in subject.names[:6])
     return f"{text}: {listed}" + (", …" if n_features > 6 else "")
 
 
@@ -234,24 +242,24 @@ def _summary(found: _Findings) -> Html:
 
 
 def _line(found: _Findings) -> Html:
-    subject = found.subject
-    if subject.mixture is None and len(subject.names) > 1:
-        reason = f"{subject.kind} has no density of single features; the bars are the samples."
-        return Html(absent(reason) + fill("line.html", shown=_shown(found)))
-    return fill("line.html", shown=_shown(found))
+    body = fill("line.html", shown=_shown(found))
+    if found.features.along(0) is not None:
+        return body
+    return Html(_missing(found, "along single features, so there is no line") + body)
 
 
 def _pair(found: _Findings) -> Html:
-    subject = found.subject
-    if len(subject.names) < 2:
-        return absent("There is one feature only.")
     if len(found.shown) < 2:
-        return absent("Only one feature is shown.")
+        return absent("There is one feature only.")
     body = fill("pair.html", view="features", shown=_shown(found))
-    if subject.mixture is None and len(subject.names) > 2:
-        reason = f"{subject.kind} has no density of pairs of features, so there are no outlines."
-        return Html(absent(reason) + body)
-    return body
+    if found.features.along(0, 1) is not None:
+        return body
+    return Html(_missing(found, "along pairs of features, so there are no regions") + body)
+
+
+def _missing(found: _Findings, what: str) -> Html:
+    kind = type(found.subject.density).__name__
+    return absent(f"A {kind} cannot be drawn {what}.")
 
 
 def _axes(found: _Findings) -> Html:
@@ -262,10 +270,9 @@ def _axes(found: _Findings) -> Html:
         "coordinates."
     )
     body = Html(fill("pair.html", view="axes", shown=note) + fill("loadings.html"))
-    if found.subject.mixture is None:
-        reason = f"{found.subject.kind} cannot be turned, so there are no outlines."
-        return Html(absent(reason) + body)
-    return body
+    if found.turned.along(0, 1) is not None:
+        return body
+    return Html(_missing(found, "along its axes, so there are no regions") + body)
 
 
 def _shown(found: _Findings) -> str:
@@ -299,8 +306,6 @@ def _quality(found: _Findings) -> Html:
     return quality_html(found.quality)
 
 
-def _code(subject: Subject, source: str | None) -> Html:
-    rows = circumstances(subject)
-    return fill(
-        "code.html", code=code_of(subject, source), table=table("Made with", ["", ""], rows)
-    )
+def _code(subject: Subject, source: str | None, options: dict[str, Any]) -> Html:
+    code = code_of(subject, source, options)
+    return fill("code.html", code=code, circumstances=circumstances(subject))

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..density import Regions
+from ..density import KernelMixture, Regions
 from .subject import Subject
 
 #: More features, or more axes, do not fit into menus and files.
@@ -14,6 +14,10 @@ MOST_FEATURES = 24
 MOST_AXES = 6
 #: Draws from the density that fix ranges and grids.
 _N_DRAWS = 4000
+#: What a range leaves out at either end, if it is far away.
+_TAIL = 0.005
+#: How far beyond that it may go, as a part of the range.
+_BEYOND = 0.25
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +41,7 @@ class Coordinates:
 
     def along(self, *which: int) -> Regions | None:
         """Return the density of some of the directions, None if it is not known."""
-        if hasattr(self.density, "marginal"):
+        if isinstance(self.density, KernelMixture):
             return self.density.marginal(list(which))
         return self.density if which == tuple(range(len(self.names))) else None
 
@@ -63,7 +67,11 @@ class PrincipalAxes:
 
     @classmethod
     def of(cls, X: np.ndarray) -> "PrincipalAxes":
-        """Return the principal axes of samples; a feature that does not vary has no part in them."""
+        """Return the principal axes of samples; features that do not vary have no part in them.
+
+        Values that are far away are pulled in, lest a few of them turn all axes.
+        """
+        X = np.clip(X, *np.transpose([usual_range(column) for column in X.T]))
         middle, stds = X.mean(axis=0), X.std(axis=0)
         scales = np.where(stds > 0, stds, 1.0)
         Z = (X - middle) / scales
@@ -90,6 +98,13 @@ class PrincipalAxes:
         return (X - self.middle) @ self.matrix
 
 
+def usual_range(values: np.ndarray) -> tuple[float, float]:
+    """Return the range of values, without those that are far away."""
+    low, high = np.quantile(values, [_TAIL, 1 - _TAIL])
+    reach = _BEYOND * (high - low)
+    return max(values.min(), low - reach), min(values.max(), high + reach)
+
+
 def draws_of(subject: Subject, seed: int) -> np.ndarray:
     """Return samples of the density of a subject, none if it has none."""
     if not subject.can_be_sampled:
@@ -97,19 +112,22 @@ def draws_of(subject: Subject, seed: int) -> np.ndarray:
     return subject.density.sample(_N_DRAWS, random_state=seed)
 
 
-def feature_coordinates(
-    subject: Subject, shown: Sequence[int], draws: np.ndarray
-) -> Coordinates:
+def feature_coordinates(subject: Subject, shown: Sequence[int], draws: np.ndarray) -> Coordinates:
     """Return some of the features as directions."""
     kept = list(shown)
-    mixture, everything = subject.mixture, kept == list(range(len(subject.names)))
-    density: Any = subject.density if everything else None
     return Coordinates(
         names=tuple(subject.names[i] for i in kept),
-        density=density if mixture is None else mixture.marginal(kept),
+        density=_density_of(subject, kept),
         data=None if subject.X is None else subject.X[:, kept],
         draws=draws[:, kept],
     )
+
+
+def _density_of(subject: Subject, kept: list[int]) -> Regions | None:
+    if subject.mixture is not None:
+        return subject.mixture.marginal(kept)
+    is_whole = kept == list(range(len(subject.names))) and subject.density.is_normalized
+    return subject.density if is_whole else None
 
 
 def axis_coordinates(subject: Subject, axes: PrincipalAxes, draws: np.ndarray) -> Coordinates:
@@ -135,6 +153,26 @@ def features_to_show(subject: Subject, wanted: Sequence[Any] | None) -> list[int
         return everything[:MOST_FEATURES]
     told = _told_apart(subject.X, subject.labels)
     return sorted(np.argsort(-told, kind="stable")[:MOST_FEATURES].tolist())
+
+
+def first_pair(subject: Subject, shown: Sequence[int]) -> list[int]:
+    """Return two of the features shown, by their places, between which clusters are best seen."""
+    if len(shown) < 2 or subject.X is None or subject.labels is None:
+        return [0, min(1, len(shown) - 1)]
+    X = subject.X[:, list(shown)]
+    told = _told_apart(X, subject.labels)
+    best = int(np.argmax(told))
+    # A feature that says the same again is of no use.
+    use = told * (1 - _alike(X, best))
+    use[best] = -1.0
+    return sorted([best, int(np.argmax(use))])
+
+
+def _alike(X: np.ndarray, i: int) -> np.ndarray:
+    """Return the squared correlations of all features with one of them."""
+    Z = X - X.mean(axis=0)
+    squares = (Z * Z).sum(axis=0) * (Z[:, i] @ Z[:, i])
+    return np.divide((Z[:, i] @ Z) ** 2, squares, out=np.zeros_like(squares), where=squares > 0)
 
 
 def _told_apart(X: np.ndarray, labels: np.ndarray) -> np.ndarray:

@@ -14,19 +14,21 @@ from .subject import Subject
 
 #: Rows of tables, and features that have a column in them.
 _MOST_ROWS = 30
-MOST_COLUMNS = 8
+#: What stands where there is no number.
+NOTHING = "\N{EN DASH}"
+MOST_COLUMNS = 6
 
 
 def figure_of(value: Any) -> str:
     """Return a number for a table, with a true minus sign."""
     if value is None or not np.isfinite(value):
-        return "–"
+        return NOTHING
     return f"{value:.4g}".replace("-", "\N{MINUS SIGN}")
 
 
 def estimate_of(value: Estimate) -> str:
     """Return a number and its error for a table, with a true minus sign."""
-    return str(value).replace("-", "\N{MINUS SIGN}").replace("nan", "–")
+    return str(value).replace("-", "\N{MINUS SIGN}").replace("nan", NOTHING)
 
 
 def chip(label: int) -> Html:
@@ -45,7 +47,7 @@ def summary_html(
 ) -> Html:
     """Return the first section of the page."""
     counts: list[tuple[str, Any]] = [
-        ("samples", "–" if subject.n_samples is None else f"{subject.n_samples:,}"),
+        ("samples", NOTHING if subject.n_samples is None else f"{subject.n_samples:,}"),
         ("features", len(subject.names)),
     ]
     if subject.labels is not None:
@@ -104,7 +106,7 @@ def _cells(cluster: Cluster) -> tuple[str, ...]:
 
 def _stacked_cells(cluster: StackedCluster) -> tuple[str, ...]:
     members = zip(cluster.members, cluster.weights, strict=True)
-    gain = f"{figure_of(cluster.gain)} ± {figure_of(cluster.gain_error)}"
+    gain = estimate_of(Estimate(cluster.gain, cluster.gain_error))
     return gain, ", ".join(f"{name} {weight:.0%}" for name, weight in members)
 
 
@@ -112,12 +114,12 @@ def _mode_table(subject: Subject, modes: ModeTable | None, shown: Sequence[int])
     if modes is None:
         return absent(f"{subject.kind} has no modes to list: its density is not made of kernels.")
     columns = list(shown)[:MOST_COLUMNS]
-    headings = ["mode", "share", "stands out", *(subject.names[i] for i in columns)]
+    headings = ["mode", "share", "significance", *(subject.names[i] for i in columns)]
     rows = [
         (
             i + 1,
             f"{modes.shares[i]:.1%}",
-            figure_of(modes.significances[i]) if np.isfinite(modes.significances[i]) else "–",
+            figure_of(modes.significances[i]),
             *(figure_of(modes.locations[i, j]) for j in columns),
         )
         for i in range(min(len(modes), _MOST_ROWS))

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..estimators import DensityOutlierDetector
-from .findings import MOST_COLUMNS, chip, figure_of
+from .findings import MOST_COLUMNS, NOTHING, chip, figure_of
 from .page import Html, absent, fill, table
 from .subject import Subject
 
@@ -101,10 +101,13 @@ def outliers_html(subject: Subject, found: Outliers | str, shown: list[int]) -> 
     headings += ["log density", "p-value", *(subject.names[i] for i in columns)]
     rows = [_row(subject, subject.X, found, k, columns) for k in range(len(found.rows))]
     listed = "all" if found.count == len(rows) else f"the lowest {len(rows)}"
+    caption = f"Outliers: {listed} of {found.count:,}"
+    if found.p_values is not None:
+        caption += "; the p-value is the mass of the density where it is no higher"
     return fill(
         "outliers.html",
         rule=found.rule,
-        table=table(f"Outliers: {listed} of {found.count:,}", headings, rows),
+        table=table(caption, headings, rows),
     )
 
 
@@ -116,5 +119,5 @@ def _row(
     cells: list[Html | str] = [mark]
     if subject.labels is not None:
         cells.append(chip(int(subject.labels[row])))
-    p_value = "–" if found.p_values is None else figure_of(found.p_values[k])
+    p_value = NOTHING if found.p_values is None else figure_of(found.p_values[k])
     return [*cells, figure_of(found.scores[k]), p_value, *(figure_of(X[row, i]) for i in columns)]

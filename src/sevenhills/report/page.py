@@ -135,6 +135,11 @@ def text(value: Any) -> Html:
     return value if isinstance(value, Html) else Html(escape(str(value)))
 
 
+def shorten(name: str, most: int = 28) -> str:
+    """Return a name, cut off where it is too long to be read in passing."""
+    return name if len(name) <= most else name[: most - 1] + "…"
+
+
 def table(caption: str, headings: Sequence[Any], rows: Iterable[Sequence[Any]]) -> Html:
     """Return a table that scrolls by itself where it is too wide.
 

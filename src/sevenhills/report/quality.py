@@ -10,7 +10,7 @@ from ..estimate import Estimate, mean_with_error
 from ..estimators import GaussianKDE, GaussianMixtureBIC
 from ..metrics import calibration_error, mean_log_likelihood
 from ..validation import random_generator
-from .findings import estimate_of
+from .findings import NOTHING, estimate_of
 from .page import Html, fill, table
 from .subject import Subject
 
@@ -108,7 +108,7 @@ def quality_html(found: Quality) -> Html:
         (
             each.name,
             estimate_of(mean_log_likelihood(each.scores)),
-            "–" if each is first else estimate_of(_difference(each.scores, first.scores)),
+            NOTHING if each is first else estimate_of(_difference(each.scores, first.scores)),
             estimate_of(each.calibration),
         )
         for each in found.contestants

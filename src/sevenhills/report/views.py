@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from ..density import KernelMixture, Regions
-from .coordinates import Coordinates
+from .coordinates import Coordinates, usual_range
 from .packing import DEPTH, pack, pack_heights, pack_rows
 
 #: Masses of the regions whose outlines are drawn.
@@ -19,10 +19,6 @@ _N_GRID = (28, 80)
 #: Clusters that have curves of their own.
 _MOST_PARTS = 12
 _MOST_BINS = 60
-#: What a range leaves out at either end, if it is far away.
-_TAIL = 0.001
-#: How far beyond that it may go, as a part of the range.
-_BEYOND = 0.25
 
 
 def view_of(
@@ -62,7 +58,7 @@ def _grid(coordinates: Coordinates, i: int, n: int) -> np.ndarray:
     seen = coordinates.draws[:, i]
     if coordinates.data is not None:
         seen = np.concatenate([seen, coordinates.data[:, i]])
-    low, high = _range(seen)
+    low, high = usual_range(seen)
     if low == high:
         low, high = low - 0.5 * (abs(low) or 1.0), high + 0.5 * (abs(high) or 1.0)
     margin = 0.05 * (high - low)
@@ -70,13 +66,6 @@ def _grid(coordinates: Coordinates, i: int, n: int) -> np.ndarray:
     inside = seen[(seen >= low) & (seen <= high)]
     dense = np.quantile(inside, (np.arange(n // 2) + 0.5) / (n // 2))
     return np.unique(np.concatenate([even, dense]))
-
-
-def _range(values: np.ndarray) -> tuple[float, float]:
-    """Return the range of values, without those that are far away."""
-    low, high = np.quantile(values, [_TAIL, 1 - _TAIL])
-    reach = _BEYOND * (high - low)
-    return max(values.min(), low - reach), min(values.max(), high + reach)
 
 
 def _line(density: Regions | None, grid: np.ndarray) -> dict[str, Any] | None:
@@ -122,15 +111,16 @@ def _part(density: KernelMixture, label: int, of_kernel: np.ndarray) -> KernelMi
 
 def _histogram(values: np.ndarray) -> dict[str, Any]:
     """Return the heights of bars, as densities, over a range that leaves far values out."""
-    low, high = _range(values)
+    low, high = usual_range(values)
     if low == high:
         return {"edges": [], "heights": []}
     inside = values[(values >= low) & (values <= high)]
     quarter, three = np.quantile(inside, [0.25, 0.75])
     # Freedman and Diaconis' width, which repeated values can make zero.
     width = 2 * (three - quarter) / len(inside) ** (1 / 3)
-    n_bins = _MOST_BINS if width == 0 else int(np.clip((high - low) / width, 1, _MOST_BINS))
-    counts, edges = np.histogram(inside, n_bins, (low, high))
+    fewest = 2 * len(inside) ** (1 / 3)  # Rice's number, for the width is that of one hill
+    n_bins = _MOST_BINS if width == 0 else np.clip((high - low) / width, fewest, _MOST_BINS)
+    counts, edges = np.histogram(inside, int(n_bins), (low, high))
     return {"edges": edges.tolist(), "heights": counts / len(values) / np.diff(edges)}
 
 

@@ -9,6 +9,7 @@
     const told = root.querySelector(".told");
     const reachability = root.querySelector(".reachability");
     const scores = root.querySelector(".scores");
+    const map = clusterMap(root);
     const heights = report.unpack(ordering.heights);
     report.fill(cuts, ordering.cuts.map((_, i) => titleOf(ordering, i)), 0);
     cuts.addEventListener("change", () => {
@@ -17,14 +18,14 @@
     });
     highlight.addEventListener("change", () =>
       report.change("highlight", highlight.value === "" ? null : Number(highlight.value)));
-    report.resetButton(root);
     let listening = false;
-    return () => {
+    const redraw = () => {
       cuts.value = String(state.cut);
       fillHighlights(highlight);
       told.textContent = textOf(ordering);
       drawReachability(reachability, heights);
       drawScores(scores);
+      map();
       if (listening) return;
       listening = true;
       reachability.on("plotly_click", ({ points }) => {
@@ -36,7 +37,32 @@
         report.change("cut", points[0].customdata[0]);
       });
     };
-  });
+    report.resetButton(root, redraw);
+    return redraw;
+  }, true);
+
+  // The samples where they lie; nothing if there are no two directions to draw them in.
+  const clusterMap = (root) => {
+    const view = data.features;
+    const figure = root.querySelector(".map");
+    figure.hidden = !view.points || view.names.length < 2;
+    if (figure.hidden) return () => {};
+    const points = report.rowsOf(view.points);
+    const redraw = () => {
+      const [i, j] = chosen();
+      report.draw(figure.querySelector(".plot"), [
+        ...report.pointsOf(points[i], points[j], { showlegend: false }),
+        ...report.markOf(points[i], points[j], { showlegend: false }),
+      ], {
+        xaxis: report.axis(report.safe(view.names[i], 40), { range: view.ranges[i] }),
+        yaxis: report.axis(report.safe(view.names[j], 30), { range: view.ranges[j] }),
+        uirevision: report.revisionOf(i, j), hovermode: "closest",
+      });
+    };
+    const chosen = report.pairOfMenus(
+      figure.querySelector(".x"), figure.querySelector(".y"), view.names, view.first, redraw);
+    return redraw;
+  };
 
   const plural = (n, word) => `${n} ${word}${n === 1 ? "" : "s"}`;
 
@@ -45,7 +71,7 @@
     const place = cut.place === 0 ? "As fitted" : `${cut.place}`;
     const score = cut.score === null || cut.score < -1 ? "" : `, ${ordering.criterion} ${report.figure(cut.score)}`;
     const chosen = cut.place === 1 ? " (chosen)" : "";
-    return `${place}: ${plural(cut.n_clusters, "cluster")}, ${report.share(cut.noise)} noise${score}${chosen}`;
+    return `${place}${chosen}: ${plural(cut.n_clusters, "cluster")}, ${report.share(cut.noise)} noise${score}`;
   }
 
   // Sizes of clusters under the present cut, by label.
@@ -103,6 +129,14 @@
     line.labels.push(label);
   }
 
+  // Where the plot ends: a far outlier must not press all valleys to the floor.
+  function topOf(heights, cut) {
+    const rising = Float32Array.from(heights).sort();
+    const usual = 10 * rising[Math.floor(0.99 * (rising.length - 1))];
+    const needed = cut.rule === "dbscan" ? 1.5 * cut.parameter : 0;
+    return 1.04 * Math.min(rising[rising.length - 1], Math.max(usual, needed)) || 1;
+  }
+
   function drawReachability(div, heights) {
     const cut = data.ordering.cuts[state.cut];
     const traces = [...outlines(heights)].sort(([a], [b]) => a - b).map(([key, line]) => {
@@ -110,7 +144,8 @@
       const isFaded = state.highlight !== null && !own.includes(state.highlight);
       return {
         x: line.x, y: line.y, customdata: line.labels, mode: "lines", fill: "tozeroy",
-        line: { width: 0 }, fillcolor: report.colourOf(key), opacity: isFaded ? 0.15 : 1,
+        line: { width: 0.7, color: report.colourOf(key) }, fillcolor: report.colourOf(key),
+        opacity: isFaded ? 0.15 : 1,
         name: own.length > 3 ? `clusters ${own.slice(0, 3).join(", ")}, …` : own.map(report.nameOf).join(", "),
         text: line.labels.map(report.nameOf),
         hovertemplate: "%{text}<br>reachability %{y:.4~g}<extra></extra>",
@@ -120,9 +155,9 @@
       line: { color: report.variable("--ink"), width: 1, dash: "dash" } };
     report.draw(div, traces, {
       xaxis: report.axis("samples in order", { range: [0, data.ordering.n] }),
-      yaxis: report.axis("reachability", { rangemode: "tozero" }),
+      yaxis: report.axis("reachability", { range: [0, topOf(heights, cut)] }),
       shapes: cut.rule === "dbscan" ? [height] : [], showlegend: true,
-      uirevision: report.revisionOf(), hovermode: "closest", hoverdistance: 40,
+      uirevision: report.revisionOf(state.cut), hovermode: "closest", hoverdistance: 40,
     });
   }
 
@@ -131,6 +166,7 @@
   function drawScores(div) {
     const { cuts, criterion } = data.ordering;
     const scored = cuts.map((cut, i) => [cut, i]).filter(([cut]) => cut.score !== null && cut.score > -1);
+    div.closest("figure").hidden = scored.length === 0;
     const traces = Object.entries(RULES).map(([rule, [name, symbol]], k) => {
       const own = scored.filter(([cut]) => cut.rule === rule);
       return {

@@ -67,7 +67,7 @@ const report = (() => {
     return {
       font: { family: "inherit", size: 13, color: variable("--ink") },
       paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
-      margin: { l: 8, r: 8, t: 8, b: 8 },
+      margin: { l: 8, r: 22, t: 8, b: 8 },
       hoverlabel: { bgcolor: variable("--card"), bordercolor: variable("--line"),
         font: { color: variable("--ink"), family: "inherit" }, align: "left" },
       // A finger on a phone scrolls the page.
@@ -89,8 +89,8 @@ const report = (() => {
   }
 
   // Two menus that never show the same direction.
-  function pairOfMenus(across, up, names, redraw) {
-    let chosen = [0, Math.min(1, names.length - 1)];
+  function pairOfMenus(across, up, names, first, redraw) {
+    let chosen = first;
     fill(across, names, chosen[0]);
     fill(up, names, chosen[1]);
     const change = () => {
@@ -110,10 +110,10 @@ const report = (() => {
   let revision = 0;
   const revisionOf = (...what) => [revision, ...what].join(" ");
 
-  function resetButton(root) {
+  function resetButton(root, redraw) {
     root.querySelector(".reset").addEventListener("click", () => {
       revision += 1;
-      redrawAll();
+      redraw();
     });
   }
 
@@ -145,13 +145,14 @@ const report = (() => {
     return label < 0 ? -1 : label % data.colours.length;
   }
 
+  // Views that show the state are drawn again; the others are as they were.
   function change(key, value) {
     state[key] = value;
-    redrawAll();
+    for (const { redraw, linked } of redraws) if (linked) redraw();
   }
 
   function redrawAll() {
-    for (const redraw of redraws) redraw();
+    for (const { redraw } of redraws) redraw();
   }
 
   function paintChips() {
@@ -203,8 +204,9 @@ const report = (() => {
 
   function start() {
     for (const root of document.querySelectorAll("[data-view]")) {
-      const redraw = makers[root.dataset.view](root);
-      if (redraw) redraws.push(redraw);
+      const { maker, linked } = makers[root.dataset.view];
+      const redraw = maker(root);
+      if (redraw) redraws.push({ redraw, linked });
     }
     followTheme();
     markSection();
@@ -220,7 +222,8 @@ const report = (() => {
   return {
     data, state, rows, revisionOf, axis, change, classOf, colourOf, draw, figure, fill, labels, matrix,
     byPlace, nameOf, pairOfMenus, resetButton, rowsOf, safe, share, start, symbolOf, unpack, variable,
-    view: (name, maker) => { makers[name] = maker; },
+    // A view is made of an element and returns what draws it; a linked one shows the state.
+    view: (name, maker, linked = false) => { makers[name] = { maker, linked }; },
   };
 })();
 document.addEventListener("DOMContentLoaded", report.start);

@@ -12,7 +12,7 @@
     const hasParts = view.lines.some((line) => line && line.parts.length);
     bars.closest("label").hidden = !hasBars;
     parts.closest("label").hidden = !hasParts;
-    report.fill(menu, view.names, 0);
+    report.fill(menu, view.names, view.first[0]);
     const redraw = () => {
       const i = Number(menu.value);
       const traces = [];
@@ -31,7 +31,7 @@
       });
     };
     for (const control of [menu, bars, parts]) control.addEventListener("change", redraw);
-    report.resetButton(root);
+    report.resetButton(root, redraw);
     return redraw;
   });
 
@@ -77,11 +77,11 @@
       });
     };
     const chosen = report.pairOfMenus(
-      root.querySelector(".x"), root.querySelector(".y"), view.names, redraw);
+      root.querySelector(".x"), root.querySelector(".y"), view.names, view.first, redraw);
     for (const box of Object.values(boxes)) box.addEventListener("change", redraw);
-    report.resetButton(root);
+    report.resetButton(root, redraw);
     return redraw;
-  });
+  }, true);
 
   // Log densities as rows along y, whichever way the pair was stored.
   function heightsOf(pairs, i, j) {
@@ -138,9 +138,9 @@
       customdata: members.map((k) => [report.rows[k], known ? report.nameOf(labels[k]) : "sample"]),
       hovertemplate: "%{customdata[1]}, row %{customdata[0]}<br>%{x:.4~g}, %{y:.4~g}<extra></extra>",
       marker: {
-        size: members.length > 1500 ? 3.5 : 4.5, color: report.colourOf(known ? own[0] : 0),
+        size: members.length > 1500 ? 3.5 : members.length > 100 ? 4.5 : 6.5, color: report.colourOf(known ? own[0] : 0),
         symbol: members.map((k) => report.symbolOf(labels[k])),
-        opacity: highlight === null ? 0.65 : members.map((k) => (faded(k) ? 0.08 : 0.9)),
+        opacity: highlight === null ? 0.75 : members.map((k) => (faded(k) ? 0.08 : 0.9)),
       },
       ...extra,
     };

@@ -11,7 +11,7 @@
       for (const mark of marks)
         mark.setAttribute("aria-pressed", String(Number(mark.dataset.row) === report.state.row));
     };
-  });
+  }, true);
 
   report.view("code", (root) => {
     const told = root.querySelector(".told");

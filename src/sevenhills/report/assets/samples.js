@@ -9,22 +9,23 @@
     const up = root.querySelector(".y");
     const points = view.points ? report.rowsOf(view.points) : null;
     const draws = report.rowsOf(view.draws);
-    report.resetButton(root);
     if (!up) {
       const redraw = () => drawLine(div, view, points, draws, Number(across.value));
+      report.resetButton(root, redraw);
       report.fill(across, view.names, 0);
       across.addEventListener("change", redraw);
       return redraw;
     }
     const redraw = () => drawPair(div, view, points, draws, chosen());
-    const chosen = report.pairOfMenus(across, up, view.names, redraw);
+    const chosen = report.pairOfMenus(across, up, view.names, view.first, redraw);
+    report.resetButton(root, redraw);
     return redraw;
-  });
+  }, true);
 
   const marks = (x, y, name, label, axes) => ({
     x, y, name, mode: "markers", ...axes,
     hovertemplate: "%{x:.4~g}, %{y:.4~g}<extra></extra>",
-    marker: { size: 3.5, color: report.colourOf(label), opacity: 0.55 },
+    marker: { size: x.length > 100 ? 3.5 : 6, color: report.colourOf(label), opacity: 0.55 },
   });
 
   function drawPair(div, view, points, draws, [i, j]) {
