@@ -25,7 +25,7 @@ import only from those above them in this list:
 ``datasets``       the distributions of the ROME study, with their truths
 ``forecast``       forecasts given as samples, scored
 ``plotting``       pictures
-``report``         pages of evaluations
+``report``         pages in one file: of a fit, and of an evaluation
 ``experiments``    the study, rerun beside its published figures
 ``demo``           a short tour
 ``cli``            the command line
@@ -83,6 +83,7 @@ _PACKAGES = [
     "forecast",
     "metrics",
     "plotting",
+    "report",
     "scale",
     "storage",
 ]

@@ -33,7 +33,7 @@ def report(
       sevenhills report data.csv -o report.html
       sevenhills report model.sevenhills --data data.csv --title "Sea levels"
     """
-    from ..report import report as write_report  # type: ignore[import-not-found, unused-ignore]
+    from ..report import report as write_report
     from .reading import is_model_file
     from .text_files import Layout
     from .writing import check_page_output, write_json

@@ -28,7 +28,7 @@ def describe_clusters(
         "".join(f"{heading:>15}" for heading in _HEADINGS),
     ]
     lines += ["".join(f"{cell:>15}" for cell in _cells(cluster)) for cluster in clusters]
-    lines.append(_reason(candidates))
+    lines.append(describe_choice(candidates))
     if candidates is not None:
         lines.append(candidates.describe())
     return "\n".join(lines)
@@ -38,7 +38,7 @@ def cluster_table_html(clusters: Sequence[Cluster], candidates: Candidates | Non
     """Return a fit as an HTML table of its clusters."""
     rows = [_row_html("th", _HEADINGS)]
     rows += [_row_html("td", _cells(cluster)) for cluster in clusters]
-    caption = f'<p style="margin: 0.7em 0 0.3em">{escape(_reason(candidates))}</p>'
+    caption = f'<p style="margin: 0.7em 0 0.3em">{escape(describe_choice(candidates))}</p>'
     return f'{caption}<table style="border-collapse: collapse">{"".join(rows)}</table>'
 
 
@@ -65,7 +65,8 @@ def _count(clusters: Sequence[Cluster]) -> str:
     return f"{text} and {noise} noise samples" if noise else text
 
 
-def _reason(candidates: Candidates | None) -> str:
+def describe_choice(candidates: Candidates | None) -> str:
+    """Return in a sentence why these clusters were chosen."""
     if candidates is None:
         return "The clusters were not chosen among candidates."
     i = candidates.chosen

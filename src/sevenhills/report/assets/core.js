@@ -1,0 +1,229 @@
+"use strict";
+// What all views share: the data, the state, colours, menus and how a picture is drawn.
+const report = (() => {
+  const data = JSON.parse(document.getElementById("data").textContent);
+  const state = { cut: 0, highlight: null, row: null };
+  const makers = {};
+  const redraws = [];
+  const ARRAYS = { f4: Float32Array, u2: Uint16Array, i4: Int32Array };
+
+  function unpack(packed) {
+    const text = atob(packed.bytes);
+    const bytes = Uint8Array.from(text, (each) => each.charCodeAt(0));
+    return new ARRAYS[packed.kind](bytes.buffer);
+  }
+
+  // Rows of a matrix, as views of one array.
+  function matrix(packed) {
+    const flat = unpack(packed);
+    const [n, width] = packed.shape;
+    return Array.from({ length: n }, (_, i) => flat.subarray(i * width, (i + 1) * width));
+  }
+
+  // Rows that were measured from their middles.
+  function rowsOf(packed) {
+    return matrix(packed.rest).map((row, i) => Float64Array.from(row, (x) => x + packed.middles[i]));
+  }
+
+  const variable = (name) =>
+    getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+  // Black is for a light page; on a dark one it is white.
+  function colourOf(label) {
+    if (label < 0) return data.noise;
+    const colour = data.colours[label % data.colours.length];
+    return colour === "#000000" ? variable("--black") : colour;
+  }
+
+  const SYMBOLS = ["circle", "square", "diamond", "cross", "x", "star"];
+  const symbolOf = (label) =>
+    label < 0 ? "circle" : SYMBOLS[Math.floor(label / data.colours.length) % SYMBOLS.length];
+  const nameOf = (label) => (label < 0 ? "noise" : `cluster ${label}`);
+
+  // Plotly reads text as HTML, and long names would push pictures aside.
+  function safe(name, most = 32) {
+    const short = name.length > most ? `${name.slice(0, most - 1)}…` : name;
+    return short.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
+  }
+
+  function figure(value) {
+    if (value === null || value === undefined) return "–";
+    return Number(value.toPrecision(4)).toString().replace("-", "−");
+  }
+
+  const share = (value) => `${Number((100 * value).toPrecision(2))} %`;
+
+  function axis(title, extra = {}) {
+    const line = variable("--grid");
+    return {
+      title: { text: title, standoff: 8 }, automargin: true, gridcolor: line, linecolor: line,
+      zeroline: false, ticks: "outside", tickcolor: line, ticklen: 4, ...extra,
+    };
+  }
+
+  function layout(div, extra) {
+    const narrow = div.clientWidth < 560;
+    const { legend, ...rest } = extra;
+    return {
+      font: { family: "inherit", size: 13, color: variable("--ink") },
+      paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
+      margin: { l: 8, r: 22, t: 8, b: 8 },
+      hoverlabel: { bgcolor: variable("--card"), bordercolor: variable("--line"),
+        font: { color: variable("--ink"), family: "inherit" }, align: "left" },
+      // A finger on a phone scrolls the page.
+      dragmode: narrow ? false : "zoom",
+      legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom", xanchor: "left",
+        font: { size: 12 }, itemsizing: "constant", ...legend },
+      ...rest,
+    };
+  }
+
+  function draw(div, traces, extra) {
+    const options = { displayModeBar: false, responsive: true, doubleClick: "reset+autosize" };
+    return Plotly.react(div, traces, layout(div, extra), options);
+  }
+
+  function fill(select, names, chosen) {
+    select.replaceChildren(...names.map((name, i) => new Option(name, i, false, i === chosen)));
+    select.value = String(chosen);
+  }
+
+  // Two menus that never show the same direction.
+  function pairOfMenus(across, up, names, first, redraw) {
+    let chosen = first;
+    fill(across, names, chosen[0]);
+    fill(up, names, chosen[1]);
+    const change = () => {
+      let next = [Number(across.value), Number(up.value)];
+      if (next[0] === next[1]) next = [chosen[1], chosen[0]];
+      chosen = next;
+      across.value = String(chosen[0]);
+      up.value = String(chosen[1]);
+      redraw();
+    };
+    across.addEventListener("change", change);
+    up.addEventListener("change", change);
+    return () => chosen;
+  }
+
+  // Plotly keeps what the reader has zoomed to as long as this stays the same.
+  let revision = 0;
+  const revisionOf = (...what) => [revision, ...what].join(" ");
+
+  function resetButton(root, redraw) {
+    root.querySelector(".reset").addEventListener("click", () => {
+      revision += 1;
+      redraw();
+    });
+  }
+
+  const lookups = new Map();
+  // The cluster of every place in the ordering, under one of its cuts.
+  function byPlace(cut) {
+    if (!lookups.has(cut)) {
+      const [ends, labels] = matrix(data.ordering.cuts[cut].runs);
+      const all = new Int32Array(data.ordering.n);
+      let start = 0;
+      ends.forEach((end, i) => { all.fill(labels[i], start, end); start = end; });
+      lookups.set(cut, all);
+    }
+    return lookups.get(cut);
+  }
+
+  const rows = data.rows ? unpack(data.rows) : new Int32Array(0);
+  const places = data.ordering ? unpack(data.ordering.positions) : null;
+  const given = data.labels ? unpack(data.labels) : new Int32Array(rows.length);
+  // The cluster of every sample that is drawn.
+  function labels() {
+    if (!places) return given;
+    const all = byPlace(state.cut);
+    return places.map((place) => all[place]);
+  }
+
+  // Labels that share a colour are drawn together: however many clusters, few traces.
+  function classOf(label) {
+    return label < 0 ? -1 : label % data.colours.length;
+  }
+
+  // Views that show the state are drawn again; the others are as they were.
+  function change(key, value) {
+    state[key] = value;
+    for (const { redraw, linked } of redraws) if (linked) redraw();
+  }
+
+  function redrawAll() {
+    for (const { redraw } of redraws) redraw();
+  }
+
+  function paintChips() {
+    for (const chip of document.querySelectorAll(".chip"))
+      chip.style.background = colourOf(Number(chip.dataset.label));
+  }
+
+  function remembered(value) {
+    try {
+      if (value) localStorage.setItem("sevenhills-theme", value);
+      return localStorage.getItem("sevenhills-theme");
+    } catch {
+      return null; // a page may be forbidden to remember anything
+    }
+  }
+
+  function setTheme(theme) {
+    document.documentElement.dataset.theme = theme;
+    const button = document.getElementById("theme");
+    button.textContent = theme === "dark" ? "Light" : "Dark";
+    button.setAttribute("aria-label", `Switch to ${theme === "dark" ? "light" : "dark"} colours`);
+    paintChips();
+    redrawAll();
+  }
+
+  function followTheme() {
+    const wish = window.matchMedia("(prefers-color-scheme: dark)");
+    const current = () => remembered() || (wish.matches ? "dark" : "light");
+    wish.addEventListener("change", () => setTheme(current()));
+    document.getElementById("theme").addEventListener("click", () => {
+      const next = document.documentElement.dataset.theme === "dark" ? "light" : "dark";
+      remembered(next);
+      setTheme(next);
+    });
+    setTheme(current());
+  }
+
+  function markSection() {
+    const links = new Map([...document.querySelectorAll("nav a")].map((a) => [a.hash.slice(1), a]));
+    const watch = new IntersectionObserver((entries) => {
+      for (const entry of entries) {
+        if (!entry.isIntersecting) continue;
+        for (const link of links.values()) link.removeAttribute("aria-current");
+        links.get(entry.target.id).setAttribute("aria-current", "true");
+      }
+    }, { rootMargin: "-20% 0px -70% 0px" });
+    for (const id of links.keys()) watch.observe(document.getElementById(id));
+  }
+
+  function start() {
+    for (const root of document.querySelectorAll("[data-view]")) {
+      const { maker, linked } = makers[root.dataset.view];
+      const redraw = maker(root);
+      if (redraw) redraws.push({ redraw, linked });
+    }
+    followTheme();
+    markSection();
+    // A picture's form depends on its width, not only its size.
+    let width = window.innerWidth;
+    window.addEventListener("resize", () => {
+      if (window.innerWidth !== width) redrawAll();
+      width = window.innerWidth;
+    });
+    document.documentElement.dataset.ready = "true";
+  }
+
+  return {
+    data, state, rows, revisionOf, axis, change, classOf, colourOf, draw, figure, fill, labels, matrix,
+    byPlace, nameOf, pairOfMenus, resetButton, rowsOf, safe, share, start, symbolOf, unpack, variable,
+    // A view is made of an element and returns what draws it; a linked one shows the state.
+    view: (name, maker, linked = false) => { makers[name] = { maker, linked }; },
+  };
+})();
+document.addEventListener("DOMContentLoaded", report.start);
