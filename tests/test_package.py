@@ -1,5 +1,6 @@
 import doctest
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -70,7 +71,18 @@ def test_without_a_folder_for_its_cache_it_still_runs(monkeypatch):
     assert compiling.kernel(len) is len
 
 
-def test_the_page_of_questions_runs():
-    result = doctest.testfile(str(ROOT / "docs/questions.md"), module_relative=False)
+@pytest.mark.parametrize("name", ["questions", "forecasts"])
+def test_the_examples_of_a_page_run(name):
+    result = doctest.testfile(str(ROOT / f"docs/{name}.md"), module_relative=False)
     assert result.attempted > 20
     assert result.failed == 0
+
+
+def test_the_example_of_forecasts_runs(tmp_path, capsys):
+    example = runpy.run_path(str(ROOT / "examples/forecast.py"))
+    sizes = {"N_TRAINING": 100, "N_SCENES": 20, "N_SAMPLES": 20}
+    example["main"].__globals__.update(sizes)
+    example["main"](tmp_path)
+    assert "constant velocity" in capsys.readouterr().out
+    written = {path.name for path in tmp_path.iterdir()}
+    assert written == {"report.html", "calibration.png", "forecasts.png"}
