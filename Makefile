@@ -7,8 +7,8 @@ TORCH := .venv-torch
 ONE_CORE := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
 .PHONY: demo test test-slow test-strict test-torch lint bench bench-study bench-auto \
-	bench-questions bench-engines bench-tasks bench-walks bench-many bench-big torture contest parity \
-	reproduce docs clean
+	bench-questions bench-engines bench-tasks bench-many bench-big bench-forecast bench-walks torture \
+	contest parity reproduce docs clean
 
 $(BIN)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -85,6 +85,10 @@ bench-walks: $(BIN)/.ready
 # Many small fits beside romepy and on two processes, which need two free cores.
 bench-many: $(BIN)/.ready $(ROMEPY)/.ready
 	$(ONE_CORE) $(BIN)/python benchmarks/many.py --peer $(ROMEPY)/bin/python
+
+# Forecasts beside loops over scipy and romepy, and many scenes on two processes.
+bench-forecast: $(BIN)/.ready $(ROMEPY)/.ready
+	$(ONE_CORE) $(BIN)/python benchmarks/forecast.py --peer $(ROMEPY)/bin/python
 
 # Large data sets: time and memory, and whether samples of rows choose what all rows choose.
 bench-big: $(BIN)/.ready

@@ -5,14 +5,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..estimators import GaussianKDE
 from .cells import Cases
 from .displacement import Displacements
 from .divergences import energy_scores, transport_distance
 from .joint import PathDensity, Problem, problems
 from .measures import measure_of
 from .recipes import KINDS, Recipe
-from .steps import StepDensities, mean_of_valid, step_densities
+from .steps import StepDensities, kinds_of_steps, mean_of_valid, step_densities
 
 #: How many degenerate places a block remembers.
 _REMEMBERED = 5
@@ -117,11 +116,12 @@ def measure_block(
     if plan.needs("displacement"):
         found |= _displacements(cases, plan)
     kinds = np.zeros(cases.paths.shape[::2], dtype=np.int64)
-    if plan.needs("steps", "density", "agents"):
-        steps = _steps(cases, plan)
+    if plan.needs("steps"):
+        steps = step_densities(cases, plan.steps, plan.lower_bound)
         found["nll_step"], kinds = steps.nll(), steps.kinds
-        if plan.needs("steps"):
-            _note_steps(steps, plan.steps, n_agents, tally)
+        _note_steps(steps, plan.steps, n_agents, tally)
+    elif plan.needs("density", "agents"):
+        kinds = kinds_of_steps(cases)
     levels = np.full((n_scenes, n_agents * n_truths), np.nan)
     if plan.needs("paths", "density"):
         by_future = _path_measures(cases, kinds, uniform.reshape(-1, n_truths), plan, tally)
@@ -146,13 +146,6 @@ def _displacements(cases: Cases, plan: Plan) -> dict[str, np.ndarray]:
     return {name: mean_of_valid(np.stack([one[name] for one in each], -1)) for name in each[0]}
 
 
-def _steps(cases: Cases, plan: Plan) -> StepDensities:
-    """Return the densities of single steps, plain ones if only their kinds are of interest."""
-    if plan.needs("steps"):
-        return step_densities(cases, plan.steps, plan.lower_bound)
-    return step_densities(cases, Recipe(GaussianKDE(), "nan", None))
-
-
 def _note_steps(steps: StepDensities, recipe: Recipe, n_agents: int, tally: Tally) -> None:
     for c, t in np.argwhere(steps.kinds != 0).tolist():
         place = f"agent {c % n_agents}, step {t}" if n_agents > 1 else f"step {t}"
@@ -168,7 +161,8 @@ def _path_measures(
     n_agents = len(cases.paths) // cases.n_scenes
     for c in range(len(cases.paths)):
         who = f"agent {c % n_agents}" if n_agents > 1 else "path"
-        for problem in problems(cases.group([c]), kinds[[c]]):
+        this = slice(c, c + 1)
+        for problem in problems(cases.group(this), kinds[this]):
             numbers = uniform[c, problem.futures]
             density = None
             if plan.needs("density"):
@@ -225,7 +219,7 @@ def _nll_of_agents(
     """Return the negative log density (B,) of all agents of a scene together."""
     out = np.full((cases.n_scenes, cases.truths.shape[1]), np.nan)
     for scene in range(cases.n_scenes):
-        agents = list(range(scene * n_agents, (scene + 1) * n_agents))
+        agents = slice(scene * n_agents, (scene + 1) * n_agents)
         floor = float(np.sqrt((cases.floors[agents] ** 2).mean()))
         for problem in problems(cases.group(agents), kinds[agents]):
             density = PathDensity.of(problem, plan.paths, floor)

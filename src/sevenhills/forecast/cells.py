@@ -1,6 +1,5 @@
 """Forecasts agent by agent: which samples and which steps take part."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -73,7 +72,7 @@ class Cases:
         """
         return cls(_by_agent(paths), _by_agent(truths), floors.ravel(), len(paths))
 
-    def group(self, cases: Sequence[int]) -> "Group":
+    def group(self, cases: slice) -> "Group":
         """Return some cases, which become the second axis."""
         fields = (self.paths, self.lengths, self.truths, self.horizons)
         return Group(*(values[cases].swapaxes(0, 1) for values in fields))

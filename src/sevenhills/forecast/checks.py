@@ -11,6 +11,8 @@ from .cells import lengths_of
 
 #: Scales, or distances beside extents, that differ by this are a matter of units.
 _OTHER_UNIT = 30.0
+#: So many samples say how far an agent goes.
+_A_FEW = 8
 #: A spread below this part of the coordinates themselves is nothing but rounding.
 _ROUNDING = 1e-13
 
@@ -121,10 +123,13 @@ def _check_presence(
 def _spreads(paths: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """Return the pooled standard deviation (B, A) between samples."""
     there = np.arange(paths.shape[3]) < lengths[..., None]
+    is_full = bool(there.all())
     counts = there.sum(axis=1)
-    values = np.where(there[..., None], paths, 0.0)
+    values = paths if is_full else np.where(there[..., None], paths, 0.0)
     means = values.sum(axis=1) / np.maximum(counts, 1)[..., None]
-    deviations = np.where(there[..., None], paths - means[:, None], 0.0)
+    deviations = paths - means[:, None]
+    if not is_full:
+        deviations[~there] = 0.0
     squares = np.square(deviations, out=deviations).sum(axis=(1, 3, 4))
     free = np.maximum(counts - 1, 0).sum(axis=-1) * paths.shape[-1]
     spreads = np.sqrt(squares / np.maximum(free, 1))
@@ -134,7 +139,7 @@ def _spreads(paths: np.ndarray, lengths: np.ndarray) -> np.ndarray:
 
 def _sizes(paths: np.ndarray, truths: np.ndarray, spreads: np.ndarray) -> _Sizes:
     """Return how far the agents of a scene go, by the forecasts and in truth."""
-    (size, middle), (true_size, true_middle) = _extent(paths), _extent(truths)
+    (size, middle), (true_size, true_middle) = _extent(paths[:, :_A_FEW]), _extent(truths)
     apart = np.sqrt(((middle - true_middle) ** 2).sum(axis=-1))
     with np.errstate(divide="ignore", invalid="ignore"):
         beside = apart / (size + true_size + np.sqrt((spreads**2).mean(axis=1)))

@@ -57,21 +57,30 @@ def problems(group: Group, kinds: np.ndarray) -> Iterator[Problem]:
     kinds : ndarray of shape (A, T)
         What is wrong with the samples of single steps.
     """
-    for ends in np.unique(group.horizons, axis=0):
+    first = group.horizons[:1]
+    is_one = (group.horizons == first).all()
+    for ends in first if is_one else np.unique(group.horizons, axis=0):
         members = np.flatnonzero((group.lengths >= ends).all(axis=1))
         if not ends.any() or len(members) == 0:
             continue
         futures = np.flatnonzero((group.horizons == ends).all(axis=1))
         there = np.arange(kinds.shape[1]) < ends[:, None]
-        samples = group.paths[members][:, there].reshape(len(members), -1)
+        samples = _rows(group.paths, members, there)
         yield Problem(
             samples=samples,
-            truths=group.truths[futures][:, there].reshape(len(futures), -1),
+            truths=_rows(group.truths, futures, there),
             members=members,
             futures=futures,
             n_steps=int(ends.sum()),
             kind=_kind_of(samples, kinds[there]),
         )
+
+
+def _rows(paths: np.ndarray, chosen: np.ndarray, there: np.ndarray) -> np.ndarray:
+    """Return some of the paths (n, A, T, D), as far as they go, each as a row."""
+    some = paths if len(chosen) == len(paths) else paths[chosen]
+    points = some if there.all() else some[:, there]
+    return np.ascontiguousarray(points).reshape(len(chosen), -1)
 
 
 def _kind_of(samples: np.ndarray, kinds: np.ndarray) -> int:

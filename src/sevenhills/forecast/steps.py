@@ -54,7 +54,7 @@ def step_densities(cases: Cases, recipe: Recipe, lower_bound: float | None = Non
     """
     is_plain = isinstance(recipe.estimator, GaussianKDE) and not _changed(recipe.estimator)
     floors = cases.floors if recipe.degenerate == "floor" else np.full(len(cases.floors), np.nan)
-    found, kinds = _kernel_densities(cases, floors)
+    found, kinds = _kernel_densities(cases, floors, cases.truths)
     if not is_plain:
         found = _fitted_densities(cases, recipe, kinds)
     if lower_bound is None:
@@ -63,21 +63,29 @@ def step_densities(cases: Cases, recipe: Recipe, lower_bound: float | None = Non
     return StepDensities(np.maximum(found, lower_bound), kinds, n_clipped)
 
 
+def kinds_of_steps(cases: Cases) -> np.ndarray:
+    """Return what is wrong with the samples (C, T) of every step."""
+    no_truths = np.empty((len(cases.paths), 0, *cases.paths.shape[2:]))
+    return _kernel_densities(cases, np.full(len(cases.floors), np.nan), no_truths)[1]
+
+
 def _changed(estimator: GaussianKDE) -> bool:
     """Whether an estimator was given parameters of its own."""
     mine = {**estimator.get_params(), "n_jobs": None}
     return bool(mine != GaussianKDE().get_params())
 
 
-def _kernel_densities(cases: Cases, floors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _kernel_densities(
+    cases: Cases, floors: np.ndarray, truths: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     n_cases, n_samples, n_steps, n_coordinates = cases.paths.shape
-    n_truths = cases.truths.shape[1]
+    n_truths = truths.shape[1]
     kinds = np.empty((n_cases, n_steps), dtype=np.int64)
     out = np.empty((n_cases, n_truths, n_steps))
     log_step_densities(
         np.ascontiguousarray(cases.paths),
         cases.lengths,
-        np.ascontiguousarray(cases.truths),
+        np.ascontiguousarray(truths),
         cases.horizons,
         floors,
         np.empty((n_samples, n_coordinates)),

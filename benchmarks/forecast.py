@@ -1,0 +1,215 @@
+"""Forecasts evaluated: beside loops over scipy and romepy, and many scenes on two cores.
+
+Start it with ``make bench-forecast``; two processes need two cores that are free.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+from scipy.stats import gaussian_kde
+
+from measuring import best_of, memory_mb
+from sevenhills import ROME, compat
+from sevenhills.forecast import evaluate, make_walks
+
+HERE = Path(__file__).parent
+
+
+def draw(n_scenes, n_samples):
+    walks = make_walks(n_scenes, random_state=0)
+    return walks.law.draw(n_samples, random_state=1), walks.truth
+
+
+def scipy_loop(predictions, truth):
+    """Return the log density of every step, NaN where scipy raises an error."""
+    out = np.full(truth.shape[:2], np.nan)
+    for s, t in np.ndindex(*out.shape):
+        try:
+            out[s, t] = gaussian_kde(predictions[s, :, t].T).logpdf(truth[s, t])[0]
+        except np.linalg.LinAlgError:
+            continue
+    return out
+
+
+def steps(predictions, truth, **options):
+    return evaluate(
+        predictions,
+        truth,
+        method="gaussian_kde",
+        measures="nll_step",
+        n_bootstrap=0,
+        **options,
+    )
+
+
+def print_steps(n_scenes, repeats):
+    """Show must-haves of the customary figure: scipy's values, its failures, and the speed."""
+    predictions, truth = draw(n_scenes, 20)
+    predictions[:5] = predictions[:5, :1]  # identical samples
+    predictions[5:10, :, 3] = predictions[5:10, :1, 3]  # a pedestrian who stands for a step
+    steps(predictions, truth)
+    seconds = best_of(lambda: steps(predictions, truth), repeats)
+    start = time.process_time()
+    expected = scipy_loop(predictions, truth)
+    theirs = time.process_time() - start
+    found = steps(predictions, truth, degenerate="nan").scenes["nll_step"]
+    apart = np.abs(found + expected.mean(axis=1))[10:].max()
+    counts = dict(steps(predictions, truth).degenerate)
+    print(f"| steps of {n_scenes} x 20 x 12 | scipy, CPU s | ours, CPU s | ratio | bar | apart |")
+    print("|---|---|---|---|---|---|")
+    print(
+        f"| {n_scenes - 10} regular scenes compared | {theirs:.3g} | {seconds:.3g} | "
+        f"{theirs / seconds:.0f} | 50 | {apart:.1e} |"
+    )
+    print(
+        f"\n65 cells have identical samples; scipy raises in {np.isnan(expected).sum()} of them, "
+        f"for the others its log densities go down to {np.nanmin(expected[:10]):.3g}; "
+        f"ours counts {counts}"
+    )
+
+
+def print_paths(python, n_scenes, n_peer, repeats):
+    """Beside romepy between two rounds of ours, so that a busy machine slows both."""
+    predictions, truth = draw(n_scenes, 100)
+
+    def paths(method):
+        return evaluate(predictions, truth, method=method, measures="nll", n_bootstrap=0)
+
+    methods = {
+        "compat.ROME()": compat.ROME(),
+        "ROME()": ROME(),
+        '"rome", with shrinkage': "rome",
+    }
+    evaluate(predictions[:2], truth[:2])
+    rounds = {name: [best_of(lambda m=m: paths(m), repeats)] for name, m in methods.items()}
+    theirs, values = run_peer(python, predictions[:n_peer], truth[:n_peer])
+    for name, method in methods.items():
+        rounds[name].append(best_of(lambda m=method: paths(m), repeats))
+    apart = np.abs(paths(compat.ROME()).scenes["nll"][:n_peer] + values).max()
+    print(
+        f"\n| paths of 100 x 12 x 2, {n_scenes} scenes, each | romepy, CPU s | ours | ratio | bar |"
+    )
+    print("|---|---|---|---|---|")
+    for name, times in rounds.items():
+        ours = min(times) / n_scenes
+        print(f"| {name} | {theirs:.4g} | {ours:.4g} | {theirs / ours:.0f} | 150 |")
+    print(f"\nlog densities of romepy and compat.ROME are {apart:.1e} apart in {n_peer} scenes")
+
+
+def run_peer(python, predictions, truth):
+    """Return the CPU seconds of romepy for a scene, and its log densities."""
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder) / "scenes.npz"
+        np.savez(source, train=predictions, test=truth, min_std=0.1)
+        command = [python, str(HERE / "peer.py"), "scenes", source]
+        done = subprocess.run(command, check=True, capture_output=True, text=True)
+    found = json.loads(done.stdout.splitlines()[-1])
+    return found["seconds"], np.array(found["log_densities"])
+
+
+class MemoryWatch(threading.Thread):
+    """The most memory that this process and those that it starts hold at a time, in MB.
+
+    Pages that several of them share are counted once.
+    """
+
+    def __init__(self):
+        super().__init__(daemon=True)
+        self.peak, self._done = 0.0, threading.Event()
+
+    def run(self):
+        while not self._done.wait(0.5):
+            self.peak = max(self.peak, sum(map(proportional_mb, family(os.getpid()))))
+
+    def stop(self):
+        self._done.set()
+        self.join()
+        return self.peak
+
+
+def family(root):
+    """Return a process and all that it started."""
+    parents = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                about = (entry / "stat").read_text()
+                parents[int(entry.name)] = int(about.rsplit(")", 1)[1].split()[1])
+            except OSError:
+                continue
+    found = [root]
+    for each in found:
+        found += [child for child, parent in parents.items() if parent == each]
+    return found
+
+
+def cpu_seconds(process):
+    try:
+        fields = Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def proportional_mb(process):
+    try:
+        lines = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()
+    except OSError:
+        return 0.0
+    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("Pss:"))
+
+
+def print_many(n_scenes, n_jobs):
+    """All measures of many scenes, from a file that is not read as a whole."""
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder) / "predictions.npy"
+        walks = make_walks(n_scenes, random_state=0)
+        whole = np.lib.format.open_memmap(source, "w+", np.float64, (n_scenes, 100, 12, 2))
+        rng = np.random.RandomState(1)
+        for start in range(0, n_scenes, 500):
+            whole[start : start + 500] = walks.law[start : start + 500].draw(100, rng)
+        whole.flush()
+        del whole
+        small = make_walks(64, random_state=2)
+        evaluate(small.law.draw(100, 3), small.truth, n_jobs=n_jobs)  # starts and compiles
+        watch = MemoryWatch()
+        watch.start()
+        start, before = time.perf_counter(), sum(map(cpu_seconds, family(os.getpid())))
+        found = evaluate(source, walks.truth, n_jobs=n_jobs)
+        seconds = time.perf_counter() - start
+        cpu = sum(map(cpu_seconds, family(os.getpid()))) - before
+        peak = watch.stop()
+    print(f"\n| {n_scenes} scenes of 100 x 12 x 2, all measures, n_jobs={n_jobs} | | bar |")
+    print("|---|---|---|")
+    print(f"| seconds on the clock | {seconds:.1f} | 60 |")
+    print(f"| CPU seconds of all processes, divided by {n_jobs} | {cpu / n_jobs:.1f} | 60 |")
+    print(f"| all processes, MB at the peak | {peak:.0f} | 1000 |")
+    print(f"| this process, MB at the peak | {memory_mb(peak=True):.0f} | |")
+    print(f"\n{found}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--peer", help="python of an environment with romepy")
+    parser.add_argument("--scenes", type=int, default=1000)
+    parser.add_argument("--peer-scenes", type=int, default=20)
+    parser.add_argument("--many", type=int, default=10_000, help="scenes for two processes")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--repeats", type=int, default=3)
+    options = parser.parse_args()
+    print_steps(options.scenes, options.repeats)
+    if options.peer:
+        print_paths(options.peer, options.scenes, options.peer_scenes, options.repeats)
+    if options.many:
+        print_many(options.many, options.jobs)
+
+
+if __name__ == "__main__":
+    main()
