@@ -1,5 +1,6 @@
 import doctest
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -99,3 +100,13 @@ def test_pages_have_examples():
 def test_links_of_pages_lead_somewhere(name):
     for target in re.findall(r"\]\(([^)#:]+)[)#]", (ROOT / "docs" / name).read_text()):
         assert (ROOT / "docs" / target).exists(), target
+
+
+def test_the_example_of_forecasts_runs(tmp_path, capsys):
+    example = runpy.run_path(str(ROOT / "examples/forecast.py"))
+    sizes = {"N_TRAINING": 100, "N_SCENES": 20, "N_SAMPLES": 20}
+    example["main"].__globals__.update(sizes)
+    example["main"](tmp_path)
+    assert "constant velocity" in capsys.readouterr().out
+    written = {path.name for path in tmp_path.iterdir()}
+    assert written == {"report.html", "calibration.png", "forecasts.png"}

@@ -284,3 +284,51 @@ class TestPaths:
             write_paths(walks.truth, tmp_path / "p.parquet")
         with pytest.raises(ValueError, match="kind must be one of"):
             write_paths(walks.truth, tmp_path / "p.npz", "truths")
+
+
+#: Of these, the law that the truth comes from is the best, on average.
+PROPER = ("nll", "nll_step", "energy_score")
+
+
+def check_that_the_oracle_wins(n_scenes, n_samples):
+    """The oracle is ahead by two standard errors, and calibration tells the others apart."""
+    walks = make_walks(n_scenes, random_state=0)
+    found = {
+        name: evaluate(law.draw(n_samples, 1), walks.truth, measures=(*PROPER, "ece"))
+        for name, law in walks.law.predictors().items()
+    }
+    oracle = found.pop("oracle")
+    for evaluation in found.values():
+        for measure in PROPER:
+            apart = evaluation.scenes[measure] - oracle.scenes[measure]
+            assert apart.mean() > 2 * apart.std(ddof=1) / np.sqrt(n_scenes)
+        assert evaluation["ece"].mean > 5 * evaluation.coverage.expected_error
+    assert oracle["ece"].mean < 2 * oracle.coverage.expected_error
+    excess = {
+        name: (each.coverage.observed - each.coverage.levels).mean() for name, each in found.items()
+    }
+    assert excess["over-confident"] < -0.2
+    assert excess["under-confident"] > 0.2
+
+
+def test_the_oracle_wins_with_few_samples():
+    check_that_the_oracle_wins(120, 20)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n_samples", [100, 1000])
+def test_the_oracle_wins(n_samples):
+    check_that_the_oracle_wins(120, n_samples)
+
+
+def test_joint_densities_of_few_samples_lean_on_shrinkage():
+    """With 20 samples in 24 dimensions, the floor alone loses more than a hundred nats."""
+    walks = make_walks(30, random_state=0)
+    drawn = walks.law.draw(20, 1)
+    nll = {
+        shrinkage: evaluate(drawn, walks.truth, measures="nll", shrinkage=shrinkage)["nll"].mean
+        for shrinkage in (None, "auto")
+    }
+    exact = -walks.law.logpdf(walks.truth).mean()
+    assert nll["auto"] < exact + 15
+    assert nll[None] > nll["auto"] + 50

@@ -161,7 +161,7 @@ def verdicts(evaluation: Evaluation) -> list[str]:
         out.append(_calibration(evaluation))
     found = [f"{count} {kind}" for kind, count in evaluation.degenerate.items() if count]
     if found:
-        out.append(f"Degenerate, and treated as the settings say: {', '.join(found)}.")
+        out.append(f"Samples that do not span their space: {', '.join(found)}.")
     bound = evaluation.settings.get("lower_bound")
     if bound is not None:
         out.append(f"Log densities of steps below {bound:g} were raised to it: not proper.")
@@ -239,7 +239,9 @@ def _figures(evaluation: Evaluation, predictions: Any, truth: Any, agents: bool)
     if headline is not None:
         picture = pictures.spread(evaluation, headline)
         over_all += _figure(picture, f"{headline} from scene to scene.")
-    out = f'<div class="pictures">{over_all}</div>\n'
+    if not over_all:
+        return ""
+    out = f'<h2>All scenes</h2>\n<div class="pictures">{over_all}</div>\n'
     if headline is not None and predictions is not None and truth is not None:
         out += _scenes(evaluation, headline, predictions, truth, agents)
     return out

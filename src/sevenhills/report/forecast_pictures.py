@@ -77,7 +77,7 @@ def spread(evaluation: Evaluation, measure: str) -> str:
         ax.set(xlabel=measure, ylabel="scenes")
         ax.legend(frameon=False, labelcolor=_INK)
 
-    return drawn(draw, (5.0, 3.0), f"{measure} of the scenes")
+    return drawn(draw, (4.2, 3.7), f"{measure} of the scenes")
 
 
 def scene(predictions: Any, truth: Any, number: int, title: str, agents: bool) -> str:
