@@ -1,6 +1,8 @@
 """What is said on standard error: remarks, and progress if somebody watches."""
 
+import shutil
 import sys
+import textwrap
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
@@ -8,8 +10,11 @@ from ..progress import Report, silent
 
 
 def remark(*lines: str) -> None:
-    """Say something that is not a result."""
+    """Say something that is not a result, one line each; a terminal gets them broken at words."""
     for line in lines:
+        if sys.stderr.isatty():
+            width = max(40, shutil.get_terminal_size().columns - 1)
+            line = textwrap.fill(line, width, subsequent_indent="  ", break_on_hyphens=False)
         print(line, file=sys.stderr)
 
 
