@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 PROMPT = "$"
-WIDTH = 100
+WIDTH = 110
 #: Seconds after which a command counts as hung; the first fit compiles.
 PATIENCE = 900.0
 
@@ -35,8 +35,8 @@ MESSY = [
     "sevenhills describe messy.sevenhills",
     "sevenhills score messy.sevenhills messy.csv | head -6",
     "sevenhills score messy.sevenhills messy.csv --missing marginal --mean",
-    'sevenhills compare messy.csv later.csv --tests energy,divergence; echo "exit code $?"',
-    "cat later.csv | sevenhills outliers - --columns height,weight --contamination 0.02",
+    'sevenhills compare messy.csv later.csv --text missing --tests energy; echo "exit code $?"',
+    "cat later.csv | sevenhills outliers - --columns height,weight --text missing --p-value 0.02",
 ]
 REPORTS = [
     "sevenhills report aniso.sevenhills --data demo/aniso.csv -o aniso.html",
@@ -65,7 +65,7 @@ def messy_table(n_rows, seed, shift):
         weight = rng.gauss(82 if tall else 62, 5)
         pulse = "n/a" if rng.random() < 0.04 else f"{rng.gauss(70, 8):.0f}"
         cell = "tall" if i == 17 else f"{height:.3f}".replace(".", ",")
-        lines.append(f'"No. {i + 1}";{cell};"{weight:.1f}";7;{pulse};'.replace(".", ",", 2))
+        lines.append(f'"row; {i + 1}";{cell};"{weight:.1f}";7;{pulse};'.replace(".", ","))
     return "\n".join([*lines, *lines[1:6], ""])
 
 

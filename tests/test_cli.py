@@ -410,6 +410,9 @@ def test_a_constant_of_one_table_may_be_another_in_the_other(tmp_path):
     a = write_csv(tmp_path / "a.csv", np.column_stack([X, np.zeros(40)]), ("x", "y", "site"))
     b = write_csv(tmp_path / "b.csv", np.column_stack([X, np.ones(40)]), ("x", "y", "site"))
     assert call("compare", a, b, "--tests", "energy").exit_code == 1
+    result = done("compare", a, a, "--tests", "energy")
+    assert "not compared, because they have one value only: site" in result.stderr
+    assert "nothing to compare" in refused("compare", a, a, "--columns", "site")
 
 
 def test_compare_without_pot(folder, monkeypatch):
@@ -632,7 +635,7 @@ def test_bad_paths_are_one_line(model, tmp_path):
     assert "nothing.csv: No such file" in refused("fit", "nothing.csv", "-o", tmp_path / "m")
     assert "is a folder" in refused("fit", tmp_path, "-o", tmp_path / "m")
     assert "is a model, but data" in refused("fit", model, "-o", tmp_path / "m")
-    assert "is no model" in refused("describe", __file__)
+    assert "is no model; `sevenhills fit` makes one" in refused("describe", __file__)
     assert "No such file" in refused("sample", tmp_path / "gone")
 
 

@@ -43,6 +43,7 @@ def compare(
     columns: options.Columns = None,
     text: options.Text = "drop",
     missing: options.Missing = "drop",
+    duplicates: options.Duplicates = "keep",
     separator: options.Separator = None,
     decimal: options.Decimal = "auto",
     header: options.Header = None,
@@ -60,12 +61,15 @@ def compare(
       sevenhills compare a.npy b.npy --tests energy --permutations 999 --alpha 0.01
       sevenhills compare a.csv b.csv --json | jq .different
     """
+    from .samples import Choices
     from .text_files import Layout
     from .writing import write_json
 
     wanted = _wanted_tests(tests)
     _check_shuffles(permutations, len(wanted), alpha)
-    first, second = _read(a, b, columns, text, missing, Layout(separator, decimal, header))
+    # What is constant in one table may differ from the other.
+    choices = Choices(columns, None, text, missing, "keep", duplicates)
+    first, second = _read(a, b, choices, Layout(separator, decimal, header))
     names, X, Y = _shared(first, second)
     X, Y = _drawn(first, X, max_rows, seed), _drawn(second, Y, max_rows, seed + 1)
     if units == "std":
@@ -121,16 +125,12 @@ def _wanted_tests(tests: str | None) -> list[str]:
     return wanted
 
 
-def _read(
-    a: str, b: str, columns: str | None, text: str, missing: str, layout: Any
-) -> "tuple[Samples, Samples]":
+def _read(a: str, b: str, choices: Any, layout: Any) -> "tuple[Samples, Samples]":
     from .reading import read_table
-    from .samples import Choices, samples_of
+    from .samples import samples_of
 
     if a == b == "-":
         raise ValueError("only one of the tables can come from standard input")
-    # What is constant in one table may differ from the other.
-    choices = Choices(columns, None, text, missing, constant="keep")
     first, second = (samples_of(read_table(path, layout), choices) for path in (a, b))
     for samples in (first, second):
         remark(
@@ -158,7 +158,22 @@ def _shared(first: "Samples", second: "Samples") -> "tuple[list[str], np.ndarray
         remark(f"not compared, because only one of the tables has them: {listed(lonely)}")
     X = first.X[:, [first.names.index(name) for name in names]]
     Y = second.X[:, [second.names.index(name) for name in names]] if by_name else second.X
-    return names, X, Y
+    return _varying(names, X, Y)
+
+
+def _varying(
+    names: list[str], X: "np.ndarray", Y: "np.ndarray"
+) -> "tuple[list[str], np.ndarray, np.ndarray]":
+    """Leave out columns that have the same value everywhere."""
+    first = X[0]
+    varies = (first != X).any(axis=0) | (first != Y).any(axis=0)
+    if not varies.any():
+        raise ValueError("every column has the same value in both tables: nothing to compare")
+    if not varies.all():
+        flat = [name for name, each in zip(names, varies, strict=True) if not each]
+        remark(f"not compared, because they have one value only: {listed(flat)}")
+    kept = [name for name, each in zip(names, varies, strict=True) if each]
+    return kept, X[:, varies], Y[:, varies]
 
 
 def _drawn(samples: "Samples", X: "np.ndarray", most: int, seed: int) -> "np.ndarray":
@@ -228,7 +243,7 @@ def _in_words(found: dict[str, Any]) -> str:
         f"{_SPOKEN[each['name']]:<27}{each['statistic']:>10.4g}{each['p_value']:>10.4g}"
         for each in found["tests"]
     ]
-    lines.append(f"(energy and Wasserstein in {unit}; {found['n_permutations']} shuffles)")
+    lines.append(f"(distances in {unit}; p-values by {found['n_permutations']} shuffles)")
     n_tests = len(found["tests"])
     why = f"p = {found['p_value']:.3g}" + (f" over {n_tests} tests" if n_tests > 1 else "")
     if found["different"]:

@@ -11,6 +11,8 @@ from contextvars import ContextVar
 from functools import wraps
 from typing import Any
 
+from .screen import remark
+
 #: The command did what it was asked to, and what it found is not what one would hope for.
 FINDING = 1
 #: Bad input or bad usage; typer's own errors of usage have the same code.
@@ -44,7 +46,7 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
         except (typer.Exit, typer.Abort, typer.BadParameter):
             raise
         except KeyboardInterrupt:
-            _say("interrupted")
+            remark("interrupted")
             raise typer.Exit(INTERRUPTED) from None
         except Exception as error:
             raise typer.Exit(_code_of(error)) from None
@@ -60,9 +62,9 @@ def _code_of(error: Exception) -> int:
     if _debug.get():
         traceback.print_exc()
     elif isinstance(error, _EXPECTED):
-        _say(f"error: {one_line(error)}")
+        remark(f"error: {one_line(error)}")
     else:
-        _say(
+        remark(
             f"error of sevenhills itself: {type(error).__name__}: {one_line(error)}; "
             "'sevenhills --debug ...' shows where"
         )
@@ -74,10 +76,6 @@ def one_line(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror and error.filename is not None:
         return f"{error.filename}: {error.strerror}"
     return " ".join(str(error).split()) or type(error).__name__
-
-
-def _say(message: str) -> None:
-    print(message, file=sys.stderr)
 
 
 def _is_broken_pipe(error: Exception) -> bool:
@@ -96,7 +94,7 @@ def _warnings_as_notes() -> Iterator[None]:
     """Say warnings that concern the user as one line, and no others."""
 
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
-        _say(f"warning: {' '.join(str(message).split())}")
+        remark(f"warning: {' '.join(str(message).split())}")
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -18,6 +18,7 @@ from ..estimators import (
     VineDensity,
 )
 from ..storage import load
+from .reading import is_model_file
 from .samples import Samples
 
 #: The estimator of every mode.
@@ -101,10 +102,12 @@ class Model:
 
 def read_model(path: Path) -> Model:
     """Return the model in a file."""
+    if not is_model_file(str(path)):
+        raise ValueError(f"{path} is no model; `sevenhills fit` makes one from data")
     try:
         value = load(path)
     except ValueError as error:
-        raise ValueError(f"{path} is no model that can be read: {error}") from error
+        raise ValueError(f"{path} cannot be read: {error}") from error
     # The drop-in for romepy keeps the estimator that does its work.
     estimator = getattr(value, "_model", value)
     density = value if isinstance(value, Density) else estimator.density_

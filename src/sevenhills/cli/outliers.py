@@ -40,6 +40,7 @@ def outliers(
     text: options.Text = "drop",
     missing: options.Missing = "drop",
     constant: options.Constant = "drop",
+    duplicates: options.Duplicates = "keep",
     separator: options.Separator = None,
     decimal: options.Decimal = "auto",
     header: options.Header = None,
@@ -67,7 +68,7 @@ def outliers(
     format_found = check_output(output, format)
     layout = Layout(separator, decimal, header)
     if model is None:
-        choices = Choices(columns, None, text, missing, constant)
+        choices = Choices(columns, None, text, missing, constant, duplicates)
         samples = samples_of(read_table(data, layout), choices)
         remark(*samples.remarks)
         with working(f"judging {counted(len(samples.X), 'row')}"):

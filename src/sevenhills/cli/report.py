@@ -20,6 +20,10 @@ def report(
     title: Annotated[str | None, typer.Option(help="The title of the page.")] = None,
     mode: options.Mode = "rome",
     columns: options.Columns = None,
+    text: options.Text = "drop",
+    missing: options.Missing = "drop",
+    constant: options.Constant = "drop",
+    duplicates: options.Duplicates = "keep",
     separator: options.Separator = None,
     decimal: options.Decimal = "auto",
     header: options.Header = None,
@@ -35,6 +39,7 @@ def report(
     """
     from ..report import report as write_report
     from .reading import is_model_file
+    from .samples import Choices
     from .text_files import Layout
     from .writing import check_page_output, write_json
 
@@ -45,7 +50,8 @@ def report(
     elif data is not None:
         raise ValueError(f"--data belongs to a model, but {source} is none")
     else:
-        model, X = _of_data(source, mode, columns, layout)
+        choices = Choices(columns, None, text, missing, constant, duplicates)
+        model, X = _of_data(source, mode, choices, layout)
     with working("writing the report"):
         write_report(model, output, X=X, title=title)
     if json:
@@ -70,13 +76,13 @@ def _of_model(source: str, data: str | None, layout: Any) -> tuple[Any, Any]:
     return model.value, queries.X[queries.is_complete]
 
 
-def _of_data(source: str, mode: str, columns: str | None, layout: Any) -> tuple[Any, Any]:
+def _of_data(source: str, mode: str, choices: Any, layout: Any) -> tuple[Any, Any]:
     """Return a model of data, and the rows that it was fitted to."""
     from .models import fit_recipe, recipe_of
     from .reading import read_table
-    from .samples import Choices, samples_of
+    from .samples import samples_of
 
-    samples = samples_of(read_table(source, layout), Choices(columns))
+    samples = samples_of(read_table(source, layout), choices)
     remark(*samples.remarks)
     with working(f"fitting {counted(len(samples.X), 'row')}"):
         return fit_recipe(recipe_of(mode), samples), samples.X

@@ -216,8 +216,7 @@ def _varying(
     if constant == "error" or len(flat) == len(columns):
         what = "every column has" if len(flat) == len(columns) else "there are columns with"
         raise ValueError(
-            f"{table.source}: {what} one value only: {said}; "
-            "--constant keep keeps it, --min-std then gives it a width"
+            f"{table.source}: {what} one value only: {said}; --constant keep keeps what has one"
         )
     remark = f"left out {'column' if len(flat) == 1 else 'columns'} {said}: one value only"
     kept = [column for column in columns if column.name not in flat]

@@ -1,6 +1,8 @@
 """What is said on standard error: remarks, and progress if somebody watches."""
 
+import os
 import sys
+import textwrap
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
@@ -8,9 +10,17 @@ from ..progress import Report, silent
 
 
 def remark(*lines: str) -> None:
-    """Say something that is not a result."""
+    """Say something that is not a result, one line each; a terminal gets them broken at words."""
     for line in lines:
-        print(line, file=sys.stderr)
+        print(_filled(line) if sys.stderr.isatty() else line, file=sys.stderr)
+
+
+def _filled(line: str) -> str:
+    try:
+        width = max(40, os.get_terminal_size(sys.stderr.fileno()).columns - 1)
+    except (OSError, ValueError):  # no terminal after all
+        return line
+    return textwrap.fill(line, width, subsequent_indent="  ", break_on_hyphens=False)
 
 
 def listed(names: Iterable[str], most: int = 5) -> str:

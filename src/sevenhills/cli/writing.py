@@ -15,6 +15,7 @@ import numpy as np
 
 from ..extras import import_extra
 from ..replacing import replacing
+from .screen import counted, remark
 
 _SUFFIXES = {".csv": "csv", ".npy": "npy", ".parquet": "parquet", ".jsonl": "jsonl"}
 #: The rows that are written at a time.
@@ -57,6 +58,8 @@ def write_table(columns: Mapping[str, np.ndarray], path: str, format: str) -> No
     """Write columns of equal length, NaN as nothing."""
     with _opened(path) as file:
         _WRITERS[format](columns, file)
+    if path != "-":
+        remark(f"wrote {counted(len(next(iter(columns.values()))), 'row')} to {path}")
 
 
 def write_json(value: Any) -> None:
