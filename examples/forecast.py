@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from sevenhills.forecast import ConstantVelocity, NearestPasts, compare, evaluate, make_walks
 from sevenhills.plotting import plot_calibration, plot_forecast
-from sevenhills.report import write_report
+from sevenhills.report import forecast_report
 
 N_TRAINING, N_SCENES, N_SAMPLES = 2000, 100, 100
 MEASURES = ("nll", "nll_step", "energy_score", "ece", "ade", "min_ade_k")
@@ -62,7 +62,7 @@ def main(folder):
     print(f"\n{compare(evaluations['nearest pasts'], evaluations['constant velocity'])}")
     draw(samples, evaluations, test, folder)
     name = "nearest pasts"
-    write_report(
+    forecast_report(
         evaluations[name], folder / "report.html", samples[name], test.truth, title=f"Walks, {name}"
     )
 
