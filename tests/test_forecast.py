@@ -851,3 +851,21 @@ def test_what_cannot_be_compared(pair, evaluation):
         compare(other, evaluate(predictions, truth, method="gaussian_kde", measures="ade"))
     with pytest.raises(TypeError, match="b must be an Evaluation"):
         compare(pair[0], 3)
+
+
+# Memory
+
+
+def test_a_file_is_not_read_as_a_whole(tmp_path, memory_limit, monkeypatch):
+    monkeypatch.setattr(fc.arrays, "_BLOCK_SIZE", 50_000)
+    shape = (1000, 50, 40, 2)
+    values = np.lib.format.open_memmap(tmp_path / "walks.npy", "w+", np.float64, shape)
+    values[:] = np.random.RandomState(0).standard_normal(shape)
+    values.flush()
+    truth = np.array(values[:, 0])
+    measures = ("nll_step", "ade")
+    evaluate(values[:20], truth[:20], measures=measures)
+    del values
+    with memory_limit(10):  # the file has 32 MB
+        found = evaluate(tmp_path / "walks.npy", truth, measures=measures, n_bootstrap=10)
+    assert found["ade"].n_scenes == 1000
