@@ -148,6 +148,8 @@ def test_policies_for_degenerate_scenes():
     assert_array_equal(left_out_of_it.scenes["ade"], floored.scenes["ade"])
     with pytest.raises(ValueError, match=r"scene 1, step 0 \(identical\).*degenerate='floor'"):
         evaluate(predictions, truth, measures=measures, degenerate="raise")
+    with pytest.raises(ValueError, match=r"scene 1, step 0 \(identical\)"):
+        evaluate(predictions, truth, measures="nll_step", degenerate="raise", n_jobs=2)
     fine = evaluate(predictions[:1], truth[:1], measures="nll_step", degenerate="raise")
     assert_allclose(fine["nll_step"].mean, twins.step_nll(predictions[0], truth[0]))
 
@@ -652,6 +654,7 @@ def test_parameters_are_checked():
     refuses("method must be one of", *pair, method="kde")
     refuses("method must be one of", *pair, method=ROME, error=TypeError)
     refuses("step_method", *pair, step_method=3, error=TypeError)
+    refuses("method cannot be fitted: min_std", *pair, method=ROME(min_std=-1))
     refuses("measures must be among", *pair, measures=("nll", "likelihood"))
     refuses("must not be empty", *pair, measures=())
     refuses("min_ade_5 is asked for, but k is", *pair, measures="min_ade_5")
@@ -793,7 +796,7 @@ def pair():
     ]
 
 
-def test_a_better_forecaster_is_better(pair):
+def test_a_better_forecaster_is_better(pair, tmp_path):
     found = compare(*pair, names=("right", "narrow"), n_permutations=199)
     for name in ("nll", "nll_step", "energy_score", "ece"):
         assert found[name].difference < 0
@@ -809,6 +812,8 @@ def test_a_better_forecaster_is_better(pair):
     assert "right (first) minus narrow" in repr(found)
     assert "p_value" in found.to_pandas()
     assert found.to_polars().height == len(found.rows)
+    found.to_parquet(tmp_path / "comparison.parquet")
+    assert pd.read_parquet(tmp_path / "comparison.parquet").equals(found.to_pandas())
     assert repr(pickle.loads(pickle.dumps(found))) == repr(found)
     assert found.to_latex().count(r"\\") == 1 + len(found.rows)
 
