@@ -148,6 +148,8 @@ def test_policies_for_degenerate_scenes():
     assert_array_equal(left_out_of_it.scenes["ade"], floored.scenes["ade"])
     with pytest.raises(ValueError, match=r"scene 1, step 0 \(identical\).*degenerate='floor'"):
         evaluate(predictions, truth, measures=measures, degenerate="raise")
+    with pytest.raises(ValueError, match=r"scene 1, step 0 \(identical\)"):
+        evaluate(predictions, truth, measures="nll_step", degenerate="raise", n_jobs=2)
     fine = evaluate(predictions[:1], truth[:1], measures="nll_step", degenerate="raise")
     assert_allclose(fine["nll_step"].mean, twins.step_nll(predictions[0], truth[0]))
 
@@ -652,6 +654,7 @@ def test_parameters_are_checked():
     refuses("method must be one of", *pair, method="kde")
     refuses("method must be one of", *pair, method=ROME, error=TypeError)
     refuses("step_method", *pair, step_method=3, error=TypeError)
+    refuses("method cannot be fitted: min_std", *pair, method=ROME(min_std=-1))
     refuses("measures must be among", *pair, measures=("nll", "likelihood"))
     refuses("must not be empty", *pair, measures=())
     refuses("min_ade_5 is asked for, but k is", *pair, measures="min_ade_5")
@@ -793,7 +796,7 @@ def pair():
     ]
 
 
-def test_a_better_forecaster_is_better(pair):
+def test_a_better_forecaster_is_better(pair, tmp_path):
     found = compare(*pair, names=("right", "narrow"), n_permutations=199)
     for name in ("nll", "nll_step", "energy_score", "ece"):
         assert found[name].difference < 0
@@ -809,6 +812,8 @@ def test_a_better_forecaster_is_better(pair):
     assert "right (first) minus narrow" in repr(found)
     assert "p_value" in found.to_pandas()
     assert found.to_polars().height == len(found.rows)
+    found.to_parquet(tmp_path / "comparison.parquet")
+    assert pd.read_parquet(tmp_path / "comparison.parquet").equals(found.to_pandas())
     assert repr(pickle.loads(pickle.dumps(found))) == repr(found)
     assert found.to_latex().count(r"\\") == 1 + len(found.rows)
 
@@ -851,3 +856,21 @@ def test_what_cannot_be_compared(pair, evaluation):
         compare(other, evaluate(predictions, truth, method="gaussian_kde", measures="ade"))
     with pytest.raises(TypeError, match="b must be an Evaluation"):
         compare(pair[0], 3)
+
+
+# Memory
+
+
+def test_a_file_is_not_read_as_a_whole(tmp_path, memory_limit, monkeypatch):
+    monkeypatch.setattr(fc.arrays, "_BLOCK_SIZE", 50_000)
+    shape = (1000, 50, 40, 2)
+    values = np.lib.format.open_memmap(tmp_path / "walks.npy", "w+", np.float64, shape)
+    values[:] = np.random.RandomState(0).standard_normal(shape)
+    values.flush()
+    truth = np.array(values[:, 0])
+    measures = ("nll_step", "ade")
+    evaluate(values[:20], truth[:20], measures=measures)
+    del values
+    with memory_limit(10):  # the file has 32 MB
+        found = evaluate(tmp_path / "walks.npy", truth, measures=measures, n_bootstrap=10)
+    assert found["ade"].n_scenes == 1000

@@ -6,6 +6,7 @@ from math import pi, sqrt
 import numpy as np
 
 from ..metrics.calibration import LEVELS
+from ..validation import freeze
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,6 +24,15 @@ class Coverage:
         The standard error of that share, and the limits of its interval, by resampling scenes.
     n_truths : int
         How many truths there are.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sevenhills.forecast import evaluate
+    >>> walks = np.random.RandomState(0).standard_normal((40, 21, 2, 2)).cumsum(axis=2)
+    >>> narrow = evaluate(0.3 * walks[:, 1:], walks[:, 0], measures="ece", levels=(0.5, 0.9))
+    >>> bool((narrow.coverage.observed < narrow.coverage.levels).all())
+    True
     """
 
     levels: np.ndarray
@@ -31,6 +41,9 @@ class Coverage:
     low: np.ndarray
     high: np.ndarray
     n_truths: int
+
+    def __post_init__(self) -> None:
+        freeze(self, "levels", "observed", "standard_error", "low", "high")
 
     @property
     def expected_error(self) -> float:

@@ -10,7 +10,7 @@ import numpy as np
 from ..validation import check_count, check_positive, random_generator
 from .calibration import CalibrationError
 from .frames import Tabular
-from .resampling import Interval, bootstrap, mean_figure
+from .resampling import Interval, MeanFigure, bootstrap
 from .results import Evaluation
 
 #: What says how figures came about; it must be the same for figures that are compared.
@@ -83,6 +83,17 @@ class Comparison(Tabular):
         Those of the first; only what was allowed to differ is different in the second.
     confidence : float
         The mass of the intervals.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sevenhills.forecast import compare, evaluate
+    >>> walks = np.random.RandomState(0).standard_normal((60, 21, 4, 2)).cumsum(axis=2)
+    >>> right = evaluate(walks[:, 1:], walks[:, 0], measures="ade")
+    >>> narrow = evaluate(0.1 * walks[:, 1:], walks[:, 0], measures="ade")
+    >>> comparison = compare(right, narrow, names=("right", "narrow"))
+    >>> comparison["ade"].difference > 0  # which is why it is no measure of distributions
+    True
     """
 
     rows: tuple[Difference, ...]
@@ -239,18 +250,17 @@ class _Means:
 
     def __init__(self, first: np.ndarray, second: np.ndarray) -> None:
         valid = ~(np.isnan(first) | np.isnan(second))
-        self._mean = mean_figure(np.stack([first, second], axis=1)[valid])
+        self._means = MeanFigure(first[valid])(), MeanFigure(second[valid])()
         self._apart = np.where(valid, first - second, np.nan)
-        self._mean_apart = mean_figure(self._apart[:, None])
+        self._mean_apart = MeanFigure(self._apart)
         self.n = int(valid.sum())
         self.n_better = float((self._apart < 0).sum() + 0.5 * (self._apart == 0).sum())
 
     def both(self) -> tuple[float, float]:
-        first, second = np.asarray(self._mean(None)).tolist()
-        return first, second
+        return self._means
 
     def difference(self, weights: np.ndarray | None) -> float:
-        return float(np.asarray(self._mean_apart(weights))[0])
+        return self._mean_apart(weights)
 
     def exchanged(self, swap: np.ndarray) -> float:
         """Return the difference if the two were exchanged in some scenes."""

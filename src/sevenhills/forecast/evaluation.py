@@ -25,7 +25,7 @@ from .arrays import Forecasts, open_forecasts
 from .blocks import Measured, Plan, measure_block
 from .checks import Survey, name_scene, survey
 from .measures import MEASURES, chosen_measures
-from .recipes import Recipe, estimator_of
+from .recipes import Recipe, estimator_of, try_out
 from .results import Evaluation
 from .summary import summarise
 
@@ -192,6 +192,10 @@ def evaluate(
         miss_threshold=check_positive(miss_threshold, "miss_threshold"),
         lower_bound=_checked_bound(lower_bound),
     )
+    if plan.needs("density", "agents"):
+        try_out(plan.paths.estimator, "method")
+    if plan.needs("steps"):
+        try_out(plan.steps.estimator, "step_method")
     report = spoken() if verbose else silent
     report("checking", 0.0)
     found = survey(forecasts, bool(check_units))

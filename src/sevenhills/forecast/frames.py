@@ -1,5 +1,6 @@
 """Tables of figures: as text, for notebooks and papers, and as frames of other libraries."""
 
+import os
 from collections.abc import Mapping, Sequence
 from html import escape
 from math import isnan
@@ -29,6 +30,12 @@ class Tabular:
         """Return the table as a data frame of polars."""
         polars = import_extra("polars", "frames", "to_polars needs polars")
         return polars.DataFrame(dict(self.columns()))
+
+    def to_parquet(self, path: str | os.PathLike[str]) -> None:
+        """Write the table to a file."""
+        parquet = import_extra("pyarrow.parquet", "frames", "to_parquet needs pyarrow")
+        arrow = import_extra("pyarrow", "frames", "to_parquet needs pyarrow")
+        parquet.write_table(arrow.table(dict(self.columns())), path)
 
     def to_latex(self) -> str:
         """Return the table in LaTeX, with the rules of the package booktabs."""

@@ -69,6 +69,14 @@ class Recipe:
             return None
 
 
+def try_out(estimator: Any, name: str) -> None:
+    """Refuse an estimator that no samples would suit, rather than each of thousands of scenes."""
+    try:
+        blank(estimator).fit(np.random.RandomState(0).standard_normal((40, 2)))
+    except (ValueError, TypeError, RuntimeError) as error:
+        raise ValueError(f"{name} cannot be fitted: {error}") from error
+
+
 def _raise_floor(model: Any, floor: float) -> None:
     """Give an estimator a smallest standard deviation, if it knows such a thing."""
     if "min_std" in vars(model):

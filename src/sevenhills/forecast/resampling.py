@@ -17,17 +17,18 @@ class Interval(NamedTuple):
     high: np.ndarray
 
 
-def mean_figure(values: np.ndarray) -> Figure:
-    """Return the mean (n,) over scenes of values (S, n), those that are NaN left out."""
-    there = ~np.isnan(values)
-    filled, valid = np.where(there, values, 0.0), there.astype(np.float64)
+class MeanFigure:
+    """The mean over scenes of values (S,), those that are NaN left out."""
 
-    def mean(weights: np.ndarray | None) -> np.ndarray:
-        each = np.ones(len(values)) if weights is None else weights
-        with np.errstate(invalid="ignore", divide="ignore"):
-            return np.asarray((each @ filled) / (each @ valid))
+    def __init__(self, values: np.ndarray) -> None:
+        there = ~np.isnan(values)
+        self._filled, self._valid = np.where(there, values, 0.0), there.astype(np.float64)
 
-    return mean
+    def __call__(self, weights: np.ndarray | None = None) -> float:
+        """Return the mean, scenes counting by their weights; NaN if no scene has a value."""
+        each = np.ones(len(self._valid)) if weights is None else weights
+        total = each @ self._valid
+        return float(each @ self._filled / total) if total else float("nan")
 
 
 def bootstrap(

@@ -9,7 +9,7 @@ import numpy as np
 from .blocks import Measured
 from .calibration import CalibrationError, Coverage, LevelCounts
 from .measures import measure_of
-from .resampling import Figure, Interval, bootstrap, mean_figure
+from .resampling import Figure, Interval, MeanFigure, bootstrap
 from .results import Evaluation, Row
 
 #: What a measure is made from, and how the samples are called whose degeneracy concerns it.
@@ -48,28 +48,21 @@ def summarise(
         sum((getattr(one.tally, name) for one in measured), Counter[str]())
         for name in ("counts", "affected")
     )
-    figures: dict[str, Figure] = {}
-    if by_scene:
-        figures["means"] = mean_figure(np.stack(list(scenes.values()), axis=1))
-    if "ece" in names:
-        figures |= {"ece": CalibrationError(levels), "coverage": LevelCounts.of(levels, at).shares}
-    spread = bootstrap(figures, len(scene_names), n_bootstrap, settings["confidence"], rng)
     columns = {name: scenes.get(name, levels) for name in names}
-    places = {name: (i,) for i, name in enumerate(by_scene)} | {"ece": ()}
-    rows = [
-        _row(
-            name,
-            values,
-            figures["ece" if name == "ece" else "means"],
-            spread["ece" if name == "ece" else "means"],
-            places[name],
-            affected,
-        )
+    figures: dict[str, Figure] = {
+        name: CalibrationError(values) if name == "ece" else MeanFigure(values)
         for name, values in columns.items()
-    ]
+    }
+    means = {name: float(figure(None)) for name, figure in figures.items()}
+    if "ece" in names:
+        figures["coverage"] = LevelCounts.of(levels, at).shares
+    spread = bootstrap(figures, len(scene_names), n_bootstrap, settings["confidence"], rng)
     return Evaluation(
         scenes=scenes,
-        summary=tuple(rows),
+        summary=tuple(
+            _row(name, values, means[name], spread[name], affected)
+            for name, values in columns.items()
+        ),
         coverage=_coverage(levels, at, spread["coverage"]) if "ece" in names else None,
         levels=levels if "ece" in names else np.empty((len(levels), 0)),
         settings=settings,
@@ -79,17 +72,11 @@ def summarise(
 
 
 def _row(
-    name: str,
-    values: np.ndarray,
-    figure: Figure,
-    spread: Interval,
-    place: tuple[int, ...],
-    affected: Mapping[str, int],
+    name: str, values: np.ndarray, mean: float, spread: Interval, affected: Mapping[str, int]
 ) -> Row:
-    """Return a measure over all scenes; ``place`` is where it stands in figure and spread."""
+    """Return a measure over all scenes, in which it has these values."""
     there = ~np.isnan(values.reshape(len(values), -1)).all(axis=1)
-    mean = float(np.asarray(figure(None))[place])
-    error, low, high = (float(each[place]) for each in spread)
+    error, low, high = (float(each) for each in spread)
     if name == "ece":
         # Chance only ever adds to it, once in the scenes and once more in resampling them.
         low, high = max(0.0, 2 * mean - high), max(mean, 2 * mean - low)
