@@ -113,7 +113,7 @@ def render_page(
         script=Html("\n".join(_asset(name) for name in scripts)),
         data=Html(to_json(data)),
     )
-    return Report(title, html)
+    return Report(title, str(html))
 
 
 def _section(section: Section) -> str:

@@ -53,9 +53,11 @@ const report = (() => {
 
   const share = (value) => `${Number((100 * value).toPrecision(2))} %`;
 
-  function axis(title, extra = {}) {
+  // Plotly writes into the range that it is given, so it gets one of its own.
+  function axis(title, { range, ...extra } = {}) {
     const line = variable("--grid");
     return {
+      ...(range && { range: [...range] }),
       title: { text: title, standoff: 8 }, automargin: true, gridcolor: line, linecolor: line,
       zeroline: false, ticks: "outside", tickcolor: line, ticklen: 4, ...extra,
     };
