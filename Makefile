@@ -26,8 +26,15 @@ $(ROMEPY)/.ready:
 demo: $(BIN)/.ready
 	$(BIN)/python -m sevenhills.demo demo
 
+# Pages are tested in Chromium, from Debian's packages; where it cannot be had, they are not.
+$(BIN)/.browser: $(BIN)/.ready
+	test -x /usr/bin/chromium || \
+	    { apt-get update && apt-get install -y --no-install-recommends chromium; } >/dev/null 2>&1 || \
+	    echo "no Chromium: tests of pages in a browser will be skipped"
+	touch $@
+
 # scikit-learn skips one of its estimator checks without SCIPY_ARRAY_API.
-test: $(BIN)/.ready
+test: $(BIN)/.ready $(BIN)/.browser
 	SCIPY_ARRAY_API=1 $(BIN)/python -m pytest -m "not slow" -n 2
 
 # What takes minutes: all 199 labelings against romepy's rules on 200 sets, and the like.
