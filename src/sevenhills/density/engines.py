@@ -2,8 +2,12 @@
 
 A few pairs of kernels and points are summed directly. For more, kernels that share covariances
 are summed by a fast Gauss transform in one to three dimensions and by products of matrices from
-ten on, each within a tolerance in the logarithm of the sum, the far tails included. In between,
+seven on, each within a tolerance in the logarithm of the sum, the far tails included. In between,
 and where kernels have covariances of their own, sums stay direct.
+
+A non-uniform FFT (finufft) would be no faster than the transform: .06 s for 1e5 kernels at 1e5
+points in 2-D, .6 s for 1e6 at 1e6, 1 s for 1e5 in 3-D, and the tree for the far tails, where its
+error is too large, comes on top; the transform takes .07, 1.0 and 1.4 s with its tree.
 """
 
 from collections.abc import Callable
@@ -19,8 +23,10 @@ from .sums import POINTS, Kernels, LogSums, joined, log_sums_of, parted, sums_at
 FEW_PAIRS = 2**25
 #: The highest dimension in which many kernels are in few cells.
 _LOW = 3
-#: The lowest dimension in which products save more than leaving out far kernels one by one.
-_HIGH = 10
+#: The lowest dimension in which products save more than leaving out far tiles of kernels: 1e5 at
+#: 1e5 took them .8 to 1.4 times less than direct sums in five dimensions, 1 to 2 times less in
+#: seven, 1.3 to 2.5 times less in eight, depending on the shape of the data.
+_HIGH = 7
 #: The tolerance unless another is asked for.
 TOLERANCE = 1e-8
 

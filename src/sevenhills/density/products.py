@@ -14,8 +14,8 @@ from ..kernels.blocks import build_blocks
 from ..kernels.products import add_exponentials
 from .sums import Kernels, LogSums
 
-#: Kernels that are summed or left out together.
-_BLOCK_SIZE = 512
+#: Kernels that are summed or left out together; rows of 512 products would share cache lines.
+_BLOCK_SIZE = 480
 #: Points for which a block of kernels is summed together.
 _N_POINTS = 128
 #: Points that are put in the order of their groups together.
@@ -138,15 +138,12 @@ class _Group(NamedTuple):
         Y = (X - self.location) @ self.transform
         halves = 0.5 * np.einsum("im,im->i", Y, Y)
         products = np.empty((len(X), self.columns.shape[2]))
-        work = np.empty((3, products.shape[1]))
         bounds = self._bounds(Y, halves)
         for b in np.argsort(-bounds.max(axis=1), kind="stable"):
             if (bounds[b] < sums[0] - negligible).all():
                 continue
             np.matmul(Y, self.columns[b], out=products)
-            add_exponentials(
-                products, halves, self.shifts[b], negligible, work, work.view(np.int64), sums
-            )
+            add_exponentials(products, halves, self.shifts[b], bounds[b], negligible, sums)
 
     def _bounds(self, Y: np.ndarray, halves: np.ndarray) -> np.ndarray:
         """Return what the exponents of every block are at most, at every point."""

@@ -1,16 +1,20 @@
 """Sums of exponentials whose exponents come from a product of matrices."""
 
-import numpy as np
+from typing import Any
 
-from .compile import fused_inner, inner, kernel
+import numpy as np
+from numba import types
+from numba.extending import intrinsic
+
+from .compile import fused_inner, inner, kernel, summing_inner
 from .gauss_transform import _HIGHEST
-from .mixture import _LOG2_E, _LOWEST, _SHIFTER, _largest, _total
+from .mixture import _LOG2_E, _LOWEST, _SHIFTER
 
 _LN2 = 0.6931471805599453
 
 
 @kernel
-def add_exponentials(products, halves, shifts, negligible, work, bits, sums):
+def add_exponentials(products, halves, shifts, bounds, negligible, sums):
     """Add ``exp(products + shifts - halves)`` of a block of kernels to the sums at every point.
 
     Parameters
@@ -19,31 +23,24 @@ def add_exponentials(products, halves, shifts, negligible, work, bits, sums):
         The inner products of points and kernels.
     halves, shifts : (Q,), (S,)
         Half the squared lengths of points, and what is added for every kernel.
+    bounds : (Q,)
+        What the exponents are at most.
     negligible : float
         Exponents so far below the largest one do not matter.
-    work, bits : (3, S)
-        Room to work in: the same memory, as floats and as integers.
     sums : (2, Q)
         An exponent, and the sum relative to it; changed.
     """
-    size = products.shape[1]
     for i in range(products.shape[0]):
-        if sums[1, i] == 0.0:
-            sums[0, i] = _top_exponent(products, i, shifts, halves[i])
-            if sums[0, i] == -np.inf:
-                continue
-        _exponents(products, i, shifts, halves[i] + sums[0, i], work)
-        top = _largest(work)
-        if top < -negligible:
+        if bounds[i] < sums[0, i] - negligible:
             continue
-        if top > _HIGHEST:
-            sums[1, i] *= np.exp(-top)
-            sums[0, i] += top
-            _exponents(products, i, shifts, halves[i] + sums[0, i], work)
-        _split_power_roughly(work)
-        for s in range(size):
-            bits[2, s] += bits[1, s] << 52
-        sums[1, i] += _total(work)
+        if bounds[i] - sums[0, i] > _HIGHEST:
+            top = _top_exponent(products, i, shifts, halves[i])
+            if sums[1, i] == 0.0 or top - sums[0, i] > _HIGHEST:
+                sums[1, i] *= np.exp(sums[0, i] - top) if sums[1, i] > 0.0 else 0.0
+                sums[0, i] = top
+            if top == -np.inf:
+                continue
+        sums[1, i] += _sum_exponentials(products, i, shifts, halves[i] + sums[0, i])
 
 
 @inner
@@ -56,30 +53,40 @@ def _top_exponent(products, i, shifts, half):
     return top
 
 
-@inner
-def _exponents(products, i, shifts, less, work):
-    """Write the exponents of a block of kernels, less a number, into ``work[0]``."""
+@summing_inner
+def _sum_exponentials(products, i, shifts, less):
+    """Return the sum of the exponentials of a block's exponents, less a number."""
+    total = 0.0
     for s in range(products.shape[1]):
         value = products[i, s] + shifts[s] - less
-        work[0, s] = value if value > _LOWEST else _LOWEST
+        total += _exponential(value if value > _LOWEST else _LOWEST)
+    return total
 
 
 @fused_inner
-def _split_power_roughly(work):
-    """Write ``exp(work[0])`` as ``work[2]`` times two to the last bits of ``work[1]``.
+def _exponential(x):
+    """Return ``exp(x)``, wrong by a part of 7e-12, by products that do not wait for each other."""
+    shifted = x * _LOG2_E + _SHIFTER
+    r = x - (shifted - _SHIFTER) * _LN2
+    r2 = r * r
+    r4 = r2 * r2
+    p01 = 1.0 + r
+    p23 = 0.16666666666666666 * r + 0.5
+    p45 = 0.008333333333333333 * r + 0.041666666666666664
+    p67 = 0.0001984126984126984 * r + 0.001388888888888889
+    p89 = 2.7557319223985893e-06 * r + 2.48015873015873e-05
+    p = (p23 * r2 + p01) + r4 * ((p67 * r2 + p45) + r4 * p89)
+    return _times_power(p, shifted)
 
-    With fewer terms than elsewhere, wrong by a part of 7e-12.
-    """
-    for s in range(work.shape[1]):
-        shifted = work[0, s] * _LOG2_E + _SHIFTER
-        r = work[0, s] - (shifted - _SHIFTER) * _LN2
-        p = 2.7557319223985893e-06 * r + 2.48015873015873e-05
-        p = p * r + 0.0001984126984126984
-        p = p * r + 0.001388888888888889
-        p = p * r + 0.008333333333333333
-        p = p * r + 0.041666666666666664
-        p = p * r + 0.16666666666666666
-        p = p * r + 0.5
-        p = p * r + 1.0
-        work[1, s] = shifted
-        work[2, s] = p * r + 1.0
+
+@intrinsic
+def _times_power(_context: Any, factor: Any, shifted: Any) -> Any:
+    """Return a factor times two to the last bits of another number."""
+
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        whole, real = (context.get_value_type(each) for each in (types.int64, types.float64))
+        number, power = (builder.bitcast(value, whole) for value in values)
+        power = builder.shl(power, context.get_constant(types.int64, 52))
+        return builder.bitcast(builder.add(number, power), real)
+
+    return types.float64(types.float64, types.float64), generate
