@@ -142,10 +142,10 @@
     const traces = [...outlines(heights)].sort(([a], [b]) => a - b).map(([key, line]) => {
       const own = [...new Set(line.labels)];
       const isFaded = state.highlight !== null && !own.includes(state.highlight);
+      const color = isFaded ? `${report.colourOf(key)}30` : report.colourOf(key);
       return {
         x: line.x, y: line.y, customdata: line.labels, mode: "lines", fill: "tozeroy",
-        line: { width: 0.7, color: report.colourOf(key) }, fillcolor: report.colourOf(key),
-        opacity: isFaded ? 0.15 : 1,
+        line: { width: 0.7, color }, fillcolor: color,
         name: own.length > 3 ? `clusters ${own.slice(0, 3).join(", ")}, …` : own.map(report.nameOf).join(", "),
         text: line.labels.map(report.nameOf),
         hovertemplate: "%{text}<br>reachability %{y:.4~g}<extra></extra>",

@@ -51,7 +51,7 @@ const report = (() => {
     return Number(value.toPrecision(4)).toString().replace("-", "−");
   }
 
-  const share = (value) => `${Number((100 * value).toPrecision(2))} %`;
+  const share = (value) => `${Number((100 * value).toPrecision(2))}\u00a0%`;
 
   // Plotly writes into the range that it is given, so it gets one of its own.
   function axis(title, { range, ...extra } = {}) {

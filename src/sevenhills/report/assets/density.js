@@ -138,7 +138,7 @@
       customdata: members.map((k) => [report.rows[k], known ? report.nameOf(labels[k]) : "sample"]),
       hovertemplate: "%{customdata[1]}, row %{customdata[0]}<br>%{x:.4~g}, %{y:.4~g}<extra></extra>",
       marker: {
-        size: members.length > 1500 ? 3.5 : members.length > 100 ? 4.5 : 6.5, color: report.colourOf(known ? own[0] : 0),
+        size: labels.length > 1500 ? 3.5 : labels.length > 100 ? 4.5 : 6.5, color: report.colourOf(known ? own[0] : 0),
         symbol: members.map((k) => report.symbolOf(labels[k])),
         opacity: highlight === null ? 0.75 : members.map((k) => (faded(k) ? 0.08 : 0.9)),
       },
