@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import rich.style  # noqa: F401  draws a number when it is imported, be it by scikit-learn
 from hypothesis import HealthCheck, settings
+from threadpoolctl import threadpool_limits
 
 settings.register_profile(
     "default",
@@ -15,6 +16,13 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 settings.load_profile("default")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _one_thread_of_blas():
+    """Threads of BLAS wait for each other on small matrices, most of all beside other tests."""
+    with threadpool_limits(1):
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -54,8 +54,8 @@ def test_everything_public_exists():
 def test_the_readme_runs(tmp_path):
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
     assert blocks
-    for block in blocks:
-        run(block, tmp_path)
+    each_by_itself = "\n".join(f"exec({block!r}, {{'__name__': '__main__'}})" for block in blocks)
+    run(each_by_itself, tmp_path)
 
 
 @pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md"])

@@ -96,7 +96,9 @@ def test_what_cannot_be_drawn_is_refused(aniso, ax):
         plotting.plot_density(ROME().fit(np.eye(6) + X[:6, :1]), X, ax)
 
 
-def test_demo(tmp_path, capsys):
+def test_demo(tmp_path, capsys, monkeypatch):
+    draw = demo.three_shapes
+    monkeypatch.setattr(demo, "three_shapes", lambda n, random_state: draw(n // 4, random_state))
     demo.main([str(tmp_path / "pictures")])
     said = capsys.readouterr().out
     assert "3 clusters" in said

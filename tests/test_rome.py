@@ -41,7 +41,8 @@ def test_equals_the_slow_estimator(X, min_std):
     k = min(5, len(X))
     ordering = plain_optics(X, k)
     labelings = all_labels(*ordering, k)
-    scores = np.array([score(X, labels) for labels in labelings])
+    distinct, cuts = np.unique(labelings, axis=0, return_inverse=True)
+    scores = np.array([score(X, labels) for labels in distinct])[cuts.ravel()]
     best = labelings[int(np.argmax(scores >= scores.max() - 1e-12))]
     best = np.zeros_like(best) if scores.max() == -1.1 else best
     assert_array_equal(rome.labels_, best)

@@ -25,7 +25,7 @@ from sevenhills import (
     score_many,
 )
 from sevenhills.scale import Failure
-from sevenhills.scale.many import _Parcel
+from sevenhills.scale.parcels import Parcel, _can_be_packed
 
 ESTIMATORS = [
     ROME(),
@@ -211,12 +211,71 @@ def test_parcels():
         pass
 
     content = [1, "a", None, np.arange(3)]
-    received = pickle.loads(pickle.dumps(_Parcel(content)))
+    received = sent(content)
     assert type(received) is list
     assert repr(received) == repr(content)
     local, large = Local(), np.zeros(200_000)
     for each in (local, large):
-        assert _Parcel([each]).__reduce__() == (list, ([each],))
+        assert Parcel([each]).__reduce__() == (list, ([each],))
+
+
+def sent(content):
+    return pickle.loads(pickle.dumps(Parcel(content)))
+
+
+@pytest.mark.parametrize("is_writeable", [True, False])
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.arange(6.0).reshape(2, 3),
+        np.asfortranarray(np.arange(6.0).reshape(2, 3)),
+        np.arange(12)[::2],
+        np.array(3.0),
+        np.empty((0, 2)),
+        np.array(["dbscan", "xi"]),
+        np.array([True, False, True]),
+        np.ones(8, dtype=np.int8),
+        np.arange(2, dtype=">f8"),
+        np.array([1, "a", None], dtype=object),
+        np.array(["2024-01-01"], dtype="datetime64[D]"),
+        np.ones(2, dtype=np.longdouble),
+        np.ones(2, dtype=[("a", np.int32), ("b", np.float32)]),
+    ],
+    ids=lambda array: f"{array.dtype} {array.shape}",
+)
+def test_arrays_in_parcels(array, is_writeable):
+    """Each is between others, which must stay aligned for compiled code."""
+    array = array.copy(order="K")
+    array.flags.writeable = is_writeable
+    before, found, after = sent([{"a": np.arange(3.0), "b": array, "c": np.arange(5)}])[0].values()
+    assert type(found) is type(array)
+    assert (found.dtype, found.shape) == (array.dtype, array.shape)
+    assert found.flags.writeable == is_writeable or not _can_be_packed(array)  # numpy forgets it
+    assert found.flags.aligned
+    assert after.flags.aligned
+    assert_array_equal(found, array)
+    assert_array_equal(before, np.arange(3.0))
+    assert_array_equal(after, np.arange(5))
+
+
+def test_what_is_shared_in_a_parcel_stays_shared():
+    array, names = np.arange(4.0), ["a"]
+    one, other = sent([(array, names), {"array": array, "names": names}])
+    assert one[0] is other["array"]
+    assert one[1] is other["names"]
+
+
+def test_values_of_a_parcel_share_no_memory_otherwise():
+    """Whoever keeps one model of many does not keep the arrays of all, nor write to them."""
+    one, other = sent([np.arange(4.0), np.arange(4.0)])
+    assert len(one.base) == one.nbytes
+    one[:] = -1
+    assert_array_equal(other, np.arange(4.0))
+
+
+def test_most_arrays_of_a_model_are_packed(sets):
+    for array in (sets[0], ROME().fit(sets[0]).density_.transforms):
+        assert _can_be_packed(array)
 
 
 def test_more_sets_than_fit_into_a_batch():

@@ -167,9 +167,9 @@ def test_new_samples_are_not_beyond_the_old_ones_and_far_points_are(estimator, n
 @pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda each: type(each).__name__)
 def test_few_of_its_own_draws_are_beyond_the_samples(estimator):
     """A kernel that stands for n samples has one in 100 n draws where it reaches no more."""
-    X = datasets.load("trajectories").sample(200, random_state=0)
+    X = datasets.load("trajectories").sample(100, random_state=0)
     density = estimator.fit(X).density_
-    drawn = density.sample(3000, random_state=0)
+    drawn = density.sample(2000, random_state=0)
     most = 0.01 * density.n_kernels / density.counts.sum()
     assert density.extrapolates(drawn).mean() <= most + 3 * np.sqrt(most / len(drawn))
 
@@ -351,8 +351,8 @@ def test_refits_show_what_weights_alone_do_not():
     ids=lambda each: f"{type(each).__name__}-{getattr(each, 'estimator', '')}",
 )
 def test_any_estimator_is_refitted(estimator):
-    X = datasets.load("varied").sample(120, random_state=0)
-    refitted = refit_bootstrap(estimator, X, n=3, sample_weight=np.full(120, 2.0))
+    X = datasets.load("varied").sample(60, random_state=0)
+    refitted = refit_bootstrap(estimator, X, n=2, sample_weight=np.full(60, 2.0))
     lower, upper = refitted.band(X[:10])
     assert (lower <= upper).all()
     assert np.isfinite(refitted.std_error(X[:10])).all()

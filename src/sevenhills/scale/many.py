@@ -1,9 +1,7 @@
 """Thousands of small data sets, fitted and scored in batches by joblib."""
 
 import gc
-import pickle
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass
 from functools import cache, partial
@@ -17,13 +15,13 @@ from sklearn.base import BaseEstimator, clone
 
 from ..estimators import ROME
 from ..validation import check_choice, check_flag, check_n_jobs
+from .parcels import Parcel
 
-#: Data sets in a task at most; what is sent and returned at once should stay small.
-_LARGEST_BATCH = 128
+#: Data sets in a task at most. What is sent and returned at once should fit into caches: models of
+#: 32 small data sets take a megabyte or two, and those of 128 twice as long for each to be copied.
+_LARGEST_BATCH = 32
 #: Tasks for every worker at least, so that none of them is idle for long at the end.
 _BATCHES_PER_JOB = 8
-#: joblib maps arrays from this size on into the memory of its processes.
-_MAPPED_BYTES = 1_000_000
 #: Values of parameters that need no copy.
 _PLAIN = (str, int, float, type(None))
 
@@ -246,10 +244,11 @@ def _work_through(
     check_choice(on_error, "on_error", ("raise", "keep"))
     check_flag(verbose, "verbose")
     bounds = _batches(len(arguments[0]), effective_n_jobs(n_jobs))
-    parallel = Parallel(n_jobs=n_jobs, verbose=10 if verbose else 0)
+    # Tasks are not to be joined again, which joblib does with short ones if it is not told.
+    parallel = Parallel(n_jobs=n_jobs, batch_size=1, verbose=10 if verbose else 0)
     done = parallel(
         delayed(_work_on_batch)(
-            work, tuple(_Parcel(each[start:end]) for each in arguments), start, on_error
+            work, tuple(Parcel(each[start:end]) for each in arguments), start, on_error
         )
         for start, end in pairwise(bounds)
     )
@@ -262,32 +261,11 @@ def _batches(n_sets: int, n_jobs: int) -> list[int]:
     return [n_sets * i // n_batches for i in range(n_batches + 1)] if n_sets else []
 
 
-class _Parcel(list[Any]):
-    """A list that is sent to another process in one piece.
-
-    joblib would look at every array in it by itself, to see whether to map it into memory, which
-    takes a tenth of the time of a small fit. What it should map, and what only it can send, such
-    as classes that were defined in a notebook, is left to it.
-    """
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        if not any(map(_should_be_mapped, self)):
-            with suppress(pickle.PicklingError, AttributeError, TypeError):
-                return pickle.loads, (pickle.dumps(list(self), pickle.HIGHEST_PROTOCOL),)
-        return list, (list(self),)
-
-
-def _should_be_mapped(value: Any) -> bool:
-    return isinstance(value, np.memmap) or (
-        isinstance(value, np.ndarray) and value.nbytes >= _MAPPED_BYTES
-    )
-
-
 def _work_on_batch(
     work: Callable[..., Any], batch: tuple[list[Any], ...], first: int, on_error: str
 ) -> list[Any]:
     _spare_imports()
-    out = _Parcel()
+    out = Parcel()
     for i, arguments in enumerate(zip(*batch, strict=True), first):
         try:
             out.append(work(*arguments))
