@@ -7,7 +7,7 @@ TORCH := .venv-torch
 ONE_CORE := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
 .PHONY: demo test test-slow test-strict test-torch lint bench bench-study bench-auto \
-	bench-questions bench-engines bench-tasks bench-many bench-big torture contest parity \
+	bench-questions bench-engines bench-tasks bench-many bench-big bench-dask torture contest parity \
 	reproduce docs clean
 
 $(BIN)/.ready: pyproject.toml
@@ -85,6 +85,10 @@ bench-many: $(BIN)/.ready $(ROMEPY)/.ready
 # Large data sets: time and memory, and whether samples of rows choose what all rows choose.
 bench-big: $(BIN)/.ready
 	$(ONE_CORE) $(BIN)/python benchmarks/big.py
+
+# Rows in partitions, on one worker process and on two, which need two free cores.
+bench-dask: $(BIN)/.ready
+	$(ONE_CORE) $(BIN)/python benchmarks/partitions.py
 
 # What careful users expect, of every estimator and of its peers.
 torture: $(BIN)/.ready
