@@ -8,8 +8,8 @@ ONE_CORE := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
 .PHONY: demo test test-slow test-strict test-torch lint bench bench-study bench-auto \
 	bench-questions bench-engines bench-tasks bench-walks bench-many bench-forecast bench-big \
-	bench-growth bench-compress torture contest parity reproduce comparison pictures docs walk \
-	dist clean
+	bench-growth bench-compress bench-dask torture contest parity reproduce comparison pictures \
+	docs walk dist clean
 
 $(BIN)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -109,6 +109,10 @@ bench-growth: $(BIN)/.ready
 # Densities of fewer kernels: what is left, what that loses, and how much faster it is.
 bench-compress: $(BIN)/.ready
 	$(ONE_CORE) $(BIN)/python benchmarks/compress.py
+
+# Rows in partitions, on one worker process and on two, which need two free cores.
+bench-dask: $(BIN)/.ready
+	$(ONE_CORE) $(BIN)/python benchmarks/partitions.py
 
 # What careful users expect, of every estimator and of its peers.
 torture: $(BIN)/.ready

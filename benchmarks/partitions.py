@@ -1,10 +1,10 @@
 """What fits and scores of rows in partitions cost on one worker process and on two.
 
-Start it with ``make bench-dask``; it takes about ten minutes on two cores. Rows are drawn where
-they are needed, a partition at a time, and never are in one place. Every size runs on a cluster of
-its own whose workers may take 2 GB each: seconds are those on the clock, beside the CPU time of all
-workers, and memory is the most that any of the workers ever held, of which it holds about 250 MB
-before it has seen a row.
+Start it with ``make bench-dask``; it takes about a quarter of an hour on two cores. Rows are drawn
+where they are needed, a partition at a time, and never are in one place. Every size runs on a
+cluster of its own whose workers may take 2 GB each: seconds are those on the clock, beside the CPU
+time of all workers, and memory is the most that any of the workers ever held, of which it holds
+about 250 MB before it has seen a row.
 """
 
 import sys

@@ -29,13 +29,16 @@ from .oracles import assigned_labels, row_hash, smallest_hashes
 from .strategies import awkward
 
 #: Seconds after which something hangs.
-PATIENCE = 120
+PATIENCE = 240
 
 
 @pytest.fixture(autouse=True)
 def _one_after_another():
+    """Do tasks here and now; Python's generator, which threads of dask use, is put back."""
+    before = random.getstate()
     with dask.config.set(scheduler="synchronous"):
         yield
+    random.setstate(before)
 
 
 @pytest.fixture(scope="module")
@@ -474,12 +477,10 @@ def workers():
 
 @pytest.fixture
 def client(workers):
-    """Workers that are all there; Python's generator, which dask uses, is put back."""
-    before = random.getstate()
+    """Workers that are all there."""
     workers.wait_for_workers(2, timeout=PATIENCE)
     with dask.config.set(scheduler="distributed"):
         yield workers
-    random.setstate(before)
 
 
 def wait_for(condition):
@@ -570,11 +571,11 @@ def draw_rows(i):
 
 
 def test_rows_stay_where_they_are(client, memory_limit):
-    """What is here at a time is far less than the 8 MB of all rows."""
-    parts = [da.from_delayed(dask.delayed(draw_rows)(i), (50_000, 2), float) for i in range(10)]
+    """What is here at a time is far less than the 4.8 MB of all rows."""
+    parts = [da.from_delayed(dask.delayed(draw_rows)(i), (50_000, 2), float) for i in range(6)]
     X = da.concatenate(parts)
     model = DistributedROME(sample_size=600, kernels=200)
     model.fit(X[:50_000])
-    with memory_limit(4):
+    with memory_limit(2):
         score = model.fit(X).score(X)
-    assert score == pytest.approx(-2 * 1.4189 - np.log(2), abs=0.05)
+    assert score == pytest.approx(-2 * 1.4189 - np.log(2), abs=0.1)

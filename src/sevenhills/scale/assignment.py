@@ -9,7 +9,7 @@ import numpy as np
 from ..density import KernelMixture
 from ..density.engines import TOLERANCE, Engine
 from ..density.sums import POINTS, Kernels, LogSums, log_sums_of, sums_at
-from .reservoir import Reservoir, row_hashes
+from .reservoir import row_hashes
 
 #: From so many kernels on, more than direct sums are prepared, whatever the number of rows.
 _MANY_KERNELS = 4096
@@ -28,39 +28,38 @@ class Assignment:
     ----------
     density : KernelMixture
         The density of the sample, one group of kernels for each cluster.
-    sample : Reservoir
+    hashes : ndarray of shape (n_sample,)
+        Those of the sample's rows, ascending. Of a thousand million rows, the chance that any other
+        one has the hash of one of 30,000 is one in a million.
     labels : ndarray of shape (n_sample,)
         The cluster of every row of the sample, -1 being noise.
     seed : int
-        That of the sample's hashes.
+        That of the hashes.
     """
 
     def __init__(
-        self, density: KernelMixture, sample: Reservoir, labels: np.ndarray, seed: int
+        self, density: KernelMixture, hashes: np.ndarray, labels: np.ndarray, seed: int
     ) -> None:
         self._density = density
-        self._sample = sample
+        self._hashes = hashes
         self._labels = labels
         self._seed = seed
         self._sums: list[tuple[LogSums, int]] | None = None
         self._lock = Lock()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Assignment, (self._density, self._sample, self._labels, self._seed)
+        return Assignment, (self._density, self._hashes, self._labels, self._seed)
 
     def __sizeof__(self) -> int:
-        return 4 * self._density.centres.nbytes + self._sample.rows.nbytes
+        """Return about what it takes once it is prepared, so that dask knows what to expect."""
+        return 6 * self._density.centres.nbytes
 
     def labels(self, X: np.ndarray) -> np.ndarray:
         """Return the label of every row, -1 being noise."""
         labels = self._likeliest(X)
-        if not len(X):
-            return labels
         hashes = row_hashes(X, self._seed)
-        at = np.searchsorted(self._sample.hashes, hashes)
-        at[at == len(self._sample.hashes)] = 0
-        known = np.flatnonzero(self._sample.hashes[at] == hashes)
-        known = known[(self._sample.rows[at[known]] == X[known]).all(axis=1)]
+        at = np.minimum(np.searchsorted(self._hashes, hashes), len(self._hashes) - 1)
+        known = self._hashes[at] == hashes
         labels[known] = self._labels[at[known]]
         return labels
 

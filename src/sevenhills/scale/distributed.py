@@ -80,8 +80,8 @@ class DistributedROME(DensityMixin, BaseEstimator):
     >>> from sevenhills import DistributedROME, datasets
     >>> train, test = datasets.load("aniso").split(run=0, n_samples=1000)
     >>> rome = DistributedROME().fit(da.from_array(train, chunks=(300, 2)))
-    >>> [cluster.n_members for cluster in rome.clusters_]
-    [340, 345, 315]
+    >>> len(rome.clusters_)
+    3
     >>> scores = rome.score_samples(da.from_array(test, chunks=(500, 2)))
     >>> scores.chunks
     ((500, 500),)
@@ -170,7 +170,7 @@ class DistributedROME(DensityMixin, BaseEstimator):
         recipe = ROME() if self.estimator is None else self.estimator
         self.rome_ = clone(recipe).fit(sample.rows, sample_weight=sample.counts)
         density = cast(KernelMixture, self.rome_.density_)
-        return constant(Assignment(density, sample, self.rome_.labels_, seed))
+        return constant(Assignment(density, sample.hashes, self.rome_.labels_, seed))
 
     def _measure(self, survey: Survey, plan: Plan) -> Shapes:
         """Shape the kernels of clusters as all of their rows are."""

@@ -73,7 +73,7 @@ def stretched(steps: np.ndarray, groups: np.ndarray, transforms: np.ndarray) -> 
     """
     out = np.empty_like(steps)
     for g in np.unique(groups):
-        root = np.linalg.qr(np.linalg.inv(transforms[g]), mode="r")
+        root = np.asarray(np.linalg.qr(np.linalg.inv(transforms[g]), mode="r"))
         root *= np.where(root.diagonal() < 0, -1.0, 1.0)[:, None]
         out[groups == g] = steps[groups == g] @ root
     return out

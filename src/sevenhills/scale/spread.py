@@ -35,6 +35,22 @@ class SpreadMixture(ABC):
     n_features, n_samples : int
         The dimension, and how many samples the kernels stand for.
     feature_names : sequence of str or None
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> import numpy as np
+    >>> from sevenhills import DistributedROME
+    >>> X = da.from_array(np.random.RandomState(0).standard_normal((400, 2)), chunks=(100, 2))
+    >>> density = DistributedROME(kernels=50).fit(X).density_
+    >>> density
+    CoresetMixture(n_features=2, n_kernels=50, n_shards=1)
+    >>> density.logpdf(X).chunks
+    ((100, 100, 100, 100),)
+    >>> density.sample(3, random_state=0).compute().shape
+    (3, 2)
+    >>> density.compute()
+    KernelMixture(n_features=2, n_kernels=50, n_groups=1)
     """
 
     is_normalized = True
@@ -265,8 +281,8 @@ class RowMixture(SpreadMixture):
     def persist(self) -> "RowMixture":
         """Return the same density, its kernels being kept where they are computed.
 
-        They are then computed once for many questions. They take three times the memory of the
-        rows, and several times that once they have been asked for many log densities.
+        They are then computed once for many questions. They take little more memory than the rows,
+        and several times that once they have been asked for many log densities.
         """
         kept = dask_module("dask").persist(*self._shards)
         return RowMixture(self._samples, self._sizes, self._assignment, self._shapes, kept)
