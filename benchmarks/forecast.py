@@ -92,7 +92,7 @@ def print_paths(python, n_scenes, n_peer, repeats):
     theirs, values = run_peer(python, predictions[:n_peer], truth[:n_peer])
     for name, method in methods.items():
         rounds[name].append(best_of(lambda m=method: paths(m), repeats))
-    apart = np.abs(paths(compat.ROME()).scenes["nll"][:n_peer] + values).max()
+    apart = np.abs(paths(compat.ROME()).scenes["nll"][:n_peer] + values)
     print(
         f"\n| paths of 100 x 12 x 2, {n_scenes} scenes, each | romepy, CPU s | ours | ratio | bar |"
     )
@@ -100,7 +100,13 @@ def print_paths(python, n_scenes, n_peer, repeats):
     for name, times in rounds.items():
         ours = min(times) / n_scenes
         print(f"| {name} | {theirs:.4g} | {ours:.4g} | {theirs / ours:.0f} | 150 |")
-    print(f"\nlog densities of romepy and compat.ROME are {apart:.1e} apart in {n_peer} scenes")
+    # With more than 15 features, scikit-learn's distances have errors of 1e-14, which part ties and
+    # so order some scenes otherwise than its own k-d tree does.
+    equal = apart < 1e-6
+    print(
+        f"\nlog densities of romepy and compat.ROME agree to {apart[equal].max():.1e} in "
+        f"{equal.sum()} of {n_peer} scenes; in the others they are {apart[~equal].tolist()} apart"
+    )
 
 
 def run_peer(python, predictions, truth):
