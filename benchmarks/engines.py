@@ -17,7 +17,7 @@ N_CHECKED = 300
 
 
 def places(X, fresh):
-    """Points from the data, from ten times wider, a thousand standard deviations away, and mixed."""
+    """Points from the data, ten times wider, a thousand standard deviations away, and mixed."""
     middle = X.mean(axis=0)
     angle = np.random.RandomState(0).uniform(0, 2 * np.pi, len(fresh))
     around = np.stack([np.cos(angle), np.sin(angle)], axis=1)
