@@ -40,9 +40,10 @@ class SpreadMixture(ABC):
     --------
     >>> import dask.array as da
     >>> import numpy as np
-    >>> from sevenhills import DistributedROME
+    >>> from sevenhills import ROME, DistributedROME
     >>> X = da.from_array(np.random.RandomState(0).standard_normal((400, 2)), chunks=(100, 2))
-    >>> density = DistributedROME(kernels=50).fit(X).density_
+    >>> model = DistributedROME(estimator=ROME(selection=None), kernels=50)
+    >>> density = model.fit(X).density_
     >>> density
     CoresetMixture(n_features=2, n_kernels=50, n_shards=1)
     >>> density.logpdf(X).chunks
