@@ -38,6 +38,8 @@ ESTIMATORS = [
     (GaussianMixtureBIC(max_components=3), ["GaussianMixtureBIC finds no clusters"]),
 ]
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
+#: Milliseconds to wait for a page, for other tests may keep all cores busy.
+_PATIENCE = 180_000
 EVIL = '<script>alert("x")</script>'
 VOID = {"meta", "link", "input", "br", "img", "hr"}
 
@@ -412,6 +414,7 @@ def visit(browser, pages):
     def visit(name, width=1400, dark=False):
         scheme = "dark" if dark else "light"
         tab = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+        tab.set_default_timeout(_PATIENCE)
         tabs.append(tab)
         tab.on("console", lambda message: complaints.append(message.text))
         tab.on("pageerror", lambda error: complaints.append(str(error)))
