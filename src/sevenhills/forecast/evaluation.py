@@ -2,6 +2,7 @@
 
 import numbers
 import platform
+import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -285,13 +286,21 @@ def _measure(
 
     out = []
     # Blocks are read one after another and sent as they are: mapped files would be memory, too.
-    parallel = Parallel(n_jobs=n_jobs, max_nbytes=None, return_as="generator")
-    for (start, stop), measured in zip(bounds, parallel(tasks()), strict=True):
+    blocks = Parallel(n_jobs=n_jobs, max_nbytes=None, return_as="generator")(tasks())
+    for (start, stop), measured in zip(bounds, blocks, strict=True):
         if plan.paths.degenerate == "raise" and measured.tally.places:
+            _abandon(blocks)
             raise _degenerate(measured, start, forecasts)
         out.append(measured)
         report("scenes", stop / forecasts.n_scenes)
     return out
+
+
+def _abandon(blocks: Any) -> None:
+    """Stop the work on further blocks; joblib would warn that it was for nothing."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        blocks.close()
 
 
 def _floors(found: Survey, floor: float | None) -> np.ndarray:
