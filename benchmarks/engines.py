@@ -17,14 +17,18 @@ N_CHECKED = 300
 
 
 def places(X, fresh):
-    """Points from the data, from ten times wider, and a thousand standard deviations away."""
+    """Points from the data, ten times wider, a thousand standard deviations away, and mixed."""
     middle = X.mean(axis=0)
     angle = np.random.RandomState(0).uniform(0, 2 * np.pi, len(fresh))
     around = np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    wider, away = middle + 10 * (fresh - middle), middle + 1000 * X.std(axis=0) * around
+    mixed = fresh.copy()
+    mixed[::10], mixed[1::10] = wider[::10], away[1::10]
     return {
         "data": fresh,
-        "10 times wider": middle + 10 * (fresh - middle),
-        "1000 stds away": middle + 1000 * X.std(axis=0) * around,
+        "a tenth of each far one": mixed,
+        "10 times wider": wider,
+        "1000 stds away": away,
     }
 
 
@@ -51,7 +55,7 @@ def print_low(n_samples, repeats, estimators):
     """Print the cost in two dimensions, at as many points as kernels."""
     print(f"\n| {n_samples:.0e} at {n_samples:.0e} in 2-D | points | CPU s | prepared | error |")
     print("|---|---|---|---|---|")
-    for name in ("aniso", "two_moons"):
+    for name in ("aniso", "two_moons", "varied"):
         X, fresh = (datasets.load(name).sample(n_samples, random_state=s) for s in (0, 1))
         for estimator in estimators:
             density = estimator().fit(X).density_
@@ -77,6 +81,17 @@ def print_scikit_learn(n_samples, n_points=200):
         f"\nscikit-learn's KernelDensity, {n_samples:.0e} at {n_samples:.0e} in 2-D: "
         f"{theirs:.0f} s, {theirs / ours:.0f} times ours"
     )
+
+
+def print_middle(n_samples, n_features, n_points):
+    """Print the cost in a few dimensions, for normal samples, at a part of the points."""
+    rng = np.random.RandomState(0)
+    X, fresh = rng.standard_normal((2, n_samples, n_features))
+    density = GaussianKDE().fit(X).density_
+    density.logpdf(fresh[:n_points])
+    seconds = best_of(lambda: anew(density)._engine, 3)
+    seconds += best_of(lambda: density.logpdf(fresh[:n_points]), 3) * n_samples / n_points
+    print(f"\n{n_samples:.0e} at {n_samples:.0e} in {n_features}-D: {seconds:.1f} s", flush=True)
 
 
 def print_high(n_samples=30_000, n_points=300):
@@ -109,5 +124,7 @@ if __name__ == "__main__":
     print_low(100_000, 5, (GaussianKDE, ROME))
     print_scikit_learn(100_000)
     print_high()
+    for n_features, n_points in ((1, 100_000), (3, 100_000), (5, 2000), (8, 2000)):
+        print_middle(100_000, n_features, n_points)
     print_small()
-    print_low(1_000_000, 2, (GaussianKDE,))
+    print_low(1_000_000, 2, (GaussianKDE, ROME))
