@@ -2,8 +2,9 @@
 
 A few pairs of kernels and points are summed directly. For more, kernels that share covariances
 are summed by a fast Gauss transform in one to three dimensions and by products of matrices from
-seven on, each within a tolerance in the logarithm of the sum, the far tails included. In between,
-and where kernels have covariances of their own, sums stay direct.
+seven on, each within a tolerance in the logarithm of the sum, the far tails included. In between
+sums are direct, but for tiles of kernels too far away to matter within the tolerance; all kernels
+that have covariances of their own are summed directly.
 
 A non-uniform FFT (finufft) would be no faster than the transform: .06 s for 1e5 kernels at 1e5
 points in 2-D, .6 s for 1e6 at 1e6, 1 s for 1e5 in 3-D, and the tree for the far tails, where its
@@ -17,15 +18,15 @@ import numpy as np
 
 from .gauss_transform import GaussTransform
 from .products import Products
-from .sums import POINTS, Kernels, LogSums, joined, log_sums_of, parted, sums_at
+from .sums import POINTS, Kernels, LogSums, NearSums, joined, log_sums_of, parted, sums_at
 
 #: Pairs of kernels and points up to which preparing more than direct sums does not pay.
 FEW_PAIRS = 2**25
 #: The highest dimension in which many kernels are in few cells.
 _LOW = 3
-#: The lowest dimension in which products save more than leaving out far tiles of kernels: 1e5 at
-#: 1e5 took them .8 to 1.4 times less than direct sums in five dimensions, 1 to 2 times less in
-#: seven, 1.3 to 2.5 times less in eight, depending on the shape of the data.
+#: The lowest dimension in which products save more than leaving out far tiles: for 1e5 kernels at
+#: 1e5 points, normal, clustered or heavy-tailed, they took 16 to 23 s in any dimension from four to
+#: ten, tiles 9 to 21 s in five, 11 to 43 s in seven and 10 to 46 s in eight.
 _HIGH = 7
 #: The tolerance unless another is asked for.
 TOLERANCE = 1e-8
@@ -49,7 +50,7 @@ class Engine(NamedTuple):
     def of(cls, kernels: Kernels, direct: Callable[[], LogSums]) -> "Engine":
         """Prepare the sums of kernels, ``direct`` giving their direct sums if these are needed."""
         shared, own = parted(kernels)
-        if shared is None or _LOW < kernels.centres.shape[1] < _HIGH:
+        if shared is None:
             sums = direct()
             return cls(lambda tol: sums, POINTS)
         if own is None:
@@ -63,7 +64,10 @@ class Engine(NamedTuple):
         return sums_at(self.within(tol), X, n_jobs, self.n_points)
 
 
-def _shared_engine(kernels: Kernels, direct: Callable[[], LogSums]) -> GaussTransform | Products:
-    if kernels.centres.shape[1] <= _LOW:
+def _shared_engine(
+    kernels: Kernels, direct: Callable[[], LogSums]
+) -> GaussTransform | NearSums | Products:
+    n_features = kernels.centres.shape[1]
+    if n_features <= _LOW:
         return GaussTransform.of(kernels)
-    return Products.of(kernels, direct())
+    return NearSums.of(kernels) if n_features < _HIGH else Products.of(kernels, direct())

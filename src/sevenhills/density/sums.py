@@ -15,6 +15,7 @@ import numpy as np
 
 from ..kernels.blocks import Blocks, build_blocks
 from ..kernels.mixture import (
+    NEGLIGIBLE,
     careful_log_kernel_sums,
     log_kernel_sums,
     log_own_kernel_sums,
@@ -98,10 +99,12 @@ def log_sums_of(kernels: Kernels) -> LogSums:
     """Return the function that sums kernels, prepared for many calls."""
     shared, own = parted(kernels)
     if own is None:
-        return partial(_sum_shared, shared_tiles(kernels))
+        return partial(_sum_shared, shared_tiles(kernels), NEGLIGIBLE)
     if shared is None:
         return partial(_sum_own, own_tiles(kernels))
-    return joined(partial(_sum_shared, shared_tiles(shared)), partial(_sum_own, own_tiles(own)))
+    return joined(
+        partial(_sum_shared, shared_tiles(shared), NEGLIGIBLE), partial(_sum_own, own_tiles(own))
+    )
 
 
 def joined(first: LogSums, second: LogSums) -> LogSums:
@@ -192,13 +195,13 @@ def _tiles_of(kernels: Kernels, blocks: Sequence[Blocks]) -> Tiles:
     return Tiles(groups, columns, lower, upper, log_weights, log_weights.max(axis=1))
 
 
-def _sum_shared(kernels: SharedTiles, X: np.ndarray) -> np.ndarray:
+def _sum_shared(kernels: SharedTiles, negligible: float, X: np.ndarray) -> np.ndarray:
     transforms, locations, tiles = kernels
     with np.errstate(over="ignore", invalid="ignore"):  # holds for this thread only
         Y = np.matmul(X - locations[:, None], transforms)
     bounds, work = np.empty(len(tiles.tops)), np.empty((3, tiles.columns.shape[2]))
     out = np.empty(len(X))
-    log_kernel_sums(Y, *tiles, bounds, work, work.view(np.int64), out)
+    log_kernel_sums(Y, *tiles, negligible, bounds, work, work.view(np.int64), out)
     lost = np.isnan(out)
     if lost.any():
         rest = np.empty(lost.sum())
@@ -207,6 +210,31 @@ def _sum_shared(kernels: SharedTiles, X: np.ndarray) -> np.ndarray:
         )
         out[lost] = rest
     return out
+
+
+class NearSums(NamedTuple):
+    """What sums kernels that share covariances directly, but for tiles too far away to matter.
+
+    Memory: the kernels once more.
+    """
+
+    tiles: SharedTiles
+    n_kernels: int
+
+    @classmethod
+    def of(cls, kernels: Kernels) -> "NearSums":
+        """Prepare the sums."""
+        return cls(shared_tiles(kernels), len(kernels.centres))
+
+    @property
+    def n_points(self) -> int:
+        """How many points to ask for at a time."""
+        return POINTS
+
+    def within(self, tol: float) -> LogSums:
+        """Return the function whose results are wrong by less than ``tol``, but for rounding."""
+        negligible = float(np.log(2 * self.n_kernels / min(tol, 0.5)))
+        return partial(_sum_shared, self.tiles, min(negligible, NEGLIGIBLE))
 
 
 class OwnTiles(NamedTuple):

@@ -8,7 +8,7 @@ import numpy as np
 
 from .compile import fused_inner, inner, kernel, summing_inner
 from .distances import squared_distances
-from .mixture import _LOWEST, _NEGLIGIBLE, _bound_tiles, _largest, _split_power
+from .mixture import _LOWEST, NEGLIGIBLE, _bound_tiles, _largest, _split_power
 
 
 @kernel
@@ -54,7 +54,7 @@ def shared_kernel_moments(
     """
     for i in range(Y.shape[1]):
         first = _bound_tiles(Y, i, groups, lower, upper, tops, bounds)
-        cutoff = references[i] - _NEGLIGIBLE
+        cutoff = references[i] - NEGLIGIBLE
         if np.isnan(references[i]):
             references[i] = bounds[first]
             cutoff = -np.inf
@@ -72,7 +72,7 @@ def shared_kernel_moments(
                 _differences(origins, g, i, tiles, t, differences)
                 _add_seconds(work, differences, i, g, seconds)
             if step == 0:
-                cutoff = max(cutoff, references[i] + np.log(firsts[i, g, 0]) - _NEGLIGIBLE)
+                cutoff = max(cutoff, references[i] + np.log(firsts[i, g, 0]) - NEGLIGIBLE)
 
 
 @inner
@@ -188,7 +188,7 @@ def own_kernel_moments(
                 value = log_weights[t, s] - 0.5 * work[0, s]
                 work[0, s] = value if value > -np.inf else -np.inf
             top = _largest(work)
-            if not top > references[i] - _NEGLIGIBLE - slacks[t]:
+            if not top > references[i] - NEGLIGIBLE - slacks[t]:
                 continue
             if top > references[i]:
                 _relate(firsts, seconds, i, np.exp(references[i] - top))

@@ -17,8 +17,8 @@ from .distances import squared_distances
 _LOWEST = -708.0
 #: A sum so small may have lost some of its terms to the cut.
 _TOO_SMALL = 1e-280
-#: A tile is left out if it cannot add more than exp(-_NEGLIGIBLE) of the sum.
-_NEGLIGIBLE = 44.0
+#: A tile whose kernels cannot add more than exp(-NEGLIGIBLE) of the sum is lost in rounding.
+NEGLIGIBLE = 44.0
 
 _LOG2_E = 1.4426950408889634
 _LN2_HIGH = 0.6931471803691238
@@ -28,7 +28,9 @@ _SHIFTER = 6755399441055744.0
 
 
 @kernel
-def log_kernel_sums(Y, groups, tiles, lower, upper, log_weights, tops, bounds, work, bits, out):
+def log_kernel_sums(
+    Y, groups, tiles, lower, upper, log_weights, tops, negligible, bounds, work, bits, out
+):
     """Write ``log sum_k exp(log_weights_k - |y_k - z_k|^2 / 2)`` for every point.
 
     Parameters
@@ -45,6 +47,8 @@ def log_kernel_sums(Y, groups, tiles, lower, upper, log_weights, tops, bounds, w
         Minus infinity where a tile is not full.
     tops : (n_tiles,)
         The largest log weight of every tile.
+    negligible : float
+        A tile is left out if none of its kernels can add more than exp(-negligible) of the sum.
     bounds, work : (n_tiles,), (3, S)
         Room to work in.
     bits : (3, S)
@@ -73,7 +77,7 @@ def log_kernel_sums(Y, groups, tiles, lower, upper, log_weights, tops, bounds, w
                 bits[2, s] += bits[1, s] << 52
             total += _total(work)
             if step == 0:
-                cutoff = reference + np.log(total) - _NEGLIGIBLE
+                cutoff = reference + np.log(total) - negligible
         out[i] = reference + np.log(total) if total > _TOO_SMALL else np.nan
 
 
@@ -173,7 +177,7 @@ def log_own_kernel_sums(X, centres, factors, log_weights, differences, work, bit
                 value = log_weights[t, s] - 0.5 * work[0, s]
                 work[0, s] = value if value > -np.inf else -np.inf
             top = _largest(work)
-            if not top > sums[0, i] - _NEGLIGIBLE:
+            if not top > sums[0, i] - NEGLIGIBLE:
                 continue
             if top > sums[0, i]:
                 sums[1, i] *= np.exp(sums[0, i] - top)
