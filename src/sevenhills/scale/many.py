@@ -286,7 +286,7 @@ def _should_be_mapped(value: Any) -> bool:
 def _work_on_batch(
     work: Callable[..., Any], batch: tuple[list[Any], ...], first: int, on_error: str
 ) -> list[Any]:
-    _spare_imports()
+    spare_imports()
     out = _Parcel()
     for i, arguments in enumerate(zip(*batch, strict=True), first):
         try:
@@ -299,7 +299,7 @@ def _work_on_batch(
 
 
 @cache
-def _spare_imports() -> None:
+def spare_imports() -> None:
     """Keep joblib's processes from searching all that was imported for garbage every second.
 
     They do so where psutil is not installed, and it takes a tenth of a second.
