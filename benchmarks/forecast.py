@@ -145,21 +145,25 @@ def family(root):
     parents = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
-            try:
-                about = (entry / "stat").read_text()
-                parents[int(entry.name)] = int(about.rsplit(")", 1)[1].split()[1])
-            except OSError:
-                continue
+            fields = status(entry.name)
+            parents[int(entry.name)] = int(fields[1]) if fields else 0
     found = [root]
     for each in found:
         found += [child for child, parent in parents.items() if parent == each]
     return found
 
 
-def cpu_seconds(process):
+def status(process):
+    """Return what the system says of a process after its name, nothing if it has ended."""
     try:
-        fields = Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     except OSError:
+        return []
+
+
+def cpu_seconds(process):
+    fields = status(process)
+    if not fields:
         return 0.0
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
@@ -169,7 +173,7 @@ def proportional_mb(process):
         lines = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()
     except OSError:
         return 0.0
-    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("Pss:"))
+    return sum(int(line.split()[1]) / 1024 for line in lines if line.startswith("Pss:"))
 
 
 def print_many(n_scenes, n_jobs):
