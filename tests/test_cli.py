@@ -106,9 +106,10 @@ def test_help_loads_nothing_heavy():
     subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
 
 
-def test_every_command_has_an_example_for_every_shell():
-    script = done("--show-completion", "bash").stdout
-    assert "sevenhills" in script.lower() or "complete" in script
+def test_shells_complete_commands(monkeypatch):
+    # Which shell there is depends on what started the tests.
+    monkeypatch.setattr("shellingham.detect_shell", lambda *_: ("bash", "/bin/bash"))
+    assert "complete" in done("--show-completion").stdout
     assert done("--version").stdout.strip() == sevenhills.__version__
 
 
