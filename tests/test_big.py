@@ -169,6 +169,7 @@ def test_a_fit_tells_what_it_does(capsys):
     assert stages == ["sorting", "core distances", "ordering", "cuts", "scores", "density"]
 
 
+@pytest.mark.slow  # and alone: other tests may leave another handler of interrupts behind
 def test_an_interrupted_fit_leaves_the_old_model():
     rome = ROME().fit(hills(200))
     ROME(exact_below=0).fit(hills(300))
