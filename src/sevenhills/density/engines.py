@@ -6,9 +6,9 @@ seven on, each within a tolerance in the logarithm of the sum, the far tails inc
 sums are direct, but for tiles of kernels too far away to matter within the tolerance; all kernels
 that have covariances of their own are summed directly.
 
-A non-uniform FFT (finufft) would be no faster than the transform: .06 s for 1e5 kernels at 1e5
-points in 2-D, .6 s for 1e6 at 1e6, 1 s for 1e5 in 3-D, and the tree for the far tails, where its
-error is too large, comes on top; the transform takes .07, 1.0 and 1.4 s with its tree.
+A non-uniform FFT (finufft) gains too little to be needed: .06 s for 1e5 kernels at 1e5 points in
+2-D, .6 s for 1e6 at 1e6, 1.0 s for 1e5 in 3-D, and what sums the far tails, where its error is too
+large, comes on top; the transform takes .07, 1.0 and 1.4 s, all included.
 """
 
 from collections.abc import Callable
@@ -25,7 +25,7 @@ FEW_PAIRS = 2**25
 #: The highest dimension in which many kernels are in few cells.
 _LOW = 3
 #: The lowest dimension in which products save more than leaving out far tiles: for 1e5 kernels at
-#: 1e5 points, normal, clustered or heavy-tailed, they took 16 to 23 s in any dimension from four to
+#: 1e5 points, normal, clustered or heavy-tailed, they took 16 to 25 s in any dimension from four to
 #: ten, tiles 9 to 21 s in five, 11 to 43 s in seven and 10 to 46 s in eight.
 _HIGH = 7
 #: The tolerance unless another is asked for.
