@@ -467,11 +467,15 @@ def test_threads_give_the_same(hills, queries):
 
 @pytest.fixture(scope="module")
 def workers():
-    """Two worker processes, started when first needed."""
-    cluster = LocalCluster(
-        n_workers=2, threads_per_worker=1, memory_limit="1GB", dashboard_address=":0"
-    )
-    with cluster, Client(cluster) as client:
+    """Two worker processes, started when first needed, which a busy machine may delay."""
+    timeouts = {f"distributed.comm.timeouts.{each}": PATIENCE for each in ("connect", "tcp")}
+    with (
+        dask.config.set(timeouts),
+        LocalCluster(
+            n_workers=2, threads_per_worker=1, memory_limit="1GB", dashboard_address=":0"
+        ) as cluster,
+        Client(cluster, timeout=PATIENCE) as client,
+    ):
         yield client
 
 
@@ -504,9 +508,11 @@ class Gate:
         part.rename(self.arrived)
         wait_for(self.opened.exists)
 
-    def kill_and_open(self):
-        """Kill the process that waits."""
-        os.kill(int(self.arrived.read_text()), signal.SIGKILL)
+    def kill_and_open(self, workers):
+        """Kill the process that waits, which must be one of the workers."""
+        pid = int(self.arrived.read_text())
+        assert pid in workers
+        os.kill(pid, signal.SIGKILL)
         self.opened.touch()
 
 
@@ -527,22 +533,22 @@ def with_gate(X, folder):
     return da.concatenate(blocks)
 
 
-def disturbed(folder, work):
+def disturbed(client, folder, work):
     """Return the answer of work during which a worker is killed, others having read something."""
-    gate = Gate(folder)
+    gate, workers = Gate(folder), set(client.run(os.getpid).values())
     with ThreadPoolExecutor(1) as pool:
         answer = pool.submit(work)
         wait_for(lambda: answer.done() or gate.arrived.exists())
         if not answer.done():
             wait_for(lambda: len(list(folder.glob("*-*"))) >= 3)
-            gate.kill_and_open()
+            gate.kill_and_open(workers)
         return answer.result(timeout=PATIENCE)
 
 
 def test_a_worker_killed_in_the_middle_of_a_fit_changes_nothing(client, hills, queries, tmp_path):
     recipe = DistributedROME(sample_size=400)
     before = set(client.run(os.getpid).values())
-    model = disturbed(tmp_path, lambda: clone(recipe).fit(with_gate(hills, tmp_path)))
+    model = disturbed(client, tmp_path, lambda: clone(recipe).fit(with_gate(hills, tmp_path)))
     client.wait_for_workers(2, timeout=PATIENCE)
     assert set(client.run(os.getpid).values()) != before
     with dask.config.set(scheduler="synchronous"):
@@ -552,7 +558,8 @@ def test_a_worker_killed_in_the_middle_of_a_fit_changes_nothing(client, hills, q
 
 def test_a_worker_killed_in_the_middle_of_a_scoring_changes_nothing(client, hills, tmp_path):
     model = DistributedROME(sample_size=400).fit(in_parts(hills, [400] * 3))
-    found = disturbed(tmp_path, lambda: model.score_samples(with_gate(hills, tmp_path)).compute())
+    asked = with_gate(hills, tmp_path)
+    found = disturbed(client, tmp_path, lambda: model.score_samples(asked).compute())
     with dask.config.set(scheduler="synchronous"):
         expected = DistributedROME(sample_size=400).fit(hills).score_samples(hills)
     assert_close(found, expected)

@@ -156,7 +156,7 @@ def _single_block(X: np.ndarray) -> Blocks:
 
 
 def build_rotated_blocks(X: np.ndarray, leaf_size: int) -> tuple[Blocks, np.ndarray]:
-    """Do the same with boxes along the principal axes of ``X``, where that makes them smaller.
+    """Do the same with boxes along the principal axes of ``X``, where small boxes are of use.
 
     Returns
     -------
@@ -165,8 +165,8 @@ def build_rotated_blocks(X: np.ndarray, leaf_size: int) -> tuple[Blocks, np.ndar
     coordinates : ndarray of shape (N, M)
         The points in the coordinates of the boxes.
     """
-    n_features = X.shape[1]
-    if not _FEWEST_ROTATED <= n_features <= _MOST_ROTATED:
+    n_points, n_features = X.shape
+    if n_points <= leaf_size or not _FEWEST_ROTATED <= n_features <= _MOST_ROTATED:
         return build_blocks(X, leaf_size), X
     centred = X - X.mean(axis=0)
     coordinates = centred @ np.linalg.eigh(centred.T @ centred)[1]
