@@ -384,7 +384,7 @@ def divided_kernels(density, n_cells):
 def shrunk_covariances(parts, weights, shrunk):
     """Shrunk covariances by their formulas, every member left out one by one."""
     n_features = parts[0].shape[1]
-    pooling = n_features * POOLING if len(parts) > 1 else [np.inf]
+    pooling = [*(n_features * POOLING), np.inf] if len(parts) > 1 else [np.inf]
     choices = [(kappa, strength) for kappa in pooling for strength in STRENGTHS]
     told = [(g, i) for g in shrunk for i in range(len(parts[g])) if len(parts[g]) > 1]
     scores = np.zeros(len(choices))

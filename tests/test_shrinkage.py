@@ -26,9 +26,10 @@ def clusters_of(rng, sizes, n_features, scale=3.0):
 def shrunk_by_us(parts, weights, clusters, min_std=0.0):
     labels = np.repeat(np.arange(len(parts)), [len(each) for each in parts])
     grouping = Grouping.of(np.concatenate(parts), labels, np.concatenate(weights))
-    return shrink(
+    variances, directions = shrink(
         grouping.deviations, grouping.weights, grouping.offsets, np.array(clusters), min_std
-    )
+    ).axes
+    return directions * variances[:, None] @ directions.swapaxes(1, 2)
 
 
 @pytest.mark.parametrize(
@@ -45,23 +46,23 @@ def shrunk_by_us(parts, weights, clusters, min_std=0.0):
 def test_equals_leaving_out_every_sample(sizes, n_features, clusters):
     for seed in range(2 if n_features < 10 else 1):
         parts, weights = clusters_of(np.random.RandomState(seed), sizes, n_features)
-        found = shrunk_by_us(parts, weights, clusters).covariances
+        found = shrunk_by_us(parts, weights, clusters)
         for each, expected in zip(found, shrunk_covariances(parts, weights, clusters), strict=True):
             assert_allclose(each, expected, rtol=1e-7, atol=1e-9 * np.trace(expected))
 
 
 def test_blocks_of_members(monkeypatch):
     parts, weights = clusters_of(np.random.RandomState(0), (40, 9), 5)
-    whole = shrunk_by_us(parts, weights, [0, 1]).covariances
+    whole = shrunk_by_us(parts, weights, [0, 1])
     monkeypatch.setattr("sevenhills.shrinkage._BLOCK", 7)
-    assert_allclose(shrunk_by_us(parts, weights, [0, 1]).covariances, whole, rtol=1e-9)
+    assert_allclose(shrunk_by_us(parts, weights, [0, 1]), whole, rtol=1e-9)
 
 
 def test_few_samples_lean_on_the_others_and_many_do_not():
     rng = np.random.RandomState(0)
     few, many = rng.standard_normal((6, 5)), rng.standard_normal((4000, 5)) * [1, 2, 3, 4, 5]
     weights = [np.ones(6), np.ones(4000)]
-    found = shrunk_by_us([few, many], weights, [0, 1]).covariances
+    found = shrunk_by_us([few, many], weights, [0, 1])
     assert_allclose(found[1], np.cov(many.T), atol=0.02 * found[1].max())
     assert np.linalg.cond(found[0]) < 100
 

@@ -18,6 +18,7 @@ strengths are judged at once, in the coordinates in which :math:`S_C` is diagona
 looks the same from all sides, keeps the density one that follows rotations.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
@@ -26,12 +27,27 @@ import numpy as np
 
 #: The strengths of the pull to a ball.
 STRENGTHS = np.append(0.0, np.geomspace(1e-5, 1.0, 21))
-#: The strengths of the pull to all clusters, in samples for each feature; more gain nothing.
-POOLING = np.array([0.0, 1.0, np.inf])
+#: The strengths of the pull to all clusters, in samples for each feature, but for the last, which
+#: leaves nothing of the cluster itself; others gain nothing.
+POOLING = np.array([0.0, 1.0])
 #: Rounding must not make a variance, or what a sample leaves of one, less than this part.
 _LEAST = 1e-14
 #: Members that are judged at once.
 _BLOCK = 4096
+
+
+class Axes(NamedTuple):
+    """The principal axes of covariances.
+
+    Attributes
+    ----------
+    variances : ndarray of shape (..., n_features)
+    directions : ndarray of shape (..., n_features, n_features)
+        Unit vectors, as columns.
+    """
+
+    variances: np.ndarray
+    directions: np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,26 +58,43 @@ class Shrunk:
     ----------
     clusters : ndarray of shape (n_shrunk,)
         Which clusters.
-    covariances : ndarray of shape (n_shrunk, n_features, n_features)
-    common : ndarray of shape (n_features, n_features)
+    axes : Axes
+        Those of each.
+    common : Axes
         That of all clusters together, shrunk alike.
     """
 
     clusters: np.ndarray
-    covariances: np.ndarray
-    common: np.ndarray
+    axes: Axes
+    common: Axes
 
 
-class _Scatter(NamedTuple):
-    """The members of a cluster, and the sum of the products of their deviations."""
+class _Scatters(NamedTuple):
+    """The members of clusters, and the sums of the products of their deviations."""
 
-    deviations: np.ndarray
-    weights: np.ndarray
+    deviations: Sequence[np.ndarray]
+    weights: Sequence[np.ndarray]
     products: np.ndarray
+    n_samples: np.ndarray
 
-    @property
-    def n_samples(self) -> float:
-        return float(self.weights.sum())
+    @classmethod
+    def of(cls, deviations: np.ndarray, weights: np.ndarray, offsets: np.ndarray) -> "_Scatters":
+        weighted = deviations * np.sqrt(weights)[:, None]
+        rows = [slice(start, end) for start, end in pairwise(offsets.tolist())]
+        return cls(
+            [deviations[each] for each in rows],
+            [weights[each] for each in rows],
+            np.array([weighted[each].T @ weighted[each] for each in rows]),
+            np.add.reduceat(weights, offsets[:-1]),
+        )
+
+    def take(self, clusters: Sequence[int]) -> "_Scatters":
+        return _Scatters(
+            [self.deviations[g] for g in clusters],
+            [self.weights[g] for g in clusters],
+            self.products[clusters],
+            self.n_samples[clusters],
+        )
 
 
 class _Common(NamedTuple):
@@ -69,30 +102,50 @@ class _Common(NamedTuple):
 
     products: np.ndarray
     freedom: float
+    axes: Axes
+
+    @classmethod
+    def of(cls, scatters: _Scatters) -> "_Common":
+        products = scatters.products.sum(axis=0)
+        freedom = float(np.maximum(scatters.n_samples - 1, 0.0).sum())
+        return cls(products, freedom, _axes_of(products))
 
 
 class _Shares(NamedTuple):
-    """What the products of a cluster, and those of all, count for every strength of pooling."""
+    """What the products of every cluster, and those of all, count for all strengths of pooling.
+
+    Attributes
+    ----------
+    own, common : ndarray of shape (n_clusters, n_poolings)
+    """
 
     own: np.ndarray
     common: np.ndarray
 
     @classmethod
-    def of(cls, freedom: float, common_freedom: float, pooling: np.ndarray) -> "_Shares":
-        freedom, common_freedom = max(freedom, 0.0), max(common_freedom, 1.0)
-        with np.errstate(invalid="ignore"):  # an infinite number of samples leaves no other share
-            total = np.maximum(freedom + pooling, 1.0)
-            pulled = np.where(np.isinf(pooling), 1.0, pooling / total)
-        return cls(1 / total, pulled / common_freedom)
+    def of(cls, freedom: np.ndarray, common_freedom: np.ndarray, pooling: np.ndarray) -> "_Shares":
+        total = np.maximum(np.maximum(freedom, 0.0)[:, None] + pooling, 1.0)
+        own, pulled = np.zeros((len(total), len(pooling) + 1)), np.ones((len(total), 1))
+        own[:, :-1] = 1 / total
+        pulled = np.concatenate([pooling / total, pulled], axis=1)
+        return cls(own, pulled / np.maximum(common_freedom, 1.0)[:, None])
 
-    def mixed(self, own: np.ndarray, common: np.ndarray) -> np.ndarray:
-        """Return the covariance for every strength of pooling."""
-        return np.multiply.outer(self.own, own) + np.multiply.outer(self.common, common)
+    def traces(self, scatters: _Scatters, common: _Common) -> np.ndarray:
+        """Return the traces of the covariances."""
+        each = np.einsum("gii->g", scatters.products)[:, None]
+        return np.asarray(self.own * each + self.common * np.trace(common.products))
 
-    def mean_variance(self, scatter: _Scatter, common: _Common) -> np.ndarray:
-        """Return the mean variance of a feature for every strength of pooling."""
-        traces = self.own * np.trace(scatter.products) + self.common * np.trace(common.products)
-        return np.asarray(traces / len(common.products))
+    def axes(self, scatters: _Scatters, common: _Common) -> Axes:
+        """Return the axes of the covariances, of which all clusters share the last."""
+        own, pulled = self.own[:, :-1, None, None], self.common[:, :-1, None, None]
+        first = _axes_of(own * scatters.products[:, None] + pulled * common.products)
+        variances, directions = common.axes
+        last = (self.common[:, -1:] * variances)[:, None]
+        turned = np.broadcast_to(directions, (len(own), 1, *directions.shape))
+        return Axes(
+            np.concatenate([first.variances, last], axis=1),
+            np.concatenate([first.directions, turned], axis=1),
+        )
 
 
 def shrink(
@@ -121,58 +174,62 @@ def shrink(
     -------
     Shrunk
     """
-    weighted = deviations * np.sqrt(weights)[:, None]
-    scatters = [
-        _Scatter(deviations[rows], weights[rows], weighted[rows].T @ weighted[rows])
-        for rows in (slice(start, end) for start, end in pairwise(offsets.tolist()))
-    ]
-    freedoms = [max(each.n_samples - 1, 0.0) for each in scatters]
-    common = _Common(np.sum([each.products for each in scatters], axis=0), sum(freedoms))
-    n_features = deviations.shape[1]
-    pooling = n_features * POOLING if len(scatters) > 1 else np.array([np.inf])
-    chances = _chances([scatters[g] for g in clusters], common, pooling, min_std**2)
-    covariances = [
-        _mean_covariance(scatters[g].products, freedoms[g], common, pooling, chances)
-        for g in clusters
-    ]
-    alike = chances.sum(axis=0, keepdims=True)
-    everything = np.array([np.inf])
+    scatters = _Scatters.of(deviations, weights, offsets)
+    common = _Common.of(scatters)
+    pooling = deviations.shape[1] * POOLING if len(scatters.products) > 1 else np.empty(0)
+    some = scatters.take(clusters.tolist())
+    chances = _chances(some, common, pooling, min_std**2)
     return Shrunk(
-        clusters=np.asarray(clusters),
-        covariances=np.array(covariances),
-        common=_mean_covariance(common.products, common.freedom, common, everything, alike),
+        clusters=clusters,
+        axes=_mean_axes(some, common, pooling, chances),
+        common=_mean_common_axes(common, chances.sum(axis=0)),
     )
 
 
-def _mean_covariance(
-    products: np.ndarray,
-    freedom: float,
-    common: _Common,
-    pooling: np.ndarray,
-    chances: np.ndarray,
-) -> np.ndarray:
-    """Return the mean over all choices, each of which has a chance."""
-    mixed = _Shares.of(freedom, common.freedom, pooling).mixed(products, common.products)
+def _mean_axes(
+    scatters: _Scatters, common: _Common, pooling: np.ndarray, chances: np.ndarray
+) -> Axes:
+    """Return the axes of the mean covariances over all choices, each of which has a chance."""
+    n_features = len(common.products)
+    shares = _Shares.of(scatters.n_samples - 1, np.atleast_1d(common.freedom), pooling)
     kept, given = chances @ (1 - STRENGTHS), chances @ STRENGTHS
-    ball = given @ np.einsum("kii->k", mixed) / len(products)
-    return np.asarray(np.tensordot(kept, mixed, axes=1) + ball * np.eye(len(products)))
+    own, pulled = (shares.own @ kept)[:, None, None], (shares.common @ kept)[:, None, None]
+    ball = (shares.traces(scatters, common) @ given / n_features)[:, None]
+    if len(pooling) == 0:
+        variances, directions = common.axes
+        return Axes(pulled[:, 0] * variances + ball, directions[None])
+    mean = own * scatters.products + pulled * common.products
+    return _axes_of(mean + ball[:, :, None] * np.eye(n_features))
+
+
+def _mean_common_axes(common: _Common, chances: np.ndarray) -> Axes:
+    """Return the axes of the mean covariance of all clusters together."""
+    variances, directions = common.axes
+    variances = variances / max(common.freedom, 1.0)
+    mean = (1 - STRENGTHS) @ chances * variances + STRENGTHS @ chances * variances.mean()
+    return Axes(mean, directions)
+
+
+def _axes_of(covariances: np.ndarray) -> Axes:
+    variances, directions = np.linalg.eigh(covariances)
+    return Axes(np.maximum(variances, 0.0), directions)
 
 
 def _chances(
-    scatters: list[_Scatter], common: _Common, pooling: np.ndarray, floor: float
+    scatters: _Scatters, common: _Common, pooling: np.ndarray, floor: float
 ) -> np.ndarray:
     """Return how likely samples make every strength of pooling and of the pull to a ball."""
     # A single point leaves nothing behind by which it could be judged.
-    told = [each for each in scatters if len(each.weights) > 1]
-    scores = np.zeros((len(pooling), len(STRENGTHS)))
-    for each in told:
-        scores += _log_likelihoods(each, common, pooling, floor)
+    told = [g for g, weights in enumerate(scatters.weights) if len(weights) > 1]
+    scores = np.zeros((len(pooling) + 1, len(STRENGTHS)))
+    if told:
+        scores = _log_likelihoods(scatters.take(told), common, pooling, floor)
     chances = np.exp(scores - scores.max())
     return np.asarray(chances / chances.sum())
 
 
 def _log_likelihoods(
-    scatter: _Scatter, common: _Common, pooling: np.ndarray, floor: float
+    scatters: _Scatters, common: _Common, pooling: np.ndarray, floor: float
 ) -> np.ndarray:
     r"""Return the log likelihood of members, each given all others, for all strengths.
 
@@ -186,19 +243,23 @@ def _log_likelihoods(
     ndarray of shape (n_poolings, n_strengths)
         Up to a constant.
     """
-    n_samples, usual = scatter.n_samples, scatter.n_samples / len(scatter.weights)
-    size = _Shares.of(n_samples - 1, common.freedom, pooling).mean_variance(scatter, common)
+    n_features, n_samples = len(common.products), scatters.n_samples
+    usual = n_samples / [len(weights) for weights in scatters.weights]
+    whole = _Shares.of(n_samples - 1, np.atleast_1d(common.freedom), pooling)
+    size = (whole.traces(scatters, common) / n_features)[:, :, None, None]
     shares = _Shares.of(n_samples - 1 - usual, common.freedom - usual, pooling)
-    variances, axes = np.linalg.eigh(shares.mixed(scatter.products, common.products))
-    size = size[:, None, None]
-    shrunk = (1 - STRENGTHS) * np.maximum(variances, 0.0)[:, :, None] + STRENGTHS * size
+    variances, directions = shares.axes(scatters, common)
+    shrunk = (1 - STRENGTHS) * variances[..., None] + STRENGTHS * size
     shrunk = np.maximum(shrunk, np.maximum(floor, _LEAST * size) + np.finfo(float).tiny)
-    lost = (shares.own + shares.common)[:, None, None] * (1 - STRENGTHS)
-    out = n_samples * np.log(shrunk).sum(axis=1)
-    for start in range(0, len(scatter.weights), _BLOCK):
-        weights = scatter.weights[start : start + _BLOCK]
-        squares = np.square(scatter.deviations[start : start + _BLOCK] @ axes) @ (1 / shrunk)
-        away = (n_samples / (n_samples - weights))[:, None]
-        left = np.maximum(1 - lost * weights[:, None] * away * squares, _LEAST)
-        out += weights @ (away**2 * squares / left + np.log(left))
+    lost = (shares.own + shares.common)[:, :, None, None] * (1 - STRENGTHS)
+    out = np.tensordot(n_samples, np.log(shrunk).sum(axis=2), axes=1)
+    for g, n in enumerate(n_samples.tolist()):
+        inverse = 1 / shrunk[g]
+        for start in range(0, len(scatters.weights[g]), _BLOCK):
+            weights = scatters.weights[g][start : start + _BLOCK]
+            along = scatters.deviations[g][start : start + _BLOCK] @ directions[g]
+            squares = np.square(along, out=along) @ inverse
+            away = (n / (n - weights))[:, None]
+            left = np.maximum(1 - lost[g] * (weights[:, None] * away) * squares, _LEAST)
+            out += weights @ (away**2 * squares / left + np.log(left))
     return np.asarray(-0.5 * out)

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from .shrinkage import Shrunk
+from .shrinkage import Axes, Shrunk
 
 #: Deviations below this part of the largest are nothing but rounding.
 _ROUNDING = 1e-14
@@ -85,10 +85,10 @@ def whiten(
     return scaled(axes, scales, stds)
 
 
-def whiten_by(covariances: np.ndarray, min_std: float) -> Whitening:
-    """Return the whitening of clusters of given covariances."""
-    axes, stds = _axes_of(covariances)
-    return scaled(axes, regularise(stds, min_std), stds)
+def whiten_along(axes: Axes, min_std: float) -> Whitening:
+    """Return the whitening of clusters whose covariances have given axes."""
+    stds = np.sqrt(axes.variances)
+    return scaled(_rows(axes), regularise(stds, min_std), stds)
 
 
 def scaled(axes: np.ndarray, scales: np.ndarray, stds: np.ndarray) -> Whitening:
@@ -130,7 +130,7 @@ def principal_axes(
     square roots of small eigenvalues would be nothing but rounding.
     """
     if shrunk is not None and len(shrunk.clusters) == len(offsets) - 1:
-        return _axes_of(shrunk.covariances)
+        return _rows(shrunk.axes), np.sqrt(shrunk.axes.variances)
     weighted, n_features = deviations * np.sqrt(weights)[:, None], deviations.shape[1]
     parts = [weighted[start:end] for start, end in pairwise(offsets.tolist())]
     scatters = np.empty((len(parts), n_features, n_features))
@@ -151,14 +151,13 @@ def principal_axes(
     stds = np.sqrt(squares * (n_rows / n_members / np.maximum(n_rows - 1, 1))[:, None])
     stds[stds <= _ROUNDING * stds.max(axis=1, keepdims=True)] = 0.0
     if shrunk is not None:
-        axes[shrunk.clusters], stds[shrunk.clusters] = _axes_of(shrunk.covariances)
+        axes[shrunk.clusters] = _rows(shrunk.axes)
+        stds[shrunk.clusters] = np.sqrt(shrunk.axes.variances)
     return axes, stds
 
 
-def _axes_of(covariances: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the axes of covariances as rows, and the standard deviations along them."""
-    variances, axes = np.linalg.eigh(covariances)
-    return axes.transpose(0, 2, 1), np.sqrt(np.maximum(variances, 0.0))
+def _rows(axes: Axes) -> np.ndarray:
+    return axes.directions.swapaxes(-1, -2)
 
 
 def _squares_along(part: np.ndarray, axes: np.ndarray) -> np.ndarray:

@@ -8,8 +8,8 @@ import numpy as np
 
 from ..bandwidth import silverman
 from ..density import KernelMixture, NeighbourCluster, NeighbourDensity
-from ..shrinkage import Shrunk, shrink
-from ..whitening import Whitening, feature_stds, principal_axes, scaled, whiten, whiten_by
+from ..shrinkage import Axes, Shrunk, shrink
+from ..whitening import Whitening, feature_stds, principal_axes, scaled, whiten, whiten_along
 from .clusters import NOISE, Cluster, Grouping
 from .parzen import Neighbourhoods, neighbours_of_window, window_transforms
 
@@ -172,7 +172,8 @@ def _whiten_noise(grouping: Grouping, options: Options, shrunk: Shrunk | None) -
     shrunk, noise has the covariance that they have in common.
     """
     if shrunk is not None:
-        return whiten_by(shrunk.common[None], options.min_std)
+        variances, directions = shrunk.common
+        return whiten_along(Axes(variances[None], directions[None]), options.min_std)
     n_features = grouping.deviations.shape[1]
     scale = np.full(n_features, 1 / options.unit)
     if grouping.n_proper and options.normalize:
