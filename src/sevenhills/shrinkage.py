@@ -215,9 +215,7 @@ def _axes_of(covariances: np.ndarray) -> Axes:
     return Axes(np.maximum(variances, 0.0), directions)
 
 
-def _chances(
-    scatters: _Scatters, common: _Common, pooling: np.ndarray, floor: float
-) -> np.ndarray:
+def _chances(scatters: _Scatters, common: _Common, pooling: np.ndarray, floor: float) -> np.ndarray:
     """Return how likely samples make every strength of pooling and of the pull to a ball."""
     # A single point leaves nothing behind by which it could be judged.
     told = [g for g, weights in enumerate(scatters.weights) if len(weights) > 1]

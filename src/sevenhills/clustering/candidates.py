@@ -5,7 +5,7 @@ from functools import cache
 
 import numpy as np
 
-from ..kernels.cuts import dbscan_cuts, first_equals, xi_cuts
+from ..kernels.cuts import dbscan_cuts, first_equals, noise_masses, xi_cuts
 from .ordering import Ordering
 
 #: The score of a candidate with one label only, below that of any other.
@@ -55,11 +55,9 @@ class Partitions:
 
     def noise_share(self, weights: np.ndarray) -> np.ndarray:
         """Return the part of all weight, given in order, that is noise in every partition."""
-        noise = self.runs[:, 2] < 0
-        masses = np.zeros(len(noise))
-        starts, ends, _ = self.runs[noise].T
-        masses[noise] = sums_of_runs(weights, starts, ends)
-        return np.add.reduceat(masses, self.offsets[:-1]) / weights.sum()
+        masses = np.empty(len(self))
+        noise_masses(self.runs, self.offsets, weights, masses)
+        return masses / weights.sum()
 
     def counted(self, counts: np.ndarray) -> "Partitions":
         """Return the partitions of an order in which every place stands for some samples, or none.
@@ -73,15 +71,6 @@ class Partitions:
         kept = runs[:, 0] < runs[:, 1]
         lengths = np.add.reduceat(kept.astype(np.int64), self.offsets[:-1])
         return Partitions(runs[kept], np.append(0, np.cumsum(lengths)))
-
-
-def sums_of_runs(values: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
-    """Return the sums of values over runs, none of them empty."""
-    bounds = np.empty(2 * len(starts), dtype=np.int64)
-    bounds[::2], bounds[1::2] = starts, ends
-    behind = np.zeros(len(values) + 1)
-    behind[:-1] = values
-    return np.add.reduceat(behind, bounds)[::2]
 
 
 @dataclass(frozen=True, eq=False)

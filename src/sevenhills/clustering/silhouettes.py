@@ -5,10 +5,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..kernels.silhouettes import ROWS, add_rows, row_silhouettes, sum_runs, sum_segments
+from ..kernels.silhouettes import (
+    ROWS,
+    add_rows,
+    row_silhouettes,
+    sum_runs,
+    sum_segments,
+    weigh_runs,
+)
 from ..progress import Report, silent
 from ..threads import map_blocks
-from .candidates import Partitions, sums_of_runs
+from .candidates import Partitions
 from .sampling import SampledScores, sample_scores
 
 #: Partitions of so many runs, a million of which take 3 GB, are scored together.
@@ -140,12 +147,14 @@ class Silhouettes:
         position = np.cumsum(is_edge) - 1
         starts, ends = position[flat[:, 0]], position[flat[:, 1]]
         runs, index = _distinct_runs(starts, ends, flat[:, 2] < 0)
+        masses = np.empty(len(runs))
+        weigh_runs(runs, edges, weights, masses)
         return cls(
             X=X,
             weights=weights,
             edges=edges,
             runs=runs,
-            masses=sums_of_runs(weights, edges[runs[:, 0]], edges[runs[:, 1]]),
+            masses=masses,
             parts=np.stack([index, flat[:, 2]], axis=1),
             offsets=partitions.offsets,
             shares=partitions.noise_share(weights),

@@ -116,13 +116,17 @@ class KernelGroups(Density):
                 raise TypeError(f"feature_names must be strings, got {names!r}")
             self._keep("feature_names", names)
 
-    def _with(self, **changes: Any) -> Self:
-        """Return the same kernels but for some fields, which are neither checked nor copied."""
-        made = object.__new__(type(self))
-        vars(made).update(self.__getstate__())
-        for name, value in changes.items():
+    @classmethod
+    def of_checked(cls, **fields: Any) -> Self:
+        """Return kernels of given fields, all of them, which are neither checked nor copied."""
+        made = object.__new__(cls)
+        for name, value in fields.items():
             made._keep(name, value)
         return made
+
+    def _with(self, **changes: Any) -> Self:
+        """Return the same kernels but for some fields, which are neither checked nor copied."""
+        return self.of_checked(**{**self.__getstate__(), **changes})
 
     def describe(self, feature_names: Sequence[str] | None, n_samples: float) -> Self:
         """Return the same density, knowing what it was made from.

@@ -167,8 +167,25 @@ class SharedTiles(NamedTuple):
 def shared_tiles(kernels: Kernels) -> SharedTiles:
     """Prepare the kernels in tiles of neighbours, in the coordinates of their groups."""
     locations = kernels.locations()
+    if np.diff(kernels.offsets).max() <= _TILE_SIZE:
+        return SharedTiles(kernels.transforms, locations, _single_tiles(kernels, locations))
     blocks = [_group_blocks(kernels, g, locations[g]) for g in range(len(locations))]
     return SharedTiles(kernels.transforms, locations, _tiles_of(kernels, blocks))
+
+
+def _single_tiles(kernels: Kernels, locations: np.ndarray) -> Tiles:
+    """Make every group one tile, which takes a third of the time where no group is larger."""
+    starts, sizes = kernels.offsets[:-1], np.diff(kernels.offsets)
+    groups, size = np.arange(len(sizes)), int(sizes.max())
+    turned = kernels.centres - np.repeat(locations, sizes, axis=0)
+    columns = np.zeros((len(sizes), turned.shape[1], size))
+    log_weights = np.full((len(sizes), size), -np.inf)
+    for g, (start, end) in enumerate(pairwise(kernels.offsets.tolist())):
+        turned[start:end] = turned[start:end] @ kernels.transforms[g]
+        columns[g, :, : end - start] = turned[start:end].T
+        log_weights[g, : end - start] = kernels.log_weights[start:end] + kernels.log_dets[g]
+    lower, upper = np.minimum.reduceat(turned, starts), np.maximum.reduceat(turned, starts)
+    return Tiles(groups, columns, lower, upper, log_weights, log_weights.max(axis=1))
 
 
 def _group_blocks(kernels: Kernels, g: int, location: np.ndarray) -> Blocks:

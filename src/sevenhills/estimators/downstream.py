@@ -192,15 +192,25 @@ def _mixture(parts: Sequence[_Part], unit: float, total: float = 1.0) -> KernelM
     """Return kernels, whose weights add up to ``total``, as a density in data units."""
     weights, centres, sizes, transforms, log_dets, clusters = (
         np.concatenate([getattr(part, name) for part in parts])
+        if len(parts) > 1
+        else getattr(parts[0], name)
         for name in ("weights", "centres", "sizes", "transforms", "log_dets", "clusters")
     )
-    return KernelMixture(
-        weights=weights / total,
+    weights, transforms = weights / total, transforms / unit
+    if not np.isfinite(transforms).all():
+        raise ValueError("min_std is beyond what kernels can represent beside such samples")
+    with np.errstate(divide="ignore"):
+        log_weights = np.log(weights)
+    return KernelMixture.of_checked(
+        weights=weights,
         centres=centres * unit,
         offsets=np.append(0, np.cumsum(sizes)),
-        transforms=transforms / unit,
+        transforms=transforms,
         log_dets=log_dets - centres.shape[1] * np.log(unit),
+        log_weights=log_weights,
         clusters=clusters,
+        counts=None,
+        feature_names=None,
     )
 
 

@@ -117,9 +117,10 @@ class ConstantVelocity:
         missed = (frames.enter(futures) - self._ahead(pasts)).reshape(len(pasts), -1)
         # Errors are taken about zero, as the predictor goes straight on; few of them are shrunk.
         one = np.array([0, len(missed)])
-        found = shrink(missed, np.ones(len(missed)), one, np.array([0]), 0.0)
-        variances, axes = np.linalg.eigh(found.covariances[0])
-        self._factor = axes * np.sqrt(np.maximum(variances, 0.0))
+        [variances], [directions] = shrink(
+            missed, np.ones(len(missed)), one, np.array([0]), 0.0
+        ).axes
+        self._factor = directions * np.sqrt(variances)
         return self
 
     def _ahead(self, pasts: np.ndarray) -> np.ndarray:

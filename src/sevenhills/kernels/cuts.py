@@ -291,3 +291,14 @@ def _are_equal(runs, offsets, one, other):
             if runs[i, j] != runs[i + shift, j]:
                 return False
     return True
+
+
+@kernel
+def noise_masses(runs, offsets, weights, out):
+    """Write the sum of the weights (N,), in order, of all noise of every cut into ``out``."""
+    for c in range(offsets.shape[0] - 1):
+        out[c] = 0.0
+        for r in range(offsets[c], offsets[c + 1]):
+            if runs[r, 2] == _NOISE:
+                for i in range(runs[r, 0], runs[r, 1]):
+                    out[c] += weights[i]

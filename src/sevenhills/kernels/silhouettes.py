@@ -58,6 +58,15 @@ def sum_segments(X, weights, rows, block, edges, sums, lows, squares):
 
 
 @kernel
+def weigh_runs(runs, edges, weights, out):
+    """Write the sum of the weights (N,) of the points of every run (R, 3) into ``out``."""
+    for r in range(runs.shape[0]):
+        out[r] = 0.0
+        for i in range(edges[runs[r, 0]], edges[runs[r, 1]]):
+            out[r] += weights[i]
+
+
+@kernel
 def sum_runs(runs, sums, lows, run_sums, run_lows):
     """Derive the sum of every run from the tree over segments, and the minimum of noise.
 

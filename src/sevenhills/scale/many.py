@@ -25,6 +25,9 @@ _BATCHES_PER_JOB = 8
 #: Values of parameters that need no copy.
 _PLAIN = (str, int, float, type(None))
 
+#: Values one after another, an array if all of them are arrays of one shape.
+_Batch = list[Any] | np.ndarray
+
 
 @dataclass(frozen=True)
 class Failure:
@@ -100,7 +103,7 @@ def fit_many(
     [40, 60, 100]
     """
     recipe = clone(ROME() if estimator is None else estimator)
-    sets = _as_list(datasets, offsets)
+    sets = _in_sequence(datasets, offsets)
     weights = _weights_of(sample_weight, offsets, len(sets))
     if on_error == "raise":
         for i, (X, each) in enumerate(zip(sets, weights, strict=True)):
@@ -149,7 +152,7 @@ def score_many(
     >>> len(scores), scores[0].shape
     (5, (40,))
     """
-    models, sets = list(models), _as_list(datasets, offsets)
+    models, sets = list(models), _in_sequence(datasets, offsets)
     if len(models) != len(sets):
         raise ValueError(f"there are {len(models)} models, but {len(sets)} datasets")
     if on_error == "raise":
@@ -159,8 +162,8 @@ def score_many(
     return _work_through(_score, (models, sets), n_jobs, on_error, verbose)
 
 
-def _as_list(datasets: Any, offsets: Any) -> list[Any]:
-    """Return data sets as a list; those in one array are views of it."""
+def _in_sequence(datasets: Any, offsets: Any) -> _Batch:
+    """Return data sets one after another; those in one array are views of it."""
     if offsets is not None:
         return _split(datasets, offsets, "datasets", n_dimensions=2)
     if not hasattr(datasets, "shape"):
@@ -172,7 +175,7 @@ def _as_list(datasets: Any, offsets: Any) -> list[Any]:
             f"n_features), or one of shape (n_rows, n_features) with offsets; got shape "
             f"{array.shape}"
         )
-    return list(array)
+    return array
 
 
 def _weights_of(sample_weight: Any, offsets: Any, n_sets: int) -> list[Any]:
@@ -234,7 +237,7 @@ def _check_model(i: int, model: Any) -> None:
 
 def _work_through(
     work: Callable[..., Any],
-    arguments: tuple[list[Any], ...],
+    arguments: tuple[_Batch, ...],
     n_jobs: int | None,
     on_error: str,
     verbose: bool,
@@ -248,11 +251,17 @@ def _work_through(
     parallel = Parallel(n_jobs=n_jobs, batch_size=1, verbose=10 if verbose else 0)
     done = parallel(
         delayed(_work_on_batch)(
-            work, tuple(Parcel(each[start:end]) for each in arguments), start, on_error
+            work, tuple(_batch_of(each, start, end) for each in arguments), start, on_error
         )
         for start, end in pairwise(bounds)
     )
     return list(chain.from_iterable(done))
+
+
+def _batch_of(values: _Batch, start: int, end: int) -> _Batch:
+    """Return some of the values so that they are sent at once."""
+    some = values[start:end]
+    return some if isinstance(some, np.ndarray) else Parcel(some, together=True)
 
 
 def _batches(n_sets: int, n_jobs: int) -> list[int]:
@@ -262,7 +271,7 @@ def _batches(n_sets: int, n_jobs: int) -> list[int]:
 
 
 def _work_on_batch(
-    work: Callable[..., Any], batch: tuple[list[Any], ...], first: int, on_error: str
+    work: Callable[..., Any], batch: tuple[_Batch, ...], first: int, on_error: str
 ) -> list[Any]:
     spare_imports()
     out = Parcel()
