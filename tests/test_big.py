@@ -161,9 +161,9 @@ def test_exact_below_is_checked():
 
 
 def test_a_fit_tells_what_it_does(capsys):
-    ROME().fit(hills(100))
+    ROME().fit(hills(300))
     assert capsys.readouterr().out == ""
-    ROME(verbose=True).fit(hills(100))
+    ROME(verbose=True).fit(hills(300))
     said = capsys.readouterr().out.splitlines()
     stages = [line.split("s  ")[1].split(":")[0] for line in said]
     assert stages == ["sorting", "core distances", "ordering", "cuts", "scores", "density"]

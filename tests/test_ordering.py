@@ -2,16 +2,26 @@ import time
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 from sklearn.cluster import OPTICS
 
 from sevenhills.clustering import neighbours_for, order_by_reachability
-from sevenhills.kernels.blocks import build_blocks
+from sevenhills.kernels.blocks import build_blocks, build_rotated_blocks
+from sevenhills.kernels.core_distances import core_distances
+from sevenhills.kernels.few_points import order_few_points
+from sevenhills.kernels.ordering import order_points
 
 from .oracles import plain_optics
 from .strategies import samples
+
+
+@pytest.fixture(params=["table", "tree"])
+def way(request, monkeypatch):
+    """All distances of a few points, or boxes however few they are."""
+    few = {"table": 10_000, "tree": 0}[request.param]
+    monkeypatch.setattr("sevenhills.clustering.ordering._FEW", few)
 
 
 def assert_same_ordering(ordering, order, reachability, core, predecessor):
@@ -21,8 +31,9 @@ def assert_same_ordering(ordering, order, reachability, core, predecessor):
     assert_array_equal(ordering.predecessor, predecessor)
 
 
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(samples(max_samples=200, max_features=24, scales=(1e-6, 1.0, 100.0, 1e8)))
-def test_equals_a_plain_optics(X):
+def test_equals_a_plain_optics(way, X):
     k = neighbours_for(*X.shape, 5, 20, 400)
     assert_same_ordering(order_by_reachability(X, k), *plain_optics(X, k))
 
@@ -64,7 +75,22 @@ def test_many_messages_wait_at_once():
     assert_same_ordering(order_by_reachability(X, 15), *plain_optics(X, 15))
 
 
-def test_all_rows_equal():
+@settings(max_examples=60)
+@given(samples(min_samples=2, max_samples=150, max_features=8), st.data())
+def test_the_table_gives_what_the_tree_gives(X, data):
+    """With any weights, to the bit."""
+    rng = np.random.RandomState(data.draw(st.integers(0, 1000)))
+    weights = rng.choice([[0.1, 0.5, 1.0, 2.0, 7.5], [1.0] * 5][rng.randint(2)], len(X))
+    mass = rng.uniform(0.05, 1.0) * weights.sum()
+    found = order_few_points(X, weights, mass)
+    blocks, coordinates = build_rotated_blocks(X, 16)
+    core = np.around(core_distances(X, weights, blocks, mass), 15)
+    order, reachability, predecessor = order_points(X, coordinates, blocks, core, lambda part: None)
+    for one, other in zip(found, (order, reachability, core, predecessor), strict=True):
+        assert_array_equal(one, other)
+
+
+def test_all_rows_equal(way):
     ordering = order_by_reachability(np.ones((200, 3)), 5)
     assert_array_equal(ordering.order, np.arange(200))
     assert_array_equal(ordering.reachability[1:], 0.0)

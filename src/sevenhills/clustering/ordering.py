@@ -7,11 +7,14 @@ import numpy as np
 
 from ..kernels.blocks import build_rotated_blocks
 from ..kernels.core_distances import core_distances
+from ..kernels.few_points import order_few_points
 from ..kernels.ordering import order_points
 from ..progress import Report, silent
 
 #: Larger leaves mean fewer boxes to bound and more distances to compute; 64 to 256 are alike.
 _LEAF_SIZE = 128
+#: The distances of so many points, all of them, are computed sooner than a tree is made.
+_FEW = 256
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,8 +85,10 @@ def order_by_reachability(
     -------
     Ordering
     """
-    blocks, coordinates = build_rotated_blocks(X, _LEAF_SIZE)
     weights = np.ones(len(X)) if weights is None else weights
+    if len(X) <= _FEW:
+        return Ordering(*order_few_points(X, weights, n_neighbors), n_neighbors)
+    blocks, coordinates = build_rotated_blocks(X, _LEAF_SIZE)
     far = core_distances(X, weights, blocks, n_neighbors, partial(report, "core distances"))
     core = np.around(far, 15)
     order, reachability, predecessor = order_points(

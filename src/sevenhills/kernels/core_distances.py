@@ -11,7 +11,7 @@ from .distances import squared_distances
 #: Boxes are passed over only if they are farther by more than rounding can explain.
 _SLACK = 1.0 - 1e-12
 #: Weights that fall short of what is asked for by this part do so by rounding.
-_ROUNDING = 1e-9
+ROUNDING = 1e-9
 #: So many leaves are served by one call, which cannot be interrupted.
 _STEP = 128
 
@@ -71,7 +71,7 @@ def nearest_distances(
         np.empty(blocks.lower.shape[0], dtype=np.int64),
         np.empty(leaf_size),
     )
-    masses = masses * (1 - _ROUNDING)
+    masses = masses * (1 - ROUNDING)
     n_leaves = len(blocks.sizes)
     for first in range(0, n_leaves, _STEP):
         report(first / n_leaves)
@@ -85,7 +85,7 @@ def most_needed(weights: np.ndarray, mass: float) -> int:
     if weights.min() >= 1.0:
         return min(len(weights), int(np.ceil(mass)))
     reached = np.cumsum(np.sort(weights))
-    return min(len(weights), 1 + int(np.searchsorted(reached, mass * (1 - _ROUNDING))))
+    return min(len(weights), 1 + int(np.searchsorted(reached, mass * (1 - ROUNDING))))
 
 
 @kernel
@@ -156,6 +156,29 @@ def _box_to_box(lower, upper, one, other):
 
 
 @inner
+def insert(i, square, weight, mass, nearest, reached, counts):
+    """Add a point at a squared distance to the neighbours of another, and drop those too many."""
+    # Beyond what matters, so that a large weight does not round the others away.
+    weight = weight if weight < 2.0 * mass else 2.0 * mass
+    slot = counts[i]
+    while slot > 0 and nearest[0, i, slot - 1] > square:
+        nearest[0, i, slot] = nearest[0, i, slot - 1]
+        nearest[1, i, slot] = nearest[1, i, slot - 1]
+        slot -= 1
+    nearest[0, i, slot] = square
+    nearest[1, i, slot] = weight
+    counts[i] += 1
+    reached[0, i] += weight
+    last = counts[i] - 1
+    while reached[0, i] - nearest[1, i, last] >= mass:
+        reached[0, i] -= nearest[1, i, last]
+        last -= 1
+    counts[i] = last + 1
+    if reached[0, i] >= mass:
+        reached[1, i] = nearest[0, i, last]
+
+
+@inner
 def _merge(
     X, weights, masses, members, sizes, here, columns, there, bound, nearest, reached, counts, row
 ):
@@ -168,25 +191,7 @@ def _merge(
             for j in range(sizes[there]):
                 if row[j] < reached[1, i]:
                     weight = weights[members[there, j]]
-                    # Beyond what matters, so that a large weight does not round the others away.
-                    enough = 2.0 * masses[point]
-                    weight = weight if weight < enough else enough
-                    slot = counts[i]
-                    while slot > 0 and nearest[0, i, slot - 1] > row[j]:
-                        nearest[0, i, slot] = nearest[0, i, slot - 1]
-                        nearest[1, i, slot] = nearest[1, i, slot - 1]
-                        slot -= 1
-                    nearest[0, i, slot] = row[j]
-                    nearest[1, i, slot] = weight
-                    counts[i] += 1
-                    reached[0, i] += weight
-                    last = counts[i] - 1
-                    while reached[0, i] - nearest[1, i, last] >= masses[point]:
-                        reached[0, i] -= nearest[1, i, last]
-                        last -= 1
-                    counts[i] = last + 1
-                    if reached[0, i] >= masses[point]:
-                        reached[1, i] = nearest[0, i, last]
+                    insert(i, row[j], weight, masses[point], nearest, reached, counts)
         if reached[1, i] > farthest:
             farthest = reached[1, i]
     return farthest

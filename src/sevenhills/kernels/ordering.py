@@ -26,7 +26,7 @@ from .distances import squared_distances
 
 _NONE = -1
 #: scikit-learn rounds distances to 15 decimals.
-_DECIMALS = 1e15
+DECIMALS = 1e15
 #: Bounds leave room for that and for the rounding of sums.
 _RELATIVE = 1e-13
 _ABSOLUTE = 1e-15
@@ -88,7 +88,7 @@ def order_points(
     home[blocks.members[occupied]] = np.flatnonzero(occupied)
     order, position, predecessor = np.empty((3, n_points), dtype=np.int64)
     reachability = np.empty(n_points)
-    offer = np.rint(core * _DECIMALS) / _DECIMALS
+    offer = np.rint(core * DECIMALS) / DECIMALS
     row, slots = np.empty(reach.shape[1]), np.empty(reach.shape[1], dtype=np.int64)
     stack, trail = np.empty((2, n_nodes), dtype=np.int64)
     mail, pool = np.empty(0, dtype=_MESSAGE), np.array([_NONE, 0])
@@ -312,7 +312,7 @@ def _apply(sender, bound, leaf, X, core, columns, position, row, slots, reach, s
         i = slots[j]
         distance = np.sqrt(row[i])
         distance = distance if distance > core[sender] else core[sender]
-        value = np.rint(distance * _DECIMALS) / _DECIMALS
+        value = np.rint(distance * DECIMALS) / DECIMALS
         if value < reach[leaf, i] or (
             value == reach[leaf, i] and position[sender] < position[source[leaf, i]]
         ):
