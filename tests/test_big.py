@@ -1,6 +1,7 @@
 """Large data sets: scores from samples beside exact ones, progress, interruption."""
 
 import _thread
+import signal
 import threading
 import time
 
@@ -169,7 +170,15 @@ def test_a_fit_tells_what_it_does(capsys):
     assert stages == ["sorting", "core distances", "ordering", "cuts", "scores", "density"]
 
 
-@pytest.mark.slow  # and alone: other tests may leave another handler of interrupts behind
+@pytest.fixture
+def interruptible():
+    """Interrupts raise, even if the shell that started the tests, or another test, said no."""
+    former = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, former)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupted_fit_leaves_the_old_model():
     rome = ROME().fit(hills(200))
     ROME(exact_below=0).fit(hills(300))
