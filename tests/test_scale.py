@@ -273,6 +273,15 @@ def test_values_of_a_parcel_share_no_memory_otherwise():
     assert_array_equal(other, np.arange(4.0))
 
 
+def test_values_that_are_sent_together_share_memory():
+    content = [np.arange(4.0), None, {"a": np.arange(3)}]
+    received = pickle.loads(pickle.dumps(Parcel(content, together=True)))
+    assert type(received) is list
+    assert repr(received) == repr(content)
+    assert received[0].base is received[2]["a"].base
+    assert pickle.loads(pickle.dumps(Parcel([], together=True))) == []
+
+
 def test_most_arrays_of_a_model_are_packed(sets):
     for array in (sets[0], ROME().fit(sets[0]).density_.transforms):
         assert _can_be_packed(array)

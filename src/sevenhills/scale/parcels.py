@@ -4,8 +4,8 @@ import copyreg
 import pickle
 from collections.abc import Iterable
 from contextlib import suppress
-from functools import partial
 from io import BytesIO
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -50,28 +50,27 @@ def _should_be_mapped(value: Any) -> bool:
     )
 
 
-def _pack(content: list[Any]) -> tuple[bytes, list[bytearray]]:
-    """Return a pickle of all values without their arrays, and the bytes of these.
+def _pack(content: list[Any]) -> tuple[bytes, bytes, list[int]]:
+    """Return a pickle of all values without their arrays, the bytes of these, and where they end.
 
     A small model has dozens of arrays. To pickle and to restore one by itself takes several times
     longer than to copy it.
     """
-    file, data = BytesIO(), []
+    file, ends = BytesIO(), []
     packer = _Packer(file)
     for value in content:
-        packer.arrays.clear()
         packer.dump(value)
-        data.append(bytearray().join(array.data for array in packer.arrays))
-    return file.getvalue(), data
+        ends.append(packer.n_bytes)
+    return file.getvalue(), b"".join(packer.arrays), ends
 
 
-def _unpack(pickled: bytes, data: list[bytearray]) -> list[Any]:
-    unpacker = _Unpacker(BytesIO(pickled))
-    return [unpacker.load_with(arrays) for arrays in data]
+def _unpack(pickled: bytes, data: bytes, ends: list[int]) -> list[Any]:
+    unpacker, view = _Unpacker(BytesIO(pickled)), memoryview(data)
+    return [unpacker.load_with(bytearray(view[start:end])) for start, end in pairwise([0, *ends])]
 
 
-def _unpack_together(pickled: bytes, data: list[bytearray]) -> list[Any]:
-    [content] = _unpack(pickled, data)
+def _unpack_together(pickled: bytes, data: bytes, ends: list[int]) -> list[Any]:
+    [content] = _unpack(pickled, data, ends)
     return list(content)
 
 
@@ -80,15 +79,27 @@ class _Packer(pickle.Pickler):
 
     def __init__(self, file: BytesIO) -> None:
         super().__init__(file, pickle.HIGHEST_PROTOCOL)
-        self.arrays: list[np.ndarray] = []
-        self.dispatch_table = copyreg.dispatch_table | {np.ndarray: partial(_reduce, self.arrays)}
+        self.arrays: list[Any] = []
+        self.n_bytes = 0
+        self.dispatch_table = copyreg.dispatch_table | {np.ndarray: self._reduce}
+
+    def _reduce(self, array: np.ndarray) -> Any:
+        if not _can_be_packed(array):
+            return array.__reduce_ex__(pickle.HIGHEST_PROTOCOL)
+        self.arrays.append(array)
+        self.n_bytes += array.nbytes
+        return _next_array, (array.dtype, array.shape, array.flags.writeable)
 
 
-def _reduce(arrays: list[np.ndarray], array: np.ndarray) -> Any:
-    if not _can_be_packed(array):
-        return array.__reduce_ex__(pickle.HIGHEST_PROTOCOL)
-    arrays.append(array)
-    return _next_array, (array.dtype, array.shape, array.flags.writeable)
+def _can_be_packed(array: np.ndarray) -> bool:
+    """Whether an array is plain bytes, and those that follow it in memory stay aligned."""
+    dtype = array.dtype
+    return (
+        dtype.kind in "biufU"
+        and dtype.alignment <= _ALIGNMENT
+        and array.nbytes % _ALIGNMENT == 0
+        and array.flags.c_contiguous
+    )
 
 
 def _next_array(dtype: np.dtype, shape: tuple[int, ...], is_writeable: bool) -> np.ndarray:
@@ -112,17 +123,7 @@ class _Unpacker(pickle.Unpickler):
         self, dtype: np.dtype, shape: tuple[int, ...], is_writeable: bool
     ) -> np.ndarray:
         array: np.ndarray = np.ndarray(shape, dtype, self._arrays, self._start)
-        array.flags.writeable = is_writeable
+        if not is_writeable:
+            array.flags.writeable = False
         self._start += array.nbytes
         return array
-
-
-def _can_be_packed(array: np.ndarray) -> bool:
-    """Whether an array is plain bytes, and those that follow it in memory stay aligned."""
-    dtype = array.dtype
-    return (
-        array.flags.c_contiguous
-        and dtype.kind in "biufU"
-        and dtype.alignment <= _ALIGNMENT
-        and array.nbytes % _ALIGNMENT == 0
-    )
