@@ -13,6 +13,7 @@ extensions = [
     "sphinx.ext.autosummary",
     "sphinx.ext.mathjax",
     "sphinx.ext.viewcode",
+    "sphinx_gallery.gen_gallery",
 ]
 exclude_patterns = ["_build", "reproduction"]
 templates_path = ["templates"]
@@ -29,6 +30,19 @@ autodoc_typehints = "none"
 # Methods have pages of their own only where a class page would be too long to read.
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = False
+
+# Every script of examples/ is a page; one that fails, fails the build.
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples",
+    "gallery_dirs": "gallery",
+    "filename_pattern": "/",
+    "within_subsection_order": "ExampleTitleSortKey",
+    "abort_on_example_error": True,
+    "download_all_examples": False,
+    "show_signature": False,
+    "write_computation_times": False,
+    "min_reported_time": 3600,
+}
 
 html_theme = "furo"
 html_title = f"sevenhills {__version__}"
