@@ -1,9 +1,20 @@
 """Settings of sphinx for ``make docs``."""
 
+import re
+from functools import partial
+
+from docutils import nodes
+from docutils.utils.math import MathError
+from docutils.utils.math.latex2mathml import tex2mathml
+from sphinx.util import logging
+
 from sevenhills import __version__
 
+logger = logging.getLogger(__name__)
+
 project = "sevenhills"
-author = "The sevenhills developers"
+author = "the sevenhills developers"
+copyright = f"2026, {author}"
 version = release = __version__
 
 extensions = [
@@ -11,7 +22,6 @@ extensions = [
     "numpydoc",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
-    "sphinx.ext.mathjax",
     "sphinx.ext.viewcode",
     "sphinx_gallery.gen_gallery",
 ]
@@ -38,22 +48,45 @@ sphinx_gallery_conf = {
     "filename_pattern": "/",
     "within_subsection_order": "ExampleTitleSortKey",
     "abort_on_example_error": True,
+    "capture_repr": (),
     "download_all_examples": False,
     "show_signature": False,
     "write_computation_times": False,
     "min_reported_time": 3600,
 }
 
+html_math_renderer = "mathml"
 html_theme = "furo"
 html_title = f"sevenhills {__version__}"
 html_static_path: list[str] = []
 html_theme_options = {"navigation_with_keys": True}
 
 
-def setup(app):
+def without_links(app, what, name, obj, options, lines):
     """Let docstrings that scikit-learn hands down stand without the links into its own pages."""
+    lines[:] = [line.replace(":ref:", "") for line in lines]
 
-    def without_links(app, what, name, obj, options, lines):
-        lines[:] = [line.replace(":ref:", "") for line in lines]
 
+def mathml(translator, node, as_block):
+    """Write a formula in the language that browsers know, which needs no script and no network."""
+    # docutils has sizes of brackets for opening and closing ones only.
+    text = re.sub(r"\\([bB]ig{1,2})(?![a-zA-Z])", r"\\\1l", node.astext())
+    try:
+        formula = tex2mathml(text, as_block=as_block)
+    except MathError as error:
+        logger.warning("%s: %s", error, text, location=node)
+        formula = translator.encode(text)
+    # What is wider than a telephone can be moved.
+    block = f'<div style="overflow: auto hidden; margin: 1em 0">{formula}</div>'
+    translator.body.append(block if as_block else formula)
+    raise nodes.SkipNode
+
+
+def setup(app):
+    """Add what no extension does."""
     app.connect("autodoc-process-docstring", without_links)
+    app.add_html_math_renderer(
+        "mathml",
+        inline_renderers=(partial(mathml, as_block=False), None),
+        block_renderers=(partial(mathml, as_block=True), None),
+    )

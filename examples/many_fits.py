@@ -17,7 +17,7 @@ rng = np.random.RandomState(0)
 # Every sensor measures temperature and humidity in two states, by day and by night, that lie
 # elsewhere for each.
 means = [[23, 35], [7, 65]] + rng.standard_normal((N_SENSORS, 2, 2)) * [3, 6]
-shears = rng.standard_normal((N_SENSORS, 2, 2, 2)) + 2 * np.eye(2)
+shears = 0.5 * rng.standard_normal((N_SENSORS, 2, 2, 2)) + np.eye(2)
 
 
 def readings(n_rows):
@@ -30,10 +30,10 @@ def readings(n_rows):
 past, today = readings(N_PAST), readings(N_TODAY)
 
 # %%
-# Five of them have been moved indoors, where day and night differ a tenth less. Their means over
+# Five of them have been moved indoors, where day and night differ a third less. Their means over
 # a day are what they were.
 moved = np.sort(rng.choice(N_SENSORS, 5, replace=False))
-today[moved] += (means[moved].mean(axis=1)[:, None] - today[moved]) * 0.1
+today[moved] += (means[moved].mean(axis=1)[:, None] - today[moved]) / 3
 print("moved:", moved)
 
 # %%
@@ -50,6 +50,7 @@ axes[0].plot(expected, found, ".", color="0.6", ms=4)
 axes[0].plot(expected[suspects], found[suspects], "o", color="#EE6677", label="suspects")
 axes[0].axline((expected.mean(), expected.mean()), slope=1, color="black", lw=0.8)
 axes[0].set(xlabel="mean log density, another day", ylabel="mean log density, today")
+axes[0].set_yscale("symlog", linthresh=10)
 axes[0].legend(frameon=False)
 worst = suspects[0]
 axes[1].plot(*past[worst].T, ".", color="0.6", ms=4, label="past")

@@ -234,7 +234,7 @@ def documented():
     """Return the full names of what the reference lists."""
     names = []
     for module, listed in re.findall(
-        r"currentmodule:: (\S+)\n\n.. autosummary::\n.*\n\n((?:   \S+\n)+)",
+        r"currentmodule:: (\S+)\n\n.. autosummary::\n(?:   :.*\n)+\n((?:   \S+\n)+)",
         (DOCS / "api.md").read_text("utf-8"),
     ):
         names += [f"{module}.{name}" for name in listed.split()]
