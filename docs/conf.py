@@ -58,7 +58,8 @@ sphinx_gallery_conf = {
 html_math_renderer = "mathml"
 html_theme = "furo"
 html_title = f"sevenhills {__version__}"
-html_static_path: list[str] = []
+html_static_path = ["static"]
+html_css_files = ["tables.css"]
 html_theme_options = {"navigation_with_keys": True}
 
 

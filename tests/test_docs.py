@@ -82,7 +82,7 @@ def folder(tmp_path, monkeypatch):
 
 @each_text
 def test_every_block_is_one_that_is_run(page):
-    known = {"python", "pycon", "sh"} | ({"text"} if page == RECORDED else set())
+    known = {"python", "pycon", "sh", "bibtex"} | ({"text"} if page == RECORDED else set())
     for language, text in fenced(page):
         assert language in known or language.startswith("{"), text
         assert language != "pycon" or ">>> " in text
