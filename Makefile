@@ -164,4 +164,4 @@ dist: $(BIN)/.ready
 	$(BIN)/python -m twine check --strict dist/*
 
 clean:
-	rm -rf $(VENV) $(ROMEPY) $(CONTEST) $(TORCH) demo dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(ROMEPY) $(CONTEST) $(TORCH) demo dist docs/_build docs/generated docs/gallery .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from importlib.util import find_spec
 from pathlib import Path
 
 PROMPT = "$"
@@ -67,6 +66,12 @@ def messy_table(n_rows, seed, shift):
         cell = "tall" if i == 17 else f"{height:.3f}".replace(".", ",")
         lines.append(f'"row; {i + 1}";{cell};"{weight:.1f}";7;{pulse};'.replace(".", ","))
     return "\n".join([*lines, *lines[1:6], ""])
+
+
+def write_tables(folder):
+    """Write the messy tables that the commands speak of."""
+    for name, seed, shift in (("messy.csv", 0, 0.0), ("later.csv", 1, 0.03)):
+        Path(folder, name).write_text(messy_table(200, seed, shift), encoding="utf-8-sig")
 
 
 class Terminal:
@@ -128,12 +133,11 @@ def record(terminal):
     sections = {
         "The embedded data": EMBEDDED,
         "A messy table": MESSY,
-        "Reports": REPORTS if find_spec("sevenhills.report") else [],
+        "Reports": REPORTS,
         "Mistakes": MISTAKES,
     }
     for title, commands in sections.items():
-        if commands:
-            yield f"## {title}"
+        yield f"## {title}"
         for command in commands:
             print(command, flush=True)
             yield "\n".join(["```text", *terminal.run(command), "```"])
@@ -142,8 +146,7 @@ def record(terminal):
 def main():
     target = Path(sys.argv[1]).resolve()
     with tempfile.TemporaryDirectory() as folder:
-        for name, seed, shift in (("messy.csv", 0, 0.0), ("later.csv", 1, 0.03)):
-            Path(folder, name).write_text(messy_table(200, seed, shift), encoding="utf-8-sig")
+        write_tables(folder)
         terminal = Terminal(folder)
         try:
             page = "\n\n".join(record(terminal))

@@ -1,71 +1,59 @@
-"""Two simple forecasters of walks, scored and compared from end to end, without any download.
+"""
+Score forecasts of walks, from end to end
+=========================================
 
-``python examples/forecast.py folder`` makes up walks, fits a predictor that goes straight on and
-one that looks for similar pasts, evaluates both beside the oracle, which knows the law of the
-walks, and writes ``report.html``, ``calibration.png`` and ``forecasts.png`` into the folder.
+Walks are made up, so that their law is known. A predictor that goes straight on and one that
+looks for similar pasts are evaluated beside the oracle, which draws from that law.
 """
 
-import sys
-from pathlib import Path
-
-from matplotlib.figure import Figure
+import matplotlib.pyplot as plt
 
 from sevenhills.forecast import ConstantVelocity, NearestPasts, compare, evaluate, make_walks
-from sevenhills.plotting import plot_calibration, plot_forecast
-from sevenhills.report import forecast_report
+from sevenhills.plotting import plot_calibration, plot_comparison, plot_forecast
+from sevenhills.report import forecast_html
 
-N_TRAINING, N_SCENES, N_SAMPLES = 2000, 100, 100
-MEASURES = ("nll", "nll_step", "energy_score", "ece", "ade", "min_ade_k")
+N_SAMPLES = 30
+training, test = make_walks(1000, random_state=0), make_walks(40, random_state=1)
 
+# %%
+# Forecasts are arrays of the shape (scenes, samples, steps, coordinates), whoever made them.
+pasts = training.observed, training.truth
+straight, alike = ConstantVelocity().fit(*pasts), NearestPasts().fit(*pasts)
+samples = {
+    "oracle": test.law.draw(N_SAMPLES, random_state=2),
+    "constant velocity": straight.predict(test.observed, N_SAMPLES, random_state=2),
+    "nearest pasts": alike.predict(test.observed, N_SAMPLES),
+}
+figure, axes = plt.subplots(1, 3, figsize=(10, 3.6), layout="constrained", sharex=True, sharey=True)
+for ax, (name, each) in zip(axes, samples.items(), strict=True):
+    plot_forecast(each, test.truth, 0, ax)
+    ax.plot(*test.observed[0].T, "k.-", lw=1, ms=3)
+    ax.set_title(name)
 
-def forecasts(training, test):
-    """Return the samples of every forecaster by its name."""
-    pasts = training.observed, training.truth
-    return {
-        "oracle": test.law.draw(N_SAMPLES, random_state=2),
-        "constant velocity": ConstantVelocity()
-        .fit(*pasts)
-        .predict(test.observed, N_SAMPLES, random_state=2),
-        "nearest pasts": NearestPasts().fit(*pasts).predict(test.observed, N_SAMPLES),
-    }
+# %%
+# Every measure with its error, in one call.
+measures = ("nll", "nll_step", "energy_score", "ece", "ade", "min_ade_k")
+evaluations = {
+    name: evaluate(each, test.truth, measures=measures) for name, each in samples.items()
+}
+for name, evaluation in evaluations.items():
+    print(f"{name}\n{evaluation}\n")
 
+# %%
+# Which of the two is better? They are compared scene by scene.
+comparison = compare(evaluations["nearest pasts"], evaluations["constant velocity"])
+print(comparison)
 
-def draw(samples, evaluations, test, folder):
-    """Draw the coverage of all forecasters, and one scene of each."""
-    figure = Figure(figsize=(4.5, 4.5), layout="constrained")
-    ax = figure.subplots()
-    for name, evaluation in evaluations.items():
-        plot_calibration(evaluation, ax, label=name)
-    ax.set_title("Coverage")
-    ax.legend(frameon=False)
-    figure.savefig(folder / "calibration.png", dpi=120)
-    figure = Figure(figsize=(10, 3.6), layout="constrained")
-    axes = figure.subplots(1, len(samples), sharex=True, sharey=True)
-    for ax, (name, each) in zip(axes, samples.items(), strict=True):
-        plot_forecast(each, test.truth, 0, ax)
-        ax.plot(*test.observed[0].T, "k.-", lw=1, ms=3)
-        ax.set_title(name)
-    figure.savefig(folder / "forecasts.png", dpi=120)
+figure, axes = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
+plot_comparison(comparison, axes[0])
+for name, evaluation in evaluations.items():
+    plot_calibration(evaluation, axes[1], label=name)
+axes[1].set_title("Coverage")
+axes[1].legend(frameon=False)
 
-
-def main(folder):
-    """Run the example and write what it finds into a folder."""
-    folder.mkdir(parents=True, exist_ok=True)
-    training = make_walks(N_TRAINING, random_state=0)
-    test = make_walks(N_SCENES, random_state=1)
-    samples = forecasts(training, test)
-    evaluations = {
-        name: evaluate(each, test.truth, measures=MEASURES) for name, each in samples.items()
-    }
-    for name, evaluation in evaluations.items():
-        print(f"\n{name}\n{evaluation}")
-    print(f"\n{compare(evaluations['nearest pasts'], evaluations['constant velocity'])}")
-    draw(samples, evaluations, test, folder)
-    name = "nearest pasts"
-    forecast_report(
-        evaluations[name], folder / "report.html", samples[name], test.truth, title=f"Walks, {name}"
-    )
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1] if len(sys.argv) > 1 else "forecast"))
+# %%
+# All of it as a page in one file; ``forecast_report`` writes it to a path, as does ``sevenhills
+# forecast``.
+page = forecast_html(evaluations["nearest pasts"], samples["nearest pasts"], test.truth)
+print(f"a page of {len(page) / 1e6:.1f} MB")
+plt.show()

@@ -95,7 +95,7 @@ class Modes(Derivatives):
 
         .. math:: \sum_i 1 - \frac{p(s)}{p_{-i}(x_i)} \geq \text{significance} \cdot
                   \sqrt{2 \ln(1 + N / n)} \cdot
-                  \sqrt{n + \textstyle\left(\sum_i p(s) / p_{-i}(x_i)\right)^2 / n(s)}
+                  \sqrt{n + \left(\sum_i p(s) / p_{-i}(x_i)\right)^2 / n(s)}
 
         with the :math:`n` of all :math:`N` samples that stand on the hill above the pass, the
         density :math:`p_{-i}` without the sample itself and :math:`n(s)` samples that make up the

@@ -31,7 +31,7 @@ class TensorExport(KernelGroups):
     def to_torch(self, device: Any = None, dtype: Any = None) -> Any:
         """Return the density as a distribution of PyTorch.
 
-        Its ``log_prob`` is :meth:`logpdf`, differentiable as often as one likes, for points of
+        Its ``log_prob`` is ``logpdf``, differentiable as often as one likes, for points of
         any batch shape, so that the density may be a prior or a term of a loss. The distribution
         has ``sample``, which draws from PyTorch's generator, ``mean``, ``variance``,
         ``covariance_matrix``, ``expand`` and ``to(device, dtype)``. It has no ``rsample``: the

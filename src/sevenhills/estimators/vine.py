@@ -93,7 +93,7 @@ class VineCopula(Regions):
 class VineDensity(DensityEstimator):
     r"""Kernel densities for the margins, and a vine of pair copulas for their dependence.
 
-    .. math:: p(x) = c\big(F_1(x_1), \dots, F_M(x_M)\big) \prod_m p_m(x_m)
+    .. math:: p(x) = c\big(F_1(x_1), \ldots, F_M(x_M)\big) \prod_m p_m(x_m)
 
     The copula :math:`c` is a simplified vine of non-parametric pair copulas. The work is done by
     the library pyvinecopulib: ``pip install 'sevenhills[vine]'``. Far from all samples the library

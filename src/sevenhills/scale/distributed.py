@@ -66,7 +66,7 @@ class DistributedROME(DensityMixin, BaseEstimator):
         The smallest standard deviation that was used, in data units.
     n_samples_ : int
     n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         If the samples are a frame with names that are strings.
 
     Notes

@@ -1,0 +1,254 @@
+"""The pages: every block of code in them runs, links lead somewhere, nothing public is missing."""
+
+import doctest
+import re
+import runpy
+import shlex
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import sevenhills
+from sevenhills import datasets
+from sevenhills.cli.app import app
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+README, RECORDED = ROOT / "README.md", DOCS / "terminal.md"
+PAGES = sorted(DOCS.glob("*.md"))
+ALL = [README, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *PAGES]
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+
+#: What is not run, beside targets of make: it needs a network, or many minutes.
+NOT_RUN = {
+    "pip install sevenhills",
+    "sevenhills reproduce --quick",
+    "sevenhills reproduce --standard",
+}
+
+each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+each_text = pytest.mark.parametrize("page", ALL, ids=lambda page: page.name)
+
+
+def fenced(page):
+    """Return language and text of every block between fences."""
+    text = page.read_text("utf-8")
+    return re.findall(r"^```(.*)\n((?:.*\n)*?)^```$", text, re.MULTILINE)
+
+
+def without_fences(page):
+    return re.sub(r"^```(?:.*\n)*?^```$", "", page.read_text("utf-8"), flags=re.MULTILINE)
+
+
+def commands(page):
+    """Return what a page tells to type into a shell: blocks of sh, and indented ones."""
+    blocks = [text for language, text in fenced(page) if language == "sh"]
+    blocks += re.findall(r"(?<=\n\n)(?: {4}\S.*\n)+", without_fences(page))
+    lines = [line.split(" #")[0].strip() for text in blocks for line in text.splitlines()]
+    return [line for line in lines if line]
+
+
+def targets():
+    return set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
+
+
+def run_python(page):
+    """Run every block of Python, each by itself, and return how many there are."""
+    blocks = [text for language, text in fenced(page) if language == "python"]
+    for text in blocks:
+        exec(compile(text, page.name, "exec"), {"__name__": "__main__"})
+    return len(blocks)
+
+
+def call(command, given=None):
+    """Run a command of ours in this process."""
+    arguments = shlex.split(command.removeprefix("sevenhills "))
+    return CliRunner().invoke(app, arguments, input=given, prog_name="sevenhills")
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder to work in, and no windows."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MPLBACKEND", "Agg")
+    return tmp_path
+
+
+# Blocks of code
+
+
+@each_text
+def test_every_block_is_one_that_is_run(page):
+    known = {"python", "pycon", "sh", "bibtex"} | ({"text"} if page == RECORDED else set())
+    for language, text in fenced(page):
+        assert language in known or language.startswith("{"), text
+        assert language != "pycon" or ">>> " in text
+
+
+@each_text
+def test_commands_run_or_say_why_not(page):
+    for command in commands(page):
+        if command.startswith("make "):
+            assert command.removeprefix("make ") in targets()
+        elif not command.startswith("sevenhills ") or page != README:
+            assert command in NOT_RUN
+
+
+def test_the_python_of_the_readme_runs(folder):
+    assert run_python(README)
+
+
+def test_the_commands_of_the_readme_run(folder):
+    rows = datasets.load("aniso").sample(100, random_state=0)
+    lines = ["x,y", *(f"{x},{y}" for x, y in rows)]
+    Path("data.csv").write_text("\n".join(lines), encoding="utf-8")
+    ours = [each for each in commands(README) if each.startswith("sevenhills ")]
+    assert len(ours) > len(NOT_RUN)
+    for command in ours:
+        # Help of a command whose options exist is better than nothing.
+        result = call(f"{command} --help" if command in NOT_RUN else command)
+        assert result.exit_code == 0, result.output
+
+
+@each_page
+def test_the_examples_of_pages_run(page, folder):
+    assert doctest.testfile(str(page), module_relative=False, encoding="utf-8").failed == 0
+    run_python(page)
+
+
+@pytest.mark.parametrize("script", EXAMPLES, ids=lambda script: script.stem)
+def test_the_scripts_of_the_gallery_run(script, folder, capsys, monkeypatch):
+    import matplotlib.pyplot as plt
+
+    monkeypatch.setattr(plt, "show", lambda: None)
+    plt.close("all")
+    runpy.run_path(str(script))
+    assert plt.get_fignums()
+    plt.close("all")
+    assert capsys.readouterr().out
+    assert not list(folder.iterdir())
+
+
+# The recorded terminal
+
+WALK = runpy.run_path(str(DOCS / "walk.py"))
+#: A minute of optimal transport.
+SLOW = 'sevenhills compare demo/aniso.csv demo/aniso_new.csv; echo "exit code $?"'
+TYPED = re.compile(
+    r"(?:cat (\S+) \| )?(sevenhills .*?)(?: \| head -(\d+))?(; echo \"exit code \$\?\")?"
+)
+
+
+def recorded():
+    """Return commands, and what the terminal showed."""
+    return [text[2:].split("\n", 1) for language, text in fenced(RECORDED) if language == "text"]
+
+
+def shown(command):
+    """Return what a command writes to standard error and to standard output, as a shell would."""
+    if command.startswith("head "):
+        _, n_lines, path = command.split()
+        return "", "".join(Path(path).read_text("utf-8-sig").splitlines(True)[: -int(n_lines)])
+    given, ours, n_lines, told = TYPED.fullmatch(command).groups()
+    result = call(ours, Path(given).read_bytes() if given else None)
+    out = "".join(result.stdout.splitlines(True)[: int(n_lines) if n_lines else None])
+    return result.stderr, out + (f"exit code {result.exit_code}" if told else "")
+
+
+def characters(text):
+    """Return what does not depend on the width of a terminal, or on the time that it took."""
+    return re.sub(r"in\d+\.\d+s", "", re.sub(r"\s", "", text))
+
+
+def assert_is_shown(command, expected):
+    """Hold what was recorded, both streams mixed, against what is written to either now."""
+    errors, out = shown(command)
+    if command.startswith("sevenhills sample") and "--seed" not in command:
+        return
+    expected = characters(expected)
+    assert len(characters(errors + out)) == len(expected), command
+    for line in (errors + out).splitlines():
+        assert characters(line) in expected, command
+
+
+def test_the_recorded_commands_are_those_that_would_be_typed():
+    sections = ("EMBEDDED", "MESSY", "REPORTS", "MISTAKES")
+    assert [command for command, _ in recorded()] == [c for name in sections for c in WALK[name]]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="recorded on Linux")
+def test_the_terminal_shows_what_was_recorded(folder, monkeypatch):
+    monkeypatch.setenv("COLUMNS", str(WALK["WIDTH"]))
+    WALK["write_tables"](folder)
+    for command, expected in recorded():
+        if command != SLOW:
+            assert_is_shown(command, expected)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="recorded on Linux")
+def test_the_terminal_shows_the_slow_comparison(folder, monkeypatch):
+    monkeypatch.setattr("sevenhills.demo.main", lambda arguments: None)
+    call("sevenhills demo")
+    assert_is_shown(SLOW, dict(recorded())[SLOW])
+
+
+# Links
+
+
+def anchors(page):
+    """Return the anchors of headings, as hosts of Markdown name them."""
+    titles = re.findall(r"^#+ (.*)$", without_fences(page), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@each_text
+def test_links_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)\s]+)\)", without_fences(page)):
+        if re.match(r"[a-z]+:", target):
+            continue
+        path, _, anchor = target.partition("#")
+        found = page.parent / path if path else page
+        assert found.exists(), target
+        assert not anchor or anchor in anchors(found), target
+
+
+@each_text
+def test_targets_of_make_exist(page):
+    named = re.findall(r"`make ([a-z-]+)`", page.read_text("utf-8"))
+    assert set(named) <= targets()
+
+
+def test_every_page_is_in_the_contents():
+    listed = "\n".join(text for language, text in fenced(DOCS / "index.md"))
+    assert {page.stem for page in PAGES} - set(listed.split()) == {"index"}
+
+
+# The reference
+
+
+def documented():
+    """Return the full names of what the reference lists."""
+    names = []
+    for module, listed in re.findall(
+        r"currentmodule:: (\S+)\n\n.. autosummary::\n(?:   :.*\n)+\n((?:   \S+\n)+)",
+        (DOCS / "api.md").read_text("utf-8"),
+    ):
+        names += [f"{module}.{name}" for name in listed.split()]
+    return names
+
+
+def test_everything_public_is_in_the_reference():
+    def resolve(name):
+        home, _, attribute = name.rpartition(".")
+        return getattr(import_module(home), attribute)
+
+    names = documented()
+    assert len(set(names)) == len(names)
+    found = {id(resolve(name)) for name in names}
+    for package in (sevenhills, *(getattr(sevenhills, name) for name in sevenhills._PACKAGES)):
+        for name in getattr(package, "__all__", ["ROME"]):
+            assert name == "__version__" or id(getattr(package, name)) in found, (package, name)
