@@ -1,9 +1,10 @@
 """Lists that are sent to another process in one piece."""
 
 import copyreg
+import gc
 import pickle
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from io import BytesIO
 from itertools import pairwise
 from typing import Any
@@ -66,7 +67,22 @@ def _pack(content: list[Any]) -> tuple[bytes, bytes, list[int]]:
 
 def _unpack(pickled: bytes, data: bytes, ends: list[int]) -> list[Any]:
     unpacker, view = _Unpacker(BytesIO(pickled)), memoryview(data)
-    return [unpacker.load_with(bytearray(view[start:end])) for start, end in pairwise([0, *ends])]
+    with _no_collection():
+        return [
+            unpacker.load_with(bytearray(view[start:end])) for start, end in pairwise([0, *ends])
+        ]
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Make many objects, none of them garbage, for which Python would look again and again."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def _unpack_together(pickled: bytes, data: bytes, ends: list[int]) -> list[Any]:
