@@ -364,6 +364,9 @@ def test_compare_tells_same_from_different(folder):
     quick = ["--permutations", 19, "--alpha", 0.2]
     same = done("compare", folder / "first.csv", folder / "second.csv", *quick)
     assert "no difference found" in same.stdout
+    shuffles = [int(line.split()[-1]) for line in same.stdout.splitlines()[2:5]]
+    assert shuffles[0] == 19
+    assert min(shuffles[1:]) < 19  # equal tables are soon known as such
     other = call("compare", folder / "first.csv", folder / "moved.csv", *quick, "--json")
     assert other.exit_code == 1
     found = json.loads(other.stdout)
@@ -396,14 +399,17 @@ def test_compare_takes_what_both_have(folder, tmp_path):
     result = done("compare", a, b, "--tests", "energy", "--json")
     assert "only one of the tables has them: extra" in result.stderr
     (test,) = json.loads(result.stdout)["tests"]
-    assert test == {"name": "energy", "statistic": pytest.approx(0, abs=1e-12), "p_value": 1.0}
+    assert test == {
+        "name": "energy", "statistic": pytest.approx(0, abs=1e-12), "p_value": 1.0,
+        "n_permutations": 999,
+    }  # fmt: skip
     np.save(tmp_path / "c.npy", X)
     assert "not both have names" in refused("compare", a, tmp_path / "c.npy")
     write_csv(tmp_path / "d.csv", X, ("u", "v"))
     assert "no column of numbers in common" in refused("compare", a, tmp_path / "d.csv")
     assert "standard input" in refused("compare", "-", "-")
     assert "different ones of energy" in refused("compare", a, b, "--tests", "energie")
-    assert "it takes --permutations 300" in refused("compare", a, b, "--alpha", "0.01")
+    assert "it takes --permutations 3000" in refused("compare", a, b, "--alpha", "0.001")
 
 
 def test_a_constant_of_one_table_may_be_another_in_the_other(tmp_path):
