@@ -9,7 +9,7 @@ from ..density import ModeTable
 from ..estimate import Estimate
 from ..estimators.clusters import Cluster, StackedCluster
 from ..estimators.summary import describe_choice
-from .page import Html, absent, fill, table
+from .page import Html, absent, fill, table, text
 from .subject import Subject
 
 #: Rows of tables, and features that have a column in them.
@@ -66,6 +66,14 @@ def summary_html(
         clusters=_cluster_table(subject),
         modes=_mode_table(subject, modes, shown),
     )
+
+
+def notes_html(notes: Sequence[str]) -> Html:
+    """Return what is to be said of the samples."""
+    if not notes:
+        return Html("")
+    items = "".join(f"<li>{text(note)}</li>" for note in notes)
+    return Html(f'<p class="note">About the data</p><ul class="notes">{items}</ul>')
 
 
 def _choice(subject: Subject) -> str:
