@@ -39,7 +39,16 @@ def chip(label: int) -> Html:
 
 def tiles(figures: Sequence[tuple[str, Any]]) -> Html:
     """Return figures with what they count."""
-    return Html("".join(fill("tile.html", name=name, figure=value) for name, value in figures))
+    return Html(
+        "".join(
+            fill("tile.html", name=_counted(name, value), figure=value) for name, value in figures
+        )
+    )
+
+
+def _counted(name: str, value: Any) -> str:
+    """Return the name of what is counted, in the singular if there is one."""
+    return name.removesuffix("s") if str(value) == "1" else name
 
 
 def summary_html(
