@@ -3,6 +3,7 @@
 import gzip
 import io
 import json
+import os
 import re
 import subprocess
 import sys
@@ -114,9 +115,11 @@ def test_shells_complete_commands(monkeypatch):
 
 
 def test_usage_errors_have_code_two(folder, model):
-    for arguments in (["fit"], ["fits"], ["fit", "x.csv", "-o", "m", "--mode", "rom"]):
-        assert call(*arguments).exit_code == 2
-    assert call("sample", model, "-n", "-3").exit_code == 2
+    assert refused("fit").startswith("error: missing argument 'data'; see '")
+    assert "Did you mean 'fit'?" in refused("fits")
+    assert "'rom' is not one of 'rome'" in refused("fit", "x.csv", "-o", "m", "--mode", "rom")
+    assert "'--number'" in refused("sample", model, "-n", "-3")
+    assert "Usage: sevenhills" in call().output
 
 
 # Fit
@@ -441,7 +444,8 @@ def reports(monkeypatch):
     """Stand in for the package that writes reports, and return what it is given."""
     given = []
 
-    def report(model, path, *, X=None, title=None):
+    def report(model, path, *, X=None, title=None, rows=(), notes=()):
+        assert len(rows) == (0 if X is None else len(X))
         given.append((type(model).__name__, None if X is None else X.shape, title))
         Path(path).write_text("page", encoding="utf-8")
 
@@ -466,6 +470,31 @@ def test_report(reports, folder, model, tmp_path):
     assert "belongs to a model" in refused(
         "report", folder / "first.csv", "--data", folder / "first.csv", "-o", out
     )
+
+
+def test_a_report_names_rows_as_the_table_does(tmp_path):
+    lines = ["x,y,name", "1,,a", *(f"{a},{b},b" for a, b in ANISO.sample(40, random_state=0))]
+    (tmp_path / "t.csv").write_text("\n".join([*lines, "90,90,c", ""]), encoding="utf-8")
+    done("report", tmp_path / "t.csv", "-o", tmp_path / "t.html")
+    page = (tmp_path / "t.html").read_text(encoding="utf-8")
+    assert ">42</button>" in page  # the last row of the table, though the first was left out
+    assert "left out column name" in page
+
+
+def test_what_cannot_be_written_is_named(folder, tmp_path, monkeypatch):
+    for output in (["fit", "-o", tmp_path / "m"], ["report", "-o", tmp_path / "r.html"]):
+        command, *rest = output
+        monkeypatch.setattr(os, "access", lambda *_: False)
+        assert "cannot be written" in refused(command, folder / "first.csv", *rest)
+    monkeypatch.undo()
+    said = refused("report", folder / "first.csv", "-o", tmp_path)
+    assert "is a folder" in said
+
+
+def test_a_report_needs_the_data_of_its_model(folder, model, tmp_path):
+    said = refused("report", model, "--data", folder / "second.csv", "-o", tmp_path / "t.html")
+    assert "does not hold the rows that" in said
+    assert not (tmp_path / "t.html").exists()
 
 
 def test_demo_writes_tables_and_pictures(tmp_path, monkeypatch):

@@ -54,7 +54,14 @@ def report(
         choices = Choices(columns, None, text, missing, constant, duplicates)
         model, shown = _of_data(source, mode, choices, layout)
     with working("writing the report"):
-        write_report(model, output, title=title, **shown)
+        try:
+            write_report(model, output, title=title, **shown)
+        except ValueError as error:
+            if data is None or not str(error).startswith("X must be the"):
+                raise
+            raise ValueError(
+                f"{data} does not hold the rows that {source} was fitted to"
+            ) from error
     if json:
         write_json({"report": str(output), "n_rows": len(shown["X"]) if shown else None})
     else:
