@@ -500,7 +500,7 @@ def test_a_report_needs_the_data_of_its_model(folder, model, tmp_path):
 def test_demo_writes_tables_and_pictures(tmp_path, monkeypatch):
     drawn = []
     monkeypatch.setattr("sevenhills.demo.main", drawn.append)
-    assert "wrote" in done("demo", tmp_path / "tour").stdout
+    assert "wrote" in done("demo", tmp_path / "tour").stderr
     assert drawn == [[str(tmp_path / "tour")]]
     train, test = ANISO.split(run=0)
     for name, rows in (("aniso.csv", train), ("aniso_new.csv", test)):

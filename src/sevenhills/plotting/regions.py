@@ -32,7 +32,8 @@ def plot_regions(
     ax : matplotlib axes, optional
     colour : str
     modes : bool, default=True
-        Whether to mark the modes.
+        Whether to mark the modes, which takes seconds for a hundred thousand kernels and minutes
+        for a million.
 
     Returns
     -------
