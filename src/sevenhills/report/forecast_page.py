@@ -285,7 +285,8 @@ def _scenes(
         )
         for name, i in chosen.items()
     ]
-    return f'<h2>Scenes</h2>\n<div class="pictures">{"".join(drawn)}</div>'
+    told = '<p class="small">Thin lines are samples; the thick one with dots is the truth.</p>'
+    return f'<h2>Scenes</h2>\n{told}\n<div class="pictures">{"".join(drawn)}</div>'
 
 
 def _figure(picture: str, caption: str) -> str:
