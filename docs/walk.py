@@ -51,6 +51,10 @@ MISTAKES = [
     "sevenhills compare demo/aniso.csv later.csv",
     "sevenhills sample aniso.sevenhills -n 100000 | head -2",
     "sevenhills fits",
+    "sevenhills fit messy.csv -o m.sevenhills --mode rom",
+    "sevenhills fit messy.csv -o demo",
+    "sevenhills report aniso.sevenhills --data demo/aniso_new.csv -o aniso.html",
+    'timeout --preserve-status -s INT 2 sevenhills reproduce --out study; echo "exit code $?"',
 ]
 
 

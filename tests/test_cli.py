@@ -3,6 +3,7 @@
 import gzip
 import io
 import json
+import os
 import re
 import subprocess
 import sys
@@ -114,9 +115,11 @@ def test_shells_complete_commands(monkeypatch):
 
 
 def test_usage_errors_have_code_two(folder, model):
-    for arguments in (["fit"], ["fits"], ["fit", "x.csv", "-o", "m", "--mode", "rom"]):
-        assert call(*arguments).exit_code == 2
-    assert call("sample", model, "-n", "-3").exit_code == 2
+    assert refused("fit").startswith("error: missing argument 'data'; see '")
+    assert "Did you mean 'fit'?" in refused("fits")
+    assert "'rom' is not one of 'rome'" in refused("fit", "x.csv", "-o", "m", "--mode", "rom")
+    assert "'--number'" in refused("sample", model, "-n", "-3")
+    assert "Commands:" in call().output
 
 
 # Fit
@@ -364,6 +367,9 @@ def test_compare_tells_same_from_different(folder):
     quick = ["--permutations", 19, "--alpha", 0.2]
     same = done("compare", folder / "first.csv", folder / "second.csv", *quick)
     assert "no difference found" in same.stdout
+    shuffles = [int(line.split()[-1]) for line in same.stdout.splitlines()[2:5]]
+    assert shuffles[0] == 19
+    assert min(shuffles[1:]) < 19  # equal tables are soon known as such
     other = call("compare", folder / "first.csv", folder / "moved.csv", *quick, "--json")
     assert other.exit_code == 1
     found = json.loads(other.stdout)
@@ -396,14 +402,17 @@ def test_compare_takes_what_both_have(folder, tmp_path):
     result = done("compare", a, b, "--tests", "energy", "--json")
     assert "only one of the tables has them: extra" in result.stderr
     (test,) = json.loads(result.stdout)["tests"]
-    assert test == {"name": "energy", "statistic": pytest.approx(0, abs=1e-12), "p_value": 1.0}
+    assert test == {
+        "name": "energy", "statistic": pytest.approx(0, abs=1e-12), "p_value": 1.0,
+        "n_permutations": 999,
+    }  # fmt: skip
     np.save(tmp_path / "c.npy", X)
     assert "not both have names" in refused("compare", a, tmp_path / "c.npy")
     write_csv(tmp_path / "d.csv", X, ("u", "v"))
     assert "no column of numbers in common" in refused("compare", a, tmp_path / "d.csv")
     assert "standard input" in refused("compare", "-", "-")
     assert "different ones of energy" in refused("compare", a, b, "--tests", "energie")
-    assert "it takes --permutations 300" in refused("compare", a, b, "--alpha", "0.01")
+    assert "it takes --permutations 3000" in refused("compare", a, b, "--alpha", "0.001")
 
 
 def test_a_constant_of_one_table_may_be_another_in_the_other(tmp_path):
@@ -435,7 +444,8 @@ def reports(monkeypatch):
     """Stand in for the package that writes reports, and return what it is given."""
     given = []
 
-    def report(model, path, *, X=None, title=None):
+    def report(model, path, *, X=None, title=None, rows=(), notes=()):
+        assert len(rows) == (0 if X is None else len(X))
         given.append((type(model).__name__, None if X is None else X.shape, title))
         Path(path).write_text("page", encoding="utf-8")
 
@@ -462,10 +472,35 @@ def test_report(reports, folder, model, tmp_path):
     )
 
 
+def test_a_report_names_rows_as_the_table_does(tmp_path):
+    lines = ["x,y,name", "1,,a", *(f"{a},{b},b" for a, b in ANISO.sample(40, random_state=0))]
+    (tmp_path / "t.csv").write_text("\n".join([*lines, "90,90,c", ""]), encoding="utf-8")
+    done("report", tmp_path / "t.csv", "-o", tmp_path / "t.html")
+    page = (tmp_path / "t.html").read_text(encoding="utf-8")
+    assert ">42</button>" in page  # the last row of the table, though the first was left out
+    assert "left out column name" in page
+
+
+def test_what_cannot_be_written_is_named(folder, tmp_path, monkeypatch):
+    for output in (["fit", "-o", tmp_path / "m"], ["report", "-o", tmp_path / "r.html"]):
+        command, *rest = output
+        monkeypatch.setattr(os, "access", lambda *_: False)
+        assert "cannot be written" in refused(command, folder / "first.csv", *rest)
+    monkeypatch.undo()
+    said = refused("report", folder / "first.csv", "-o", tmp_path)
+    assert "is a folder" in said
+
+
+def test_a_report_needs_the_data_of_its_model(folder, model, tmp_path):
+    said = refused("report", model, "--data", folder / "second.csv", "-o", tmp_path / "t.html")
+    assert "does not hold the rows that" in said
+    assert not (tmp_path / "t.html").exists()
+
+
 def test_demo_writes_tables_and_pictures(tmp_path, monkeypatch):
     drawn = []
     monkeypatch.setattr("sevenhills.demo.main", drawn.append)
-    assert "wrote" in done("demo", tmp_path / "tour").stdout
+    assert "wrote" in done("demo", tmp_path / "tour").stderr
     assert drawn == [[str(tmp_path / "tour")]]
     train, test = ANISO.split(run=0)
     for name, rows in (("aniso.csv", train), ("aniso_new.csv", test)):

@@ -156,7 +156,7 @@ class TestCommand:
             (("p.npz", "t.npz", "--measure", "luck"), "measures must be among"),
             (("p.npz", "t.npz", "--method", "guess"), "method must be one of"),
             (("p.npz", "t.npz", "--shrinkage", "some"), "shrinkage must be one of"),
-            (("p.npz", "t.npz", "-o", "no/such/folder.html", *FAST), "No such file"),
+            (("p.npz", "t.npz", "-o", "no/such/folder.html", *FAST), "does not exist"),
         ],
     )
     def test_errors_are_one_line(self, run, files, arguments, message):

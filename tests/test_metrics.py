@@ -488,6 +488,30 @@ def test_p_values_are_uniform_where_the_origin_is_one():
         assert abs(np.mean(np.array(found) <= level) - level) < 4 * error
 
 
+def test_shuffling_ends_with_enough():
+    def mean_apart(X, Y):
+        return abs(X.mean() - Y.mean())
+
+    found = []
+    for s in range(300):
+        rng = np.random.RandomState(s)
+        two = rng.standard_normal((12, 1)), rng.standard_normal((9, 1))
+        whole = permutation_test(mean_apart, *two, n_permutations=39, random_state=s)
+        early = permutation_test(mean_apart, *two, n_permutations=39, enough=4, random_state=s)
+        assert_array_equal(early.null, whole.null[: len(early.null)])
+        as_large = np.cumsum(whole.null >= whole.statistic)
+        if as_large[-1] < 4:
+            assert early.p_value == whole.p_value
+        else:
+            n_shuffles = np.argmax(as_large == 4) + 1
+            assert len(early.null) == n_shuffles
+            assert early.p_value == 4 / n_shuffles
+        found.append(early.p_value)
+    for level in (0.05, 0.2, 0.5, 0.8):
+        error = np.sqrt(level * (1 - level) / len(found))
+        assert np.mean(np.array(found) <= level) < level + 4 * error
+
+
 def test_a_difference_is_found_and_none_is_not():
     moved = energy_test(draws(STANDARD, 60, 0), draws(Gaussian([1.0, 0.0]), 60, 1), random_state=0)
     assert moved.p_value == 1 / 200
@@ -799,6 +823,7 @@ def test_bad_log_densities_are_located(bad, word):
         (lambda: energy_test(X, Y, n_permutations=0), ValueError, "n_permutations must"),
         (lambda: energy_test(X, Y, n_permutations="9"), TypeError, "must be a whole"),
         (lambda: permutation_test(lambda *_: np.nan, X, Y), ValueError, "the statistic is NaN"),
+        (lambda: permutation_test(wasserstein, X, Y, enough=0), ValueError, "enough must be at"),
     ],
 )
 def test_bad_arguments_are_named(call, error, message):

@@ -1,9 +1,17 @@
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import pytest
 
 from sevenhills import ROME, AutoROME, datasets, demo, forecast, plotting
+
+from . import pictures
 
 mpl.use("Agg")
 
@@ -60,7 +68,8 @@ def test_members_have_names_weights_and_gains(auto, ax):
     model, _ = auto
     assert plotting.plot_members(model, ax) is ax
     names = [name for cluster in model.clusters_ for name in cluster.members]
-    assert [label.get_text() for label in ax.get_yticklabels()] == names
+    said = [label.get_text().replace("\n", " ") for label in ax.get_yticklabels()]
+    assert said == names
     weights = np.concatenate([cluster.weights for cluster in model.clusters_])
     np.testing.assert_allclose([bar.get_width() for bar in ax.patches], weights)
     said = {text.get_text() for text in ax.texts}
@@ -197,6 +206,37 @@ def test_large_data_are_drawn_in_part(ax):
     assert [len(line.get_xdata()) for line in ax.lines] == [10_000, 10]
 
 
+def test_many_clusters_have_no_legend(ax):
+    corners = np.repeat(10.0 * np.indices((3, 4)).reshape(2, -1).T, 20, axis=0)
+    X = corners + np.random.RandomState(0).standard_normal(corners.shape)
+    rome = ROME().fit(X)
+    for draw in (plotting.plot_reachability, lambda rome, ax: plotting.plot_clusters(rome, X, ax)):
+        draw(rome, ax)
+        assert ax.get_legend() is None
+    assert "12 clusters" in ax.get_title()
+
+
+def test_long_names_are_cut(aniso, ax):
+    name = "the height of the water above the zero of the gauge (metres)"
+    X = pd.DataFrame(aniso[1], columns=["east", name])
+    plotting.plot_clusters(ROME().fit(X), X, ax)
+    lines = ax.get_ylabel().splitlines()
+    assert len(lines) == 2
+    assert max(map(len, lines)) <= 28
+    assert lines[-1].endswith("…")
+
+
+@pytest.mark.parametrize("n_features", [1, 2, 4])
+def test_samples_over_data_of_any_width(ax, n_features):
+    X = np.random.RandomState(0).standard_normal((3000, n_features)).cumsum(axis=1)
+    frame = pd.DataFrame(X, columns=[f"c{i}" for i in range(n_features)])
+    assert plotting.plot_samples(frame, X[:500], ax) is ax
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["data", "samples"]
+    assert ax.get_xlabel() == ("c0" if n_features < 3 else "x")
+    if n_features > 2:
+        assert [len(each.get_segments()) for each in ax.collections] == [2000, 100]
+
+
 def test_reachability_of_many_samples_keeps_its_peaks(ax):
     X = datasets.load("aniso").sample(5000, random_state=0)
     rome = ROME().fit(X)
@@ -222,7 +262,13 @@ def test_calibration_has_a_bar_for_every_level(walks, ax):
     assert len(colours) == 2
     observed = ax.containers[0].lines[0].get_ydata()
     np.testing.assert_array_equal(observed, evaluations[0].coverage.observed)
-    assert "by chance" in ax.get_title()
+    assert ax.get_title() == ""
+    labels = ax.get_legend_handles_labels()[1]
+    assert labels == [
+        f"forecast {i}, ECE {each['ece'].mean:.3f}" for i, each in enumerate(evaluations)
+    ]
+    ax.clear()
+    assert "by chance" in plotting.plot_calibration(evaluations[0], ax).get_title()
     with pytest.raises(ValueError, match="'ece'"):
         plotting.plot_calibration(forecast.evaluate(*walks, measures="ade"), ax)
 
@@ -251,3 +297,15 @@ def test_a_forecast_shows_samples_and_truth(walks, ax):
         plotting.plot_forecast(predictions, truth, 20, ax)
     with pytest.raises(ValueError, match="only 2 coordinates"):
         plotting.plot_forecast(predictions[..., :1], truth[..., :1], 0, ax)
+
+
+def test_pictures_are_the_same_in_every_process_to_the_pixel():
+    command = [sys.executable, "-m", "tests.pictures"]
+    # Sets of another process have another order.
+    elsewhere = {**os.environ, "PYTHONHASHSEED": "1"}
+    root = Path(__file__).parents[1]
+    found = subprocess.run(command, env=elsewhere, cwd=root, check=True, capture_output=True)
+    here = {name: pictures.digest(draw) for name, draw in pictures.drawings().items()}
+    assert json.loads(found.stdout) == here
+    assert sorted(here) == sorted(plotting.__all__)
+    assert len(set(here.values())) == len(here)

@@ -330,6 +330,26 @@ def test_curves_and_levels_are_those_of_the_density():
     np.testing.assert_allclose(levels, expected, atol=0.15)
 
 
+def test_rows_and_notes_of_a_table():
+    X = np.concatenate([aniso(60), [[60.0, 60.0]]])
+    model = ROME().fit(X)
+    rows = [*range(10, 70), f"{EVIL} & co"]
+    made = build_report(model, X=X, rows=rows, notes=[f"left out {EVIL}"])
+    said = " ".join(parsed(made).text)
+    assert f"left out {EVIL}" in said
+    assert f"{EVIL} & co" in said
+    assert EVIL not in re.sub(r'<script type="application/json".*', "", made.html, flags=re.DOTALL)
+    assert data_of(made)["row_names"] == [str(row) for row in rows]
+    with pytest.raises(ValueError, match="rows must name the 61 samples"):
+        build_report(model, X=X, rows=rows[1:])
+
+
+def test_one_feature_has_no_pairs():
+    made = build_report(ROME().fit(aniso(60)[:, :1]), X=aniso(60)[:, :1])
+    assert not {"pair", "axes"} & set(parsed(made).ids)
+    assert data_of(made)["features"]["draws"]["rest"]["shape"] == [1, 60]
+
+
 def test_thinned_samples_keep_the_shares_of_clusters():
     X = datasets.load("varied").sample(4000, random_state=0)
     subject = subject_of(ROME().fit(X), X, None)

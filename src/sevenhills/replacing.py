@@ -21,10 +21,18 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
         return
     unfinished = target.with_name(f".{uuid4().hex}.tmp")
     try:
-        with open(unfinished, "xb") as file:
+        with _opened(unfinished, path) as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
         os.replace(unfinished, target)
     finally:
         unfinished.unlink(missing_ok=True)
+
+
+def _opened(unfinished: Path, path: Path) -> IO[bytes]:
+    """Open a new file; an error names what it is to become, which is what the user knows."""
+    try:
+        return open(unfinished, "xb")
+    except OSError as error:
+        raise type(error)(error.errno, error.strerror, str(path)) from error

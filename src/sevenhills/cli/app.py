@@ -1,9 +1,11 @@
 """The list of commands."""
 
+import sys
 from inspect import cleandoc
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from .compare import compare
 from .demo import demo
@@ -16,10 +18,13 @@ from .report import report
 from .reproduce import reproduce
 from .sample import sample
 from .score import score
+from .screen import remark
 
 #: In the order in which ``sevenhills --help`` lists them. A command is a function whose module
 #: imports nothing heavy at its top.
 COMMANDS = (fit, describe, score, sample, outliers, compare, report, forecast, demo, reproduce)
+#: What typer raises for a command line that it cannot read; it has no public name there.
+_UsageError: Any = typer.BadParameter.__base__
 
 
 def _version(wanted: bool) -> None:
@@ -65,8 +70,39 @@ def with_lines_kept(text: str | None) -> str:
     )
 
 
+def _said_of_usage(error: Any) -> str:
+    """Return what is wrong with a command as one line, or the help that was asked for."""
+    said = error.format_message()
+    if "\n" in said or error.ctx is None:
+        return said
+    # What pydantic puts before the words that matter.
+    said = said.replace("Value error, ", "").rstrip(".")
+    said = said[0].lower() + said[1:]
+    said += " " if said.endswith("?") else "; "
+    return f"error: {said}see '{error.ctx.command_path} --help'"
+
+
+class Commands(TyperGroup):
+    """Commands whose errors of usage are one line, too."""
+
+    def main(self, *args: Any, **options: Any) -> Any:
+        """Run a command, and end the process with its exit code."""
+        run: Any = super().main
+        is_alone = options.pop("standalone_mode", True)
+        try:
+            code = run(*args, standalone_mode=False, **options)
+        except _UsageError as error:
+            if not is_alone:
+                raise
+            remark(_said_of_usage(error))
+            code = error.exit_code
+        return sys.exit(code) if is_alone else code
+
+
 # Plain help, because that of rich takes twice as long to appear.
-app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
+app = typer.Typer(
+    cls=Commands, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None
+)
 app.callback(help=with_lines_kept(sevenhills.__doc__))(sevenhills)
 for command in COMMANDS:
     app.command(help=with_lines_kept(command.__doc__))(guarded(command))

@@ -32,7 +32,6 @@ def demo(
         ("aniso.csv", "aniso_new.csv"), datasets.load("aniso").split(run=0), strict=True
     ):
         write_table({"x": rows[:, 0], "y": rows[:, 1]}, str(folder / name), "csv")
-        typer.echo(f"wrote {folder / name}")
     try:
         import_extra("matplotlib", "plot", "the pictures need matplotlib")
     except ImportError as error:

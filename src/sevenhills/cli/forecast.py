@@ -65,7 +65,10 @@ def forecast(
       sevenhills forecast samples.parquet truth.parquet --method gaussian_kde --lower-bound -20
     """
     from ..forecast import evaluate
+    from .writing import check_page_output
 
+    if output is not None:
+        check_page_output(output)
     evaluation = evaluate(
         predictions,
         truth,

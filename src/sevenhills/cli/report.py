@@ -1,5 +1,6 @@
 """The command ``report``."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -46,37 +47,49 @@ def report(
     check_page_output(output)
     layout = Layout(separator, decimal, header)
     if is_model_file(source):
-        model, X = _of_model(source, data, layout)
+        model, shown = _of_model(source, data, layout)
     elif data is not None:
         raise ValueError(f"--data belongs to a model, but {source} is none")
     else:
         choices = Choices(columns, None, text, missing, constant, duplicates)
-        model, X = _of_data(source, mode, choices, layout)
+        model, shown = _of_data(source, mode, choices, layout)
     with working("writing the report"):
-        write_report(model, output, X=X, title=title)
+        try:
+            write_report(model, output, title=title, **shown)
+        except ValueError as error:
+            if data is None or not str(error).startswith("X must be the"):
+                raise
+            raise ValueError(
+                f"{data} does not hold the rows that {source} was fitted to"
+            ) from error
     if json:
-        write_json({"report": str(output), "n_rows": None if X is None else len(X)})
+        write_json({"report": str(output), "n_rows": len(shown["X"]) if shown else None})
     else:
         typer.echo(f"wrote {output}")
 
 
-def _of_model(source: str, data: str | None, layout: Any) -> tuple[Any, Any]:
+def _of_model(source: str, data: str | None, layout: Any) -> tuple[Any, dict[str, Any]]:
     """Return a saved model, and the complete rows of the data that belong to it."""
+    import numpy as np
+
     from .models import read_model
     from .queries import read_queries
 
     model = read_model(Path(source))
     if data is None:
-        return model.value, None
+        return model.value, {}
     queries = read_queries(model, data, layout)
-    remark(*queries.remarks("drop"))
+    remarks = list(queries.remarks("drop"))
     n_incomplete = int((~queries.is_complete).sum())
     if n_incomplete:
-        remark(f"left out {counted(n_incomplete, 'row')} with missing or infinite values")
-    return model.value, queries.X[queries.is_complete]
+        remarks.append(f"left out {counted(n_incomplete, 'row')} with missing or infinite values")
+    remark(*remarks)
+    return model.value, _shown(
+        queries.X[queries.is_complete], np.flatnonzero(queries.is_complete), data, remarks
+    )
 
 
-def _of_data(source: str, mode: str, choices: Any, layout: Any) -> tuple[Any, Any]:
+def _of_data(source: str, mode: str, choices: Any, layout: Any) -> tuple[Any, dict[str, Any]]:
     """Return a model of data, and the rows that it was fitted to."""
     from .models import fit_recipe, recipe_of
     from .reading import read_table
@@ -85,4 +98,12 @@ def _of_data(source: str, mode: str, choices: Any, layout: Any) -> tuple[Any, An
     samples = samples_of(read_table(source, layout), choices)
     remark(*samples.remarks)
     with working(f"fitting {counted(len(samples.X), 'row')}"):
-        return fit_recipe(recipe_of(mode), samples), samples.X
+        model = fit_recipe(recipe_of(mode), samples)
+    return model, _shown(samples.X, samples.rows, source, samples.remarks)
+
+
+def _shown(X: Any, rows: Any, source: str, remarks: Sequence[str]) -> dict[str, Any]:
+    """Return the samples of a page and what it says of them; rows count from 1, as in a table."""
+    origin = "standard input" if source == "-" else source
+    notes = [f"Rows are those of {origin}, numbered from 1, without the header.", *remarks]
+    return {"X": X, "rows": rows + 1, "notes": notes}

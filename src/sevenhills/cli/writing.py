@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -43,6 +44,8 @@ def check_model_output(path: Path) -> None:
 
 def check_page_output(path: Path) -> None:
     """Refuse a place where no page can be written, before anything is computed for it."""
+    if path.is_dir():
+        raise ValueError(f"{path} is a folder; give the name of a file")
     if path.suffix.lower() not in (".html", ".htm"):
         raise ValueError(f"the name of {path} must end with .html")
     _check_folder(str(path))
@@ -52,6 +55,8 @@ def _check_folder(path: str) -> None:
     folder = Path(path).parent
     if path != "-" and not folder.is_dir():
         raise ValueError(f"the folder {folder} does not exist")
+    if path != "-" and not os.access(path if Path(path).exists() else folder, os.W_OK):
+        raise PermissionError(f"{path} cannot be written: no permission")
 
 
 def write_table(columns: Mapping[str, np.ndarray], path: str, format: str) -> None:

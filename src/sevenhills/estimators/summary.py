@@ -12,6 +12,8 @@ from .clusters import NOISE, Cluster, StackedCluster
 #: What densities of clusters are sums of.
 _TERMS = {"kde": "kernels", "gaussian": "kernels", "knn": "neighbours", "mpw": "windows"}
 _HEADINGS = ("cluster", "samples", "share", "widest std", "narrowest std", "bandwidth")
+#: Together less than the 80 characters of a narrow terminal.
+_WIDTHS = (9, 9, 8, 12, 15, 11)
 
 
 def describe_clusters(
@@ -25,13 +27,17 @@ def describe_clusters(
     lines = [
         f"{density.n_kernels} {_TERMS[estimator]} in {density.n_features} dimensions, "
         f"{_count(clusters)}, min_std = {min_std:.4g}",
-        "".join(f"{heading:>15}" for heading in _HEADINGS),
+        _line(_HEADINGS),
     ]
-    lines += ["".join(f"{cell:>15}" for cell in _cells(cluster)) for cluster in clusters]
+    lines += [_line(_cells(cluster)) for cluster in clusters]
     lines.append(describe_choice(candidates))
     if candidates is not None:
         lines.append(candidates.describe())
     return "\n".join(lines)
+
+
+def _line(cells: Sequence[str]) -> str:
+    return "".join(f"{cell:>{width}}" for cell, width in zip(cells, _WIDTHS, strict=True))
 
 
 def cluster_table_html(clusters: Sequence[Cluster], candidates: Candidates | None) -> str:

@@ -110,7 +110,7 @@ def draw_samples(fits: Fits, chosen: list[Distribution], columns: Mapping[str, s
                 note(ax, "could not be fitted")
             else:
                 samples = model.sample(n_drawn, random_state=fits.run)
-                plot_samples(X[:n_data], samples, ax)
+                plot_samples(X[:n_data], samples, ax, legend=False)
                 note(ax, _count_beyond(samples, bounds))
             frame(ax, bounds)
     label_grid(axes, chosen)

@@ -25,8 +25,8 @@ class PermutationTest:
     p_value : float
         The share of all shuffles, the given sets among them, whose statistic is as large: small
         if the sets have different origins.
-    null : ndarray of shape (n_permutations,)
-        The statistics after shuffling.
+    null : ndarray of shape (n_shuffles,)
+        The statistics after shuffling, as far as it went.
     """
 
     statistic: float
@@ -46,6 +46,7 @@ def permutation_test(
     Y: Any,
     *,
     n_permutations: int = 199,
+    enough: int | None = None,
     random_state: Any = None,
     report: Report = silent,
 ) -> PermutationTest:
@@ -57,6 +58,10 @@ def permutation_test(
     :math:`B` random shuffles of all rows over both. If the origin is one, :math:`p` is below any
     level with at most that probability, whatever the statistic and the number of samples.
 
+    With ``enough``, shuffling ends when so many statistics, :math:`h`, have been as large, because
+    the difference is none. After :math:`b` shuffles :math:`p = h / b`, which keeps the promise
+    above [1]_; where they are never reached, nothing changes.
+
     Parameters
     ----------
     statistic : callable
@@ -65,6 +70,8 @@ def permutation_test(
     Y : array-like of shape (m, n_features)
     n_permutations : int, default=199
         The number of shuffles; p is at least one over this number plus one.
+    enough : int, optional
+        The number of statistics as large after which to stop; never by default.
     random_state : int, RandomState instance or None, default=None
         Makes the shuffles repeatable.
     report : callable, optional
@@ -78,6 +85,10 @@ def permutation_test(
     --------
     energy_test : The same for the energy distance, many times faster.
 
+    References
+    ----------
+    .. [1] J. Besag, P. Clifford, "Sequential Monte Carlo p-values", Biometrika 78 (1991).
+
     Examples
     --------
     >>> import numpy as np
@@ -85,16 +96,24 @@ def permutation_test(
     >>> X, Y = np.arange(20.0)[:, None], np.arange(15.0)[:, None] + 12.0
     >>> permutation_test(lambda X, Y: abs(X.mean() - Y.mean()), X, Y, random_state=0)
     PermutationTest(statistic=9.5, p_value=0.005)
+    >>> equal = permutation_test(
+    ...     lambda X, Y: abs(X.mean() - Y.mean()), X[::2], X[1::2], enough=10, random_state=0
+    ... )
+    >>> equal, len(equal.null)
+    (PermutationTest(statistic=1, p_value=0.7143), 14)
     """
     first, second = check_points(X, "X"), check_points(Y, "Y")
     check_same_width(first, second)
+    enough = None if enough is None else check_count(enough, "enough", least=1)
     pooled = np.concatenate([first.values, second.values])
     found = float(statistic(first.values, second.values))
     null = []
     for rows in shuffles(first, second, n_permutations, random_state):
         null.append(float(statistic(pooled[rows[: len(first)]], pooled[rows[len(first) :]])))
         report("shuffles", len(null) / n_permutations)
-    return compared(found, np.array(null))
+        if enough is not None and _count_as_large(found, np.array(null)) >= enough:
+            break
+    return compared(found, np.array(null), enough)
 
 
 def shuffles(X: Points, Y: Points, n_permutations: int, random_state: Any) -> Iterator[np.ndarray]:
@@ -104,10 +123,16 @@ def shuffles(X: Points, Y: Points, n_permutations: int, random_state: Any) -> It
     return (rng.permutation(len(X) + len(Y)) for _ in range(n_permutations))
 
 
-def compared(statistic: float, null: np.ndarray) -> PermutationTest:
-    """Return how a statistic compares with those after shuffling."""
+def compared(statistic: float, null: np.ndarray, enough: int | None = None) -> PermutationTest:
+    """Return how a statistic compares with those after shuffling, which end with enough of them."""
     if np.isnan(statistic) or np.isnan(null).any():
         raise ValueError("the statistic is NaN for some of the sets, so that it tells nothing")
-    margin = _EQUAL * max(abs(statistic), float(np.abs(null).max()))
-    n_as_large = int(np.sum(null >= statistic - margin))
+    n_as_large = _count_as_large(statistic, null)
+    if enough is not None and n_as_large >= enough:
+        return PermutationTest(statistic, n_as_large / len(null), null)
     return PermutationTest(statistic, (1 + n_as_large) / (1 + len(null)), null)
+
+
+def _count_as_large(statistic: float, null: np.ndarray) -> int:
+    margin = _EQUAL * max(abs(statistic), float(np.abs(null).max()))
+    return int(np.sum(null >= statistic - margin))

@@ -1,5 +1,6 @@
 """Axes and colours."""
 
+from textwrap import wrap
 from typing import Any
 
 import numpy as np
@@ -51,4 +52,17 @@ def drawn_rows(n_rows: int, most: int = MOST_POINTS) -> np.ndarray:
 def add_legend(ax: Any, n_drawn: int = 0, n_rows: int = 0, **options: Any) -> None:
     """Draw the legend, which says how many of all samples are shown if these are not all."""
     title = f"{n_drawn:,} of {n_rows:,} samples" if n_drawn < n_rows else None
-    ax.legend(frameon=False, fontsize="small", title=title, title_fontsize="small", **options)
+    # Pale, for there may be no corner without data.
+    ground = {"framealpha": 0.75, "edgecolor": "none"}
+    ax.legend(fontsize="small", title=title, title_fontsize="small", **ground, **options)
+
+
+def in_lines(text: str, width: int = 28, most: int = 2) -> str:
+    """Return a text in lines that fit the width of a column, cut off where there are too many."""
+    lines = wrap(text, width, max_lines=most, placeholder=" \N{HORIZONTAL ELLIPSIS}")
+    return "\n".join(lines)
+
+
+def has_distinct_colours(labels: np.ndarray) -> bool:
+    """Whether no two clusters share a colour: else a legend tells nothing."""
+    return len(np.unique(labels[labels >= 0])) <= len(COLOURS)

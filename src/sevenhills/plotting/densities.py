@@ -7,7 +7,7 @@ import numpy as np
 
 from ..density import KernelMixture
 from ..validation import check_queries
-from .canvas import COLOURS, add_legend, current_axes, drawn_rows
+from .canvas import COLOURS, add_legend, current_axes, drawn_rows, in_lines
 from .regions import feature_name, mixture_of, plot_line
 
 #: Features of a corner plot unless they are chosen: more panels than that cannot be read.
@@ -129,7 +129,7 @@ def plot_difference(
     else:
         _draw_ratio(one, other, names, ax)
     add_legend(ax)
-    ax.set_title(f"{names[0]} against {names[1]}")
+    ax.set_title(in_lines(f"{names[0]} against {names[1]}", most=3))
     return ax
 
 
@@ -144,12 +144,12 @@ def _draw_ratio(one: KernelMixture, other: KernelMixture, names: Sequence[str], 
     shades = {"cmap": "PuOr_r", "vmin": -_DEEPEST, "vmax": _DEEPEST}
     drawn = ax.pcolormesh(*axes, ratio, rasterized=True, **shades)
     bar = ax.figure.colorbar(drawn, ax=ax, extend="both")
-    bar.set_label(f"log density of {names[0]} above {names[1]}")
+    bar.set_label(in_lines(f"log density of {names[0]} above {names[1]}"))
     for density, name, line in zip((one, other), names, ("-", "--"), strict=True):
         for i, outline in enumerate(density.hdr_contours(0.5)):
-            label = None if i else f"half of {name}"
+            label = None if i else in_lines(f"half of {name}", 16, most=3)
             ax.plot(*outline.T, line, color="black", linewidth=0.9, label=label)
-    ax.set(xlabel=feature_name(one, 0), ylabel=feature_name(one, 1))
+    ax.set(xlabel=in_lines(feature_name(one, 0)), ylabel=in_lines(feature_name(one, 1)))
 
 
 def _draw_margin(density: KernelMixture, i: int, points: np.ndarray | None, panel: Any) -> None:
@@ -193,9 +193,15 @@ def _heights_on(
 def _name_edges(names: Sequence[str], row: int, column: int, panel: Any) -> None:
     """Leave names and numbers to the panels at the left and at the bottom."""
     last = len(names) - 1
-    panel.set_xlabel(names[column] if row == last else "")
-    panel.set_ylabel(names[row] if column == 0 and row else "")
-    panel.tick_params(labelbottom=row == last, labelleft=column == 0 and row > 0, labelsize="small")
+    size = "small" if last < 4 else "x-small"
+    panel.set_xlabel(in_lines(names[column], 12) if row == last else "", fontsize=size)
+    panel.set_ylabel(in_lines(names[row], 12) if column == 0 and row else "", fontsize=size)
+    panel.tick_params(labelbottom=row == last, labelleft=column == 0 and row > 0, labelsize=size)
+    # Panels are small: more numbers would run into each other.
+    panel.locator_params(axis="x", nbins=2)
+    panel.tick_params(axis="x", labelrotation=0 if last < 3 else 45)
+    if row != column:
+        panel.locator_params(axis="y", nbins=2)
 
 
 def _share_ranges(panels: Sequence[Any], n: int) -> None:

@@ -7,7 +7,15 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..clustering.candidates import TRIVIAL_SCORE
 from ..estimators import ROME, AutoROME
-from .canvas import COLOURS, add_legend, colour_of, current_axes, drawn_rows
+from .canvas import (
+    COLOURS,
+    add_legend,
+    colour_of,
+    current_axes,
+    drawn_rows,
+    has_distinct_colours,
+    in_lines,
+)
 
 #: Shares of probability inside the contour lines.
 _MASSES = (0.95, 0.8, 0.5)
@@ -17,12 +25,16 @@ _N_LEVEL = 4000
 _N_DRAWN = 400
 #: Columns of a reachability plot, about two for every pixel; more samples share columns.
 _COLUMNS = 2000
-#: Height left free between the members of two clusters, a bar being 1.
-_GAP = 0.6
+#: Height left free above the members of a cluster for what they gain, a bar being 1.
+_GAP = 1.1
+#: Paths that an axes shows at most.
+_MOST_PATHS = 2000
 
 
 def plot_reachability(rome: ROME | AutoROME, ax: Any = None) -> Any:
     """Draw the reachability plot, its valleys coloured by cluster, with the chosen cut.
+
+    More than seven clusters share colours, and have no legend.
 
     Parameters
     ----------
@@ -65,7 +77,8 @@ def plot_reachability(rome: ROME | AutoROME, ax: Any = None) -> Any:
         xlim=(0, len(order)),
         ylim=(0, None),
     )
-    add_legend(ax)
+    if has_distinct_colours(labels):
+        add_legend(ax)
     return ax
 
 
@@ -127,6 +140,8 @@ def plot_candidates(rome: ROME | AutoROME, ax: Any = None) -> Any:
 def plot_clusters(rome: ROME | AutoROME, X: Any, ax: Any = None) -> Any:
     """Draw the first two features of the training samples, coloured by cluster.
 
+    More than seven clusters share colours, and are not in the legend.
+
     Parameters
     ----------
     rome : ROME or AutoROME
@@ -143,11 +158,13 @@ def plot_clusters(rome: ROME | AutoROME, X: Any, ax: Any = None) -> Any:
     ax = current_axes(ax)
     drawn = drawn_rows(len(X))
     X, labels = X[drawn], rome.labels_[drawn]
+    told = has_distinct_colours(rome.labels_)
     for label in np.unique(labels):
         rows = labels == label
-        name = "noise" if label < 0 else f"cluster {label}"
+        name = "noise" if label < 0 else f"cluster {label}" if told else None
         ax.plot(X[rows, 0], X[rows, 1], ".", ms=2, color=colour_of(label), label=name)
-    add_legend(ax, len(X), len(rome.labels_), markerscale=4)
+    if told or len(X) < len(rome.labels_):
+        add_legend(ax, len(X), len(rome.labels_), markerscale=4)
     ax.set(xlabel=_feature(rome, 0), ylabel=_feature(rome, 1), title=_title(rome))
     return ax
 
@@ -203,7 +220,7 @@ def plot_density(
     ax.set(
         xlabel=_feature(rome, 0),
         ylabel=_feature(rome, 1),
-        title=f"density: contours around {shares}",
+        title=f"contours around {shares}",
     )
     return ax
 
@@ -211,7 +228,7 @@ def plot_density(
 def plot_members(auto: AutoROME, ax: Any = None) -> Any:
     """Draw the weights of the members of every cluster as bars, the first cluster on top.
 
-    On the right stands what the members gain on held-out samples over a plain Gaussian.
+    Above them stands what the members gain on held-out samples over a plain Gaussian.
 
     Parameters
     ----------
@@ -237,24 +254,29 @@ def plot_members(auto: AutoROME, ax: Any = None) -> Any:
     names: list[str] = []
     heights: list[float] = []
     for i, cluster in enumerate(auto.clusters_):
-        first = len(names) + i * _GAP
+        first = len(names) + (i + 1) * _GAP
         own = first + np.arange(len(cluster.members))
         bars = ax.barh(own, cluster.weights, height=0.8, color=colour_of(cluster.label))
-        ax.bar_label(bars, [f"{weight:.0%}" for weight in cluster.weights], padding=3)
+        ax.bar_label(
+            bars, [f"{weight:.0%}" for weight in cluster.weights], padding=3, fontsize="small"
+        )
         gain = f"gain {cluster.gain:.2f} \N{PLUS-MINUS SIGN} {cluster.gain_error:.2f}"
         ax.annotate(
             f"cluster {cluster.label}: {gain}",
-            (1.02, own.mean()),
-            xycoords=ax.get_yaxis_transform(),
-            va="center",
-            annotation_clip=False,
+            (0.0, first - 0.5),
+            (2, 2),
+            textcoords="offset points",
+            fontsize="small",
         )
         names += cluster.members
         heights += own.tolist()
-    ax.set_yticks(heights, names)
+    ax.set_yticks(heights, [in_lines(name, 26) for name in names])
+    ax.tick_params(axis="y", labelsize="xx-small")
+    for label in ax.get_yticklabels():
+        label.set_linespacing(0.9)
     ax.tick_params(axis="y", length=0)
     # The room on the right is for the number behind a bar of full length.
-    ax.set(xlabel="weight", xlim=(0, 1.1), ylim=(heights[-1] + 0.7, -0.7))
+    ax.set(xlabel="weight", xlim=(0, 1.2), ylim=(heights[-1] + 0.7, -0.3))
     return ax
 
 
@@ -266,6 +288,7 @@ def plot_trajectories(
     Parameters
     ----------
     paths : array-like of shape (n_samples, 2 * n_steps)
+        Of more than 2,000, that many are drawn.
     labels : array-like of shape (n_samples,), optional
     ax : matplotlib axes, optional
     colour : colour, optional
@@ -283,6 +306,8 @@ def plot_trajectories(
     ax = current_axes(ax)
     steps = paths.reshape(len(paths), -1, 2)
     labels = np.zeros(len(paths), dtype=int) if labels is None else np.asarray(labels)
+    drawn = drawn_rows(len(paths), _MOST_PATHS)
+    steps, labels = steps[drawn], labels[drawn]
     for label in np.unique(labels):
         shade = colour or colour_of(label)
         lines = LineCollection(
@@ -308,11 +333,11 @@ def _training_samples(rome: ROME | AutoROME, X: Any) -> np.ndarray:
 
 def _feature(rome: ROME | AutoROME, index: int) -> str:
     names = getattr(rome, "feature_names_in_", None)
-    return str(names[index]) if names is not None else f"feature {index}"
+    return in_lines(str(names[index])) if names is not None else f"feature {index}"
 
 
 def _title(rome: ROME | AutoROME) -> str:
     n_clusters = sum(cluster.label >= 0 for cluster in rome.clusters_)
     n_noise = int(np.sum(rome.labels_ < 0))
     text = f"{n_clusters} cluster{'' if n_clusters == 1 else 's'}"
-    return f"{text} and {n_noise} noise samples" if n_noise else text
+    return f"{text}, {n_noise:,} noise sample{'' if n_noise == 1 else 's'}" if n_noise else text

@@ -7,7 +7,7 @@ import numpy as np
 from ..forecast import Comparison, Evaluation
 from ..forecast.arrays import open_forecasts
 from ..validation import check_count
-from .canvas import COLOURS, NOISE_COLOUR, current_axes
+from .canvas import COLOURS, NOISE_COLOUR, add_legend, current_axes, in_lines
 
 _TRUTH_COLOUR = COLOURS[1]
 
@@ -45,12 +45,13 @@ def plot_calibration(evaluation: Evaluation, ax: Any = None, label: str | None =
         marker="o",
         ms=3,
         lw=1,
-        label=label,
+        label=None if label is None else f"{label}, ECE {evaluation['ece'].mean:.3f}",
     )
     ax.set(xlabel="mass of the region", ylabel="share of truths in it", xlim=(0, 1), ylim=(0, 1))
     ax.set_aspect("equal")
-    error = evaluation["ece"]
-    ax.set_title(f"ECE {error.mean:.3f}, by chance {coverage.expected_error:.3f}")
+    alone = f"ECE {evaluation['ece'].mean:.3f}, by chance {coverage.expected_error:.3f}"
+    # Of several forecasts, the legend tells the errors.
+    ax.set_title(alone if len(ax.containers) == 1 else "")
     return ax
 
 
@@ -86,7 +87,9 @@ def plot_comparison(comparison: Comparison, ax: Any = None) -> Any:
     ax.set_yticks(heights, [row.measure for row in rows])
     ax.set_ylim(0.5 - len(rows), 0.7)
     first, second = comparison.names
-    ax.set_xlabel(f"{first} minus {second}, in standard errors")
+    ax.set_xlabel(in_lines(f"{first} minus {second}, in standard errors", 36, most=3))
+    # Room for the numbers above the outermost marks.
+    ax.margins(x=0.35)
     return ax
 
 
@@ -121,10 +124,13 @@ def plot_forecast(
     for agent in range(forecasts.n_agents):
         lines = [path[~np.isnan(path[:, 0])] for path in paths[0, :, agent]]
         colour = COLOURS[(0, 2, 3, 4)[agent % 4]]
-        ax.add_collection(LineCollection(lines, colors=colour, linewidths=0.6, alpha=0.4))
+        name = "samples" if agent == 0 else None
+        drawn = LineCollection(lines, colors=colour, linewidths=0.6, alpha=0.4, label=name)
+        ax.add_collection(drawn)
         for i, path in enumerate(truths[0, :, agent]):
             name = "truth" if agent == 0 and i == 0 else None
             ax.plot(path[:, 0], path[:, 1], "o-", color=_TRUTH_COLOUR, ms=2.5, lw=1.4, label=name)
     ax.autoscale()
     ax.set(xlabel="x", ylabel="y", aspect="equal")
+    add_legend(ax)
     return ax

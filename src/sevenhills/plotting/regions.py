@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ..density import KernelMixture
-from .canvas import COLOURS, current_axes
+from .canvas import COLOURS, current_axes, in_lines
 
 _N_GRID = 400
 #: What a line of one feature leaves out at either end.
@@ -32,7 +32,8 @@ def plot_regions(
     ax : matplotlib axes, optional
     colour : str
     modes : bool, default=True
-        Whether to mark the modes.
+        Whether to mark the modes, which takes seconds for a hundred thousand kernels and minutes
+        for a million.
 
     Returns
     -------
@@ -65,9 +66,9 @@ def plot_regions(
             ax.annotate(f"{share:.0%}", place, xytext=(5, 5), textcoords="offset points")
     shares = ", ".join(f"{mass:.0%}" for mass in masses)
     ax.set(
-        xlabel=feature_name(density, 0),
-        ylabel=feature_name(density, 1),
-        title=f"regions of {shares}" + (", and the modes" if modes else ""),
+        xlabel=in_lines(feature_name(density, 0)),
+        ylabel=in_lines(feature_name(density, 1)),
+        title=f"regions of {shares}",
     )
     return ax
 
@@ -113,7 +114,7 @@ def plot_line(
     if level is not None:
         lower, upper = density.bootstrap().band(x[:, None], level)
         ax.fill_between(x, np.exp(lower), np.exp(upper), color=colour, alpha=0.25, linewidth=0)
-    ax.set(xlabel=feature_name(density, 0), ylabel="density")
+    ax.set(xlabel=in_lines(feature_name(density, 0)), ylabel="density")
     # The top goes with all lines that were drawn so far.
     ax.autoscale(axis="y")
     ax.set_ylim(bottom=0)

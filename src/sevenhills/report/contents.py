@@ -20,7 +20,7 @@ from .coordinates import (
     features_to_show,
     first_pair,
 )
-from .findings import summary_html
+from .findings import notes_html, summary_html
 from .outliers import Outliers, find_outliers, outliers_html
 from .packing import pack, pack_rows
 from .page import Html, Report, Section, absent, fill, render_page, shorten
@@ -30,7 +30,7 @@ from .subject import Subject, subject_of
 from .thinning import thin
 from .views import view_of
 
-#: Samples and draws that are drawn as points.
+#: Samples that are drawn as points, and draws where there are no samples.
 _MOST_POINTS = 3000
 _MOST_DRAWS = 1500
 #: Parts of an axis that are listed.
@@ -46,6 +46,8 @@ def report(
     features: Sequence[int | str] | None = None,
     title: str | None = None,
     source: str | None = None,
+    rows: Any = None,
+    notes: Sequence[str] = (),
     random_state: int = 0,
 ) -> Path:
     """Write a report about a fit to one HTML file, which needs no network.
@@ -67,6 +69,11 @@ def report(
     title : str, optional
     source : str, optional
         The file that the samples come from, for the code that makes the report again.
+    rows : array-like of shape (n_samples,), optional
+        What rows are called in tables and pictures, where they are a part of a larger table; by
+        default they are numbered from 0 on.
+    notes : sequence of str, optional
+        What to say of the samples, like what was left out.
     random_state : int, default=0
         For draws, folds and the samples that are held out.
 
@@ -100,6 +107,8 @@ def report(
         features=features,
         title=title,
         source=source,
+        rows=rows,
+        notes=notes,
         random_state=random_state,
     )
     return made.save(path)
@@ -113,13 +122,15 @@ def build_report(
     features: Sequence[int | str] | None = None,
     title: str | None = None,
     source: str | None = None,
+    rows: Any = None,
+    notes: Sequence[str] = (),
     random_state: int = 0,
 ) -> Report:
     """Return a report about a fit; see :func:`report`.
 
     Parameters
     ----------
-    model_or_data, X, feature_names, features, title, source, random_state
+    model_or_data, X, feature_names, features, title, source, rows, notes, random_state
         See :func:`report`.
 
     Returns
@@ -137,15 +148,14 @@ def build_report(
     'GaussianKDE of 50 samples'
     """
     seed = check_count(random_state, "random_state")
-    subject = subject_of(model_or_data, X, feature_names)
+    subject = subject_of(model_or_data, X, feature_names, rows)
     found = _examine(subject, features, seed)
     options: dict[str, Any] = {"feature_names": feature_names, "features": features, "title": title}
     options |= {"source": source, "random_state": random_state or None}
     sections = [
-        Section("summary", "What was found", _summary(found)),
+        Section("summary", "What was found", Html(_summary(found) + notes_html(notes))),
         Section("line", "One feature", _line(found)),
-        Section("pair", "Two features", _pair(found)),
-        Section("axes", "Principal axes", _axes(found)),
+        *_of_pairs(found),
         Section("clusters", "Clusters", _clusters(found)),
         Section("samples", "Samples beside data", _samples(found)),
         Section("outliers", "Outliers", outliers_html(subject, found.outliers, found.shown)),
@@ -153,6 +163,14 @@ def build_report(
         Section("code", "Code", _code(subject, source, options)),
     ]
     return render_page(title or _title(subject), _subtitle(subject), sections, _data(found))
+
+
+def _of_pairs(found: "_Findings") -> list[Section]:
+    """Return the sections that it takes two features to have."""
+    if len(found.subject.names) < 2:
+        return []
+    pair = Section("pair", "Two features", _pair(found))
+    return [pair, Section("axes", "Principal axes", _axes(found))]
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,10 +211,14 @@ def _data(found: _Findings) -> dict[str, Any]:
     """Return what the page draws."""
     subject = found.subject
     views = {"features": found.features, "axes": found.turned}
+    # As many as samples: clouds of different sizes look different.
+    n_draws = len(found.rows) or _MOST_DRAWS
     out: dict[str, Any] = {
-        name: view_of(view, found.rows, _MOST_DRAWS, subject.n_jobs) for name, view in views.items()
+        name: view_of(view, found.rows, n_draws, subject.n_jobs) for name, view in views.items()
     }
     out["rows"] = pack(found.rows, "i4")
+    if subject.rows is not None:
+        out["row_names"] = [subject.name_of_row(row) for row in found.rows]
     if found.modes is not None:
         places = found.modes.locations
         out["features"]["modes"] = pack_rows(places[:, found.shown].T)
@@ -250,7 +272,7 @@ def _line(found: _Findings) -> Html:
 
 def _pair(found: _Findings) -> Html:
     if len(found.shown) < 2:
-        return absent("There is one feature only.")
+        return absent("One feature only was chosen to be shown.")
     body = fill("pair.html", view="features", shown=_shown(found))
     if found.features.along(0, 1) is not None:
         return body
@@ -263,8 +285,6 @@ def _missing(found: _Findings, what: str) -> Html:
 
 
 def _axes(found: _Findings) -> Html:
-    if len(found.subject.names) < 2:
-        return absent("There is one feature only.")
     note = (
         "Axes along which the standardised features spread most, and the density in these "
         "coordinates."

@@ -9,7 +9,7 @@ from ..density import ModeTable
 from ..estimate import Estimate
 from ..estimators.clusters import Cluster, StackedCluster
 from ..estimators.summary import describe_choice
-from .page import Html, absent, fill, table
+from .page import Html, absent, fill, table, text
 from .subject import Subject
 
 #: Rows of tables, and features that have a column in them.
@@ -39,7 +39,16 @@ def chip(label: int) -> Html:
 
 def tiles(figures: Sequence[tuple[str, Any]]) -> Html:
     """Return figures with what they count."""
-    return Html("".join(fill("tile.html", name=name, figure=value) for name, value in figures))
+    return Html(
+        "".join(
+            fill("tile.html", name=_counted(name, value), figure=value) for name, value in figures
+        )
+    )
+
+
+def _counted(name: str, value: Any) -> str:
+    """Return the name of what is counted, in the singular if there is one."""
+    return name.removesuffix("s") if str(value) == "1" else name
 
 
 def summary_html(
@@ -66,6 +75,14 @@ def summary_html(
         clusters=_cluster_table(subject),
         modes=_mode_table(subject, modes, shown),
     )
+
+
+def notes_html(notes: Sequence[str]) -> Html:
+    """Return what is to be said of the samples."""
+    if not notes:
+        return Html("")
+    items = "".join(f"<li>{text(note)}</li>" for note in notes)
+    return Html(f'<p class="note">About the data</p><ul class="notes">{items}</ul>')
 
 
 def _choice(subject: Subject) -> str:

@@ -12,10 +12,20 @@ import numpy as np
 from ..forecast import Evaluation
 from ..forecast.arrays import open_forecasts
 from ..forecast.measures import measure_of
+from ..replacing import replacing
 from . import forecast_pictures as pictures
 
 #: The coverage differs from what it should be if it does so by this many times what chance does.
 _BEYOND_CHANCE = 2.0
+#: What is the matter with cells and paths, by kind.
+_KINDS = {
+    "identical": "whose samples are all the same",
+    "flat": "whose samples lie on a line or a plane",
+    "few": "with fewer samples than it takes to span their coordinates",
+    "empty": "without samples",
+    "refused": "that the estimator refused",
+    "clipped": "whose log density was raised to the lower bound",
+}
 
 _PAGE = Template("""<!DOCTYPE html>
 <html lang="en">
@@ -35,6 +45,7 @@ body { margin: 0 auto; padding: 1rem; max-width: 62rem; color: var(--ink);
 h1 { font-size: 1.5rem; margin: 0.5rem 0; }
 h2 { font-size: 1.15rem; margin: 2rem 0 0.5rem; }
 .table { overflow-x: auto; }
+:focus-visible { outline: 3px solid var(--blue); outline-offset: 2px; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: 0.9rem; }
 th, td { padding: 0.25rem 0.7rem; text-align: right; border-bottom: 1px solid var(--line);
   white-space: nowrap; }
@@ -57,13 +68,13 @@ figcaption, .small { font-size: 0.85rem; opacity: 0.85; }
 <p>$about</p>
 <div class="verdict">$verdict</div>
 <h2>Measures</h2>
-<div class="table">$measures</div>
+<div class="table" role="region" aria-label="Measures" tabindex="0">$measures</div>
 <p class="small">Less is better of all measures. Those in bold are proper: on average, no forecast
 does better than the distribution that the truth comes from. Intervals are taken by resampling
 scenes.</p>
 $figures
 <h2>How it was measured</h2>
-<div class="table">$settings</div>
+<div class="table" role="region" aria-label="Settings" tabindex="0">$settings</div>
 </body>
 </html>
 """)
@@ -140,7 +151,8 @@ def forecast_report(
         See :func:`forecast_html`.
     """
     page = forecast_html(evaluation, predictions, truth, agents=agents, title=title)
-    Path(path).write_text(page, encoding="utf-8")
+    with replacing(Path(path)) as file:
+        file.write(page.encode())
 
 
 def verdicts(evaluation: Evaluation) -> list[str]:
@@ -159,13 +171,19 @@ def verdicts(evaluation: Evaluation) -> list[str]:
         )
     if evaluation.coverage is not None:
         out.append(_calibration(evaluation))
-    found = [f"{count} {kind}" for kind, count in evaluation.degenerate.items() if count]
+    found = [_unusual(kind, count) for kind, count in evaluation.degenerate.items() if count]
     if found:
-        out.append(f"Samples that do not span their space: {', '.join(found)}.")
+        out.append(f"Not as usual: {', '.join(found)}.")
     bound = evaluation.settings.get("lower_bound")
     if bound is not None:
         out.append(f"Log densities of steps below {bound:g} were raised to it: not proper.")
     return out or ["Nothing but distances was measured."]
+
+
+def _unusual(kind: str, count: int) -> str:
+    """Return in words how many cells or paths are of an unusual kind."""
+    first, _, of = kind.partition(" ")
+    return f"{count:,} {of} {_KINDS[first]}" if first in _KINDS else f"{count:,} {kind}"
 
 
 def _headline(evaluation: Evaluation) -> str | None:
@@ -267,7 +285,8 @@ def _scenes(
         )
         for name, i in chosen.items()
     ]
-    return f'<h2>Scenes</h2>\n<div class="pictures">{"".join(drawn)}</div>'
+    told = '<p class="small">Thin lines are samples; the thick one with dots is the truth.</p>'
+    return f'<h2>Scenes</h2>\n{told}\n<div class="pictures">{"".join(drawn)}</div>'
 
 
 def _figure(picture: str, caption: str) -> str:

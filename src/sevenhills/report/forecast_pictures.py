@@ -86,5 +86,6 @@ def scene(predictions: Any, truth: Any, number: int, title: str, agents: bool) -
     def draw(ax: Any) -> None:
         plot_forecast(predictions, truth, number, ax, agents)
         ax.set_title(title)
+        ax.get_legend().remove()  # the page says it once for all scenes
 
     return drawn(draw, (3.4, 3.2), title)

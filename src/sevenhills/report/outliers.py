@@ -6,7 +6,7 @@ import numpy as np
 
 from ..estimators import DensityOutlierDetector
 from .findings import MOST_COLUMNS, NOTHING, chip, figure_of
-from .page import Html, absent, fill, table
+from .page import Html, absent, fill, table, text
 from .subject import Subject
 
 #: More samples than this are scored by the fit that has seen them.
@@ -115,7 +115,8 @@ def _row(
     subject: Subject, X: np.ndarray, found: Outliers, k: int, columns: list[int]
 ) -> list[Html | str]:
     row = int(found.rows[k])
-    mark = Html(f'<button type="button" class="mark" data-row="{row}">{row}</button>')
+    name = text(subject.name_of_row(row))
+    mark = Html(f'<button type="button" class="mark" data-row="{row}">{name}</button>')
     cells: list[Html | str] = [mark]
     if subject.labels is not None:
         cells.append(chip(int(subject.labels[row])))

@@ -10,6 +10,7 @@ from string import Template
 from typing import Any
 
 from ..plotting.canvas import COLOURS, NOISE_COLOUR
+from ..replacing import replacing
 from .packing import to_json
 
 _SCRIPTS = ("core.js", "density.js", "clusters.js", "samples.js", "outliers.js", "quality.js")
@@ -71,7 +72,8 @@ class Report:
         Path
         """
         path = Path(path)
-        path.write_text(self.html, encoding="utf-8", newline="\n")
+        with replacing(path) as file:
+            file.write(self.html.encode())
         return path
 
     def __repr__(self) -> str:

@@ -28,12 +28,19 @@ class Subject:
         The samples, if they are known.
     names : tuple of str
         Of the features.
+    rows : ndarray of shape (n_samples,) or None
+        What the samples are called, if not by their numbers.
     """
 
     model: Any
     density: Regions
     X: np.ndarray | None
     names: tuple[str, ...]
+    rows: np.ndarray | None = None
+
+    def name_of_row(self, row: int) -> str:
+        """Return what a sample is called."""
+        return str(row if self.rows is None else self.rows[row])
 
     @property
     def kind(self) -> str:
@@ -87,7 +94,9 @@ class Subject:
         return getattr(self.model, "n_jobs", None)
 
 
-def subject_of(given: Any, X: Any, feature_names: Sequence[str] | None) -> Subject:
+def subject_of(
+    given: Any, X: Any, feature_names: Sequence[str] | None, rows: Any = None
+) -> Subject:
     """Return what to report about, fitting what is not fitted yet.
 
     Parameters
@@ -95,6 +104,8 @@ def subject_of(given: Any, X: Any, feature_names: Sequence[str] | None) -> Subje
     given : estimator, density, or samples
     X : samples or None
     feature_names : sequence of str or None
+    rows : array-like or None
+        What the samples are called.
     """
     if isinstance(given, type):
         raise TypeError(f"model_or_data must be a model or samples, got the class {given.__name__}")
@@ -113,7 +124,18 @@ def subject_of(given: Any, X: Any, feature_names: Sequence[str] | None) -> Subje
     _check_rows(model, samples)
     if samples is None and not density.is_normalized:
         raise ValueError(f"X is missing: a {type(density).__name__} cannot be drawn from")
-    return Subject(model, density, samples, _names(density, model, X, feature_names))
+    names = _names(density, model, X, feature_names)
+    return Subject(model, density, samples, names, _row_names(rows, samples))
+
+
+def _row_names(rows: Any, X: np.ndarray | None) -> np.ndarray | None:
+    if rows is None:
+        return None
+    rows = np.asarray(rows)
+    n_samples = 0 if X is None else len(X)
+    if rows.shape != (n_samples,):
+        raise ValueError(f"rows must name the {n_samples} samples, got shape {rows.shape}")
+    return rows
 
 
 def _fitted(model: Any, X: Any) -> Any:
@@ -136,6 +158,17 @@ def _check_rows(model: Any, X: np.ndarray | None) -> None:
         raise ValueError(
             f"X must be the {len(labels)} samples that the model was fitted to, got {len(X)}"
         )
+    ordering = getattr(model, "ordering_", None)
+    if X is not None and ordering is not None and not _could_be_ordered_so(X, ordering):
+        raise ValueError("X must be the samples that the model was fitted to, these are others")
+
+
+def _could_be_ordered_so(X: np.ndarray, ordering: Ordering) -> bool:
+    """Whether no sample is farther from the one it was reached from than it was said to be."""
+    rows = np.flatnonzero(ordering.predecessor >= 0)
+    steps = np.linalg.norm(X[rows] - X[ordering.predecessor[rows]], axis=1)
+    rounding = 1e-9 * float(np.abs(X).max())
+    return bool((steps <= ordering.reachability[rows] * (1 + 1e-6) + rounding).all())
 
 
 def _names(

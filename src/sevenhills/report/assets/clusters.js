@@ -64,7 +64,7 @@
     return redraw;
   };
 
-  const plural = (n, word) => `${n} ${word}${n === 1 ? "" : "s"}`;
+  const plural = (n, word) => `${report.count(n)} ${word}${n === 1 ? "" : "s"}`;
 
   function titleOf(ordering, i) {
     const cut = ordering.cuts[i];
@@ -82,7 +82,7 @@
   }
 
   function fillHighlights(menu) {
-    const options = [...sizes()].map(([label, n]) => new Option(`${report.nameOf(label)} (${n})`, label));
+    const options = [...sizes()].map(([label, n]) => new Option(`${report.nameOf(label)} (${report.count(n)})`, label));
     menu.replaceChildren(new Option("nothing", ""), ...options);
     menu.value = state.highlight === null ? "" : String(state.highlight);
   }
@@ -90,7 +90,7 @@
   function textOf(ordering) {
     const cut = ordering.cuts[state.cut];
     const how = cut.rule === "dbscan" ? "at the height" : "by the steepness";
-    const counts = [...sizes()].filter(([label]) => label >= 0).map(([, n]) => n);
+    const counts = [...sizes()].filter(([label]) => label >= 0).map(([, n]) => report.count(n));
     const listed = counts.length > 8 ? `${counts.slice(0, 8).join(", ")}, … samples` : `${counts.join(", ")} samples`;
     const of = counts.length ? ` of ${listed}` : "";
     const kept = ordering.cuts.filter((each) => each.place > 0).length;
@@ -181,9 +181,10 @@
       traces.push({ x: [now.n_clusters], y: [now.score], name: "shown", mode: "markers", hoverinfo: "skip",
         customdata: [[state.cut, ""]],
         marker: { symbol: "circle-open", size: 17, color: report.variable("--focus"), line: { width: 3 } } });
-    const many = scored.some(([cut]) => cut.n_clusters > 20);
+    const most = Math.max(...scored.map(([cut]) => cut.n_clusters));
+    const many = most > 20;
     report.draw(div, traces, {
-      xaxis: report.axis("clusters", many ? { type: "log", dtick: 1 } : { dtick: 1 }),
+      xaxis: report.axis("clusters", many ? { type: "log", dtick: 1 } : { dtick: most > 8 ? undefined : 1, nticks: 8 }),
       yaxis: report.axis(criterion), showlegend: true, uirevision: report.revisionOf(), hovermode: "closest",
     });
   }

@@ -28,11 +28,12 @@ const report = (() => {
   const variable = (name) =>
     getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
-  // Black is for a light page; on a dark one it is white.
+  // Black is for a light page; on a dark one it is white, and deep colours are lighter.
+  const ON_DARK = { "#0072B2": "#3C9FDB", "#D55E00": "#F07C26", "#009E73": "#2BBF93", "#000000": "#F2F2F2" };
   function colourOf(label) {
     if (label < 0) return data.noise;
     const colour = data.colours[label % data.colours.length];
-    return colour === "#000000" ? variable("--black") : colour;
+    return (document.documentElement.dataset.theme === "dark" && ON_DARK[colour]) || colour;
   }
 
   const SYMBOLS = ["circle", "square", "diamond", "cross", "x", "star"];
@@ -51,7 +52,8 @@ const report = (() => {
     return Number(value.toPrecision(4)).toString().replace("-", "−");
   }
 
-  const share = (value) => `${Number((100 * value).toPrecision(2))}\u00a0%`;
+  const share = (value) => `${Number((100 * value).toPrecision(2))}%`;
+  const count = (n) => n.toLocaleString("en-US");
 
   // Plotly writes into the range that it is given, so it gets one of its own.
   function axis(title, { range, ...extra } = {}) {
@@ -133,6 +135,8 @@ const report = (() => {
   }
 
   const rows = data.rows ? unpack(data.rows) : new Int32Array(0);
+  // What the k-th sample that is drawn is called.
+  const rowName = (k) => (data.row_names ? safe(data.row_names[k]) : rows[k]);
   const places = data.ordering ? unpack(data.ordering.positions) : null;
   const given = data.labels ? unpack(data.labels) : new Int32Array(rows.length);
   // The cluster of every sample that is drawn.
@@ -222,8 +226,8 @@ const report = (() => {
   }
 
   return {
-    data, state, rows, revisionOf, axis, change, classOf, colourOf, draw, figure, fill, labels, matrix,
-    byPlace, nameOf, pairOfMenus, resetButton, rowsOf, safe, share, start, symbolOf, unpack, variable,
+    data, state, rows, revisionOf, axis, change, classOf, colourOf, count, draw, figure, fill, labels, matrix,
+    byPlace, nameOf, pairOfMenus, resetButton, rowName, rowsOf, safe, share, start, symbolOf, unpack, variable,
     // A view is made of an element and returns what draws it; a linked one shows the state.
     view: (name, maker, linked = false) => { makers[name] = { maker, linked }; },
   };

@@ -135,7 +135,7 @@
     return {
       x: members.map((k) => x[k]), y: members.map((k) => y[k]), mode: "markers",
       name: known ? names : "samples",
-      customdata: members.map((k) => [report.rows[k], known ? report.nameOf(labels[k]) : "sample"]),
+      customdata: members.map((k) => [report.rowName(k), known ? report.nameOf(labels[k]) : "sample"]),
       hovertemplate: "%{customdata[1]}, row %{customdata[0]}<br>%{x:.4~g}, %{y:.4~g}<extra></extra>",
       marker: {
         size: labels.length > 1500 ? 3.5 : labels.length > 100 ? 4.5 : 6.5, color: report.colourOf(known ? own[0] : 0),
@@ -150,8 +150,8 @@
   report.markOf = (x, y, extra = {}) => {
     const k = report.rows.indexOf(report.state.row);
     if (k < 0) return [];
-    return [{ x: [x[k]], y: [y[k]], name: `row ${report.state.row}`, mode: "markers",
-      hovertemplate: `row ${report.state.row}<br>%{x:.4~g}, %{y:.4~g}<extra></extra>`,
+    return [{ x: [x[k]], y: [y[k]], name: `row ${report.rowName(k)}`, mode: "markers",
+      hovertemplate: `row ${report.rowName(k)}<br>%{x:.4~g}, %{y:.4~g}<extra></extra>`,
       marker: { symbol: "circle-open", size: 16, color: report.variable("--focus"), line: { width: 3 } },
       ...extra }];
   };

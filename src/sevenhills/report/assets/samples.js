@@ -31,9 +31,9 @@
   function drawPair(div, view, points, draws, [i, j]) {
     const below = div.clientWidth < 560 && points;
     const second = { xaxis: "x2", yaxis: "y2" };
-    const traces = [marks(draws[i], draws[j], `samples of the density (${draws[i].length})`, 3, points ? second : {})];
+    const traces = [marks(draws[i], draws[j], `samples of the density (${report.count(draws[i].length)})`, 3, points ? second : {})];
     if (points) {
-      traces.unshift(marks(points[i], points[j], `data (${points[i].length} drawn)`, 0, {}));
+      traces.unshift(marks(points[i], points[j], `data (${report.count(points[i].length)} drawn)`, 0, {}));
       traces.push(...report.markOf(points[i], points[j]));
     }
     const names = [report.safe(view.names[i], 40), report.safe(view.names[j], 30)];
