@@ -27,6 +27,8 @@ _N_DRAWN = 400
 _COLUMNS = 2000
 #: Height left free above the members of a cluster for what they gain, a bar being 1.
 _GAP = 1.1
+#: The width of axes, in inches, from which long names fit beside them in a line.
+_WIDE = 6.0
 #: Paths that an axes shows at most.
 _MOST_PATHS = 2000
 
@@ -270,11 +272,11 @@ def plot_members(auto: AutoROME, ax: Any = None) -> Any:
         )
         names += cluster.members
         heights += own.tolist()
-    ax.set_yticks(heights, [in_lines(name, 26) for name in names])
-    ax.tick_params(axis="y", labelsize="xx-small")
+    is_wide = ax.get_window_extent().width > _WIDE * ax.get_figure().dpi
+    ax.set_yticks(heights, names if is_wide else [in_lines(name, 26) for name in names])
+    ax.tick_params(axis="y", length=0, labelsize="small" if is_wide else "xx-small")
     for label in ax.get_yticklabels():
         label.set_linespacing(0.9)
-    ax.tick_params(axis="y", length=0)
     # The room on the right is for the number behind a bar of full length.
     ax.set(xlabel="weight", xlim=(0, 1.2), ylim=(heights[-1] + 0.7, -0.3))
     return ax
