@@ -17,9 +17,9 @@ from ..estimators import ROME
 from ..validation import check_choice, check_flag, check_n_jobs
 from .parcels import Parcel
 
-#: Data sets in a task at most. What is sent and returned at once should fit into caches: models of
-#: 32 small data sets take a megabyte or two, and those of 128 twice as long for each to be copied.
-_LARGEST_BATCH = 32
+#: Data sets in a task at most: a task takes joblib as long as some fits, and copies of messages of
+#: many megabytes take longer than those of a few.
+_LARGEST_BATCH = 64
 #: Tasks for every worker at least, so that none of them is idle for long at the end.
 _BATCHES_PER_JOB = 8
 #: Values of parameters that need no copy.
