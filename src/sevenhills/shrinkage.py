@@ -125,10 +125,12 @@ class _Shares(NamedTuple):
     @classmethod
     def of(cls, freedom: np.ndarray, common_freedom: np.ndarray, pooling: np.ndarray) -> "_Shares":
         total = np.maximum(np.maximum(freedom, 0.0)[:, None] + pooling, 1.0)
-        own, pulled = np.zeros((len(total), len(pooling) + 1)), np.ones((len(total), 1))
-        own[:, :-1] = 1 / total
-        pulled = np.concatenate([pooling / total, pulled], axis=1)
-        return cls(own, pulled / np.maximum(common_freedom, 1.0)[:, None])
+        none, all_of_it = np.zeros((len(total), 1)), np.ones((len(total), 1))
+        pulled = np.concatenate([pooling / total, all_of_it], axis=1)
+        return cls(
+            own=np.concatenate([1 / total, none], axis=1),
+            common=pulled / np.maximum(common_freedom, 1.0)[:, None],
+        )
 
     def traces(self, scatters: _Scatters, common: _Common) -> np.ndarray:
         """Return the traces of the covariances."""

@@ -174,7 +174,7 @@ def shared_tiles(kernels: Kernels) -> SharedTiles:
 
 
 def _single_tiles(kernels: Kernels, locations: np.ndarray) -> Tiles:
-    """Make every group one tile, which takes a third of the time where no group is larger."""
+    """Make every group one tile, which takes half the time where no group is larger."""
     starts, sizes = kernels.offsets[:-1], np.diff(kernels.offsets)
     groups, size = np.arange(len(sizes)), int(sizes.max())
     turned = kernels.centres - np.repeat(locations, sizes, axis=0)

@@ -1,6 +1,7 @@
 """Tables of figures: as text, for notebooks and papers, and as frames of other libraries."""
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from html import escape
 from math import isnan
@@ -11,15 +12,16 @@ from ..extras import import_extra
 _CELL = "padding: 0.1em 0.9em; text-align: right"
 
 
-class Tabular:
+class Tabular(ABC):
     """A result that is a table of rows."""
 
+    @abstractmethod
     def columns(self) -> Mapping[str, Any]:
         """Return the table by columns."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _caption(self) -> str:
-        raise NotImplementedError
+        """Return what stands above the table."""
 
     def to_pandas(self) -> Any:
         """Return the table as a data frame of pandas."""
