@@ -192,8 +192,6 @@ def _mixture(parts: Sequence[_Part], unit: float, total: float = 1.0) -> KernelM
     """Return kernels, whose weights add up to ``total``, as a density in data units."""
     weights, centres, sizes, transforms, log_dets, clusters = (
         np.concatenate([getattr(part, name) for part in parts])
-        if len(parts) > 1
-        else getattr(parts[0], name)
         for name in ("weights", "centres", "sizes", "transforms", "log_dets", "clusters")
     )
     weights, transforms = weights / total, transforms / unit
