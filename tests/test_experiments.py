@@ -10,8 +10,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from typer.testing import CliRunner
 
 from sevenhills import ROME, datasets
+from sevenhills.cli.app import app
 from sevenhills.experiments import PRESETS, Cell, Plan, Row, Store, published, run
 from sevenhills.experiments.agreement import Agreement, reason
 from sevenhills.experiments.catalogue import ABLATIONS, RECIPES, name_of
@@ -389,27 +391,26 @@ class TestTables:
 
 class TestCommand:
     def call(self, *arguments):
-        command = [sys.executable, "-m", "sevenhills.cli", "reproduce", *map(str, arguments)]
-        return subprocess.run(command, capture_output=True, text=True, check=False)
+        return CliRunner().invoke(app, ["reproduce", *map(str, arguments)])
 
     def test_bad_plans_are_one_line(self, tmp_path):
         path = tmp_path / "plan.toml"
         path.write_text('estimators = ["rme"]')
         done = self.call("--plan", path, "--out", tmp_path / "out")
-        assert done.returncode == 2
+        assert done.exit_code == 2
         assert "gaussian_kde" in done.stderr
         assert "Traceback" not in done.stderr
         assert not (tmp_path / "out").exists()
 
     def test_two_presets(self, tmp_path):
         done = self.call("--quick", "--full", "--out", tmp_path / "out")
-        assert done.returncode == 2
+        assert done.exit_code == 2
         assert "choose one" in done.stderr
 
     def test_broken_results_are_named(self, tmp_path):
         (tmp_path / "results.parquet").write_bytes(b"no parquet")
         done = self.call("--quick", "--out", tmp_path)
-        assert done.returncode == 2
+        assert done.exit_code == 2
         assert "results.parquet" in done.stderr.replace("\n", "")
         assert (tmp_path / "results.parquet").read_bytes() == b"no parquet"
 

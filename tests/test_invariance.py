@@ -109,7 +109,7 @@ def shuffle_often(estimator, name, numbers):
 @each_estimator
 @each_set
 def test_shuffled_rows(estimator, name):
-    shuffle_often(estimator, name, range(1 if isinstance(estimator, SLOW) else 5))
+    shuffle_often(estimator, name, range(1 if isinstance(estimator, SLOW) else 2))
 
 
 @pytest.mark.slow
@@ -123,7 +123,7 @@ def test_shuffled_rows_often(estimator, name):
 
 
 @each_estimator
-@pytest.mark.parametrize("n_jobs", [1, 2, 4])
+@pytest.mark.parametrize("n_jobs", [1, 4])
 def test_number_of_threads(estimator, n_jobs):
     for name in ("two moons", "mixed"):
         assert_the_usual(answers(estimator, name, n_jobs=n_jobs), estimator, name)
@@ -161,13 +161,13 @@ def tell():
     json.dump(told, sys.stdout)
 
 
-@pytest.mark.parametrize(("hash_seed", "n_threads"), [("0", "1"), ("random", "4")])
-def test_other_processes(hash_seed, n_threads):
-    threads = {f"{library}_NUM_THREADS": n_threads for library in ("OMP", "OPENBLAS", "MKL")}
+def test_other_processes():
+    """Another hash seed and four threads of BLAS."""
+    threads = {f"{library}_NUM_THREADS": "4" for library in ("OMP", "OPENBLAS", "MKL")}
     run = subprocess.run(
         [sys.executable, "-c", "from tests.test_invariance import tell; tell()"],
         cwd=Path(__file__).parents[1],
-        env={**os.environ, "PYTHONHASHSEED": hash_seed, **threads},
+        env={**os.environ, "PYTHONHASHSEED": "random", **threads},
         capture_output=True,
         text=True,
         check=False,

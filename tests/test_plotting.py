@@ -114,8 +114,12 @@ def test_demo(tmp_path, capsys, monkeypatch):
     assert "5 clusters" in said
     for name in ("aniso", "trajectories"):
         assert (tmp_path / "pictures" / f"{name}.png").stat().st_size > 20_000
-    demo.main([str(tmp_path / "readme"), "--readme"])
-    drawn = {path.name for path in (tmp_path / "readme").iterdir()}
+
+
+@pytest.mark.slow
+def test_pictures_of_the_readme(tmp_path):
+    demo.main([str(tmp_path), "--readme"])
+    drawn = {path.name for path in tmp_path.iterdir()}
     assert drawn == {"aniso.png", "auto.png", "questions.png", "steps.png"}
 
 

@@ -14,8 +14,6 @@ from sevenhills import (
     AutoROME,
     GaussianKDE,
     GaussianMixtureBIC,
-    KernelDensityCV,
-    ManifoldParzen,
     VineDensity,
     datasets,
 )
@@ -32,8 +30,6 @@ ESTIMATORS = [
     (ROME(selection=None), ["were not ordered"]),
     (AutoROME(), []),
     (GaussianKDE(), ["GaussianKDE finds no clusters"]),
-    (KernelDensityCV(), ["KernelDensityCV finds no clusters"]),
-    (ManifoldParzen(), ["ManifoldParzen finds no clusters"]),
     (VineDensity(), ["no modes to list", "cannot be drawn along single", "finds no clusters"]),
     (GaussianMixtureBIC(max_components=3), ["GaussianMixtureBIC finds no clusters"]),
 ]

@@ -32,12 +32,7 @@ from sevenhills import (
 
 from .strategies import samples
 
-CHECKED = [
-    DensityOutlierDetector(),
-    DensityOutlierDetector(GaussianKDE()),
-    DensityClassifier(),
-    DensityClassifier(ROME(min_std=0.1)),
-]
+CHECKED = [DensityOutlierDetector(), DensityClassifier()]
 
 
 class Gaussian(BaseEstimator):

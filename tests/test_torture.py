@@ -15,13 +15,26 @@ from .torture.checks import Failed, check
 from .torture.subjects import THINGS
 
 SUBJECTS = (*OURS, *PEERS)
+#: One of every class, and the settings of ROME that take another path through the code.
+CLASSES = tuple({type(subject.make()): subject for subject in reversed(OURS)}.values())
+PATHS = tuple(subject for subject in OURS if "knn" in subject.name or "mpw" in subject.name)
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
 def test_case(case):
-    """All subjects in one test: thousands of tests take longer than what is in them."""
+    meet(case, (*CLASSES, *PATHS))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
+def test_case_of_other_settings(case):
+    meet(case, [subject for subject in OURS if subject not in (*CLASSES, *PATHS)])
+
+
+def meet(case, subjects):
+    """Demand a case of several subjects: thousands of tests take longer than what is in them."""
     errors = []
-    for subject in OURS:
+    for subject in subjects:
         if why_not(case, subject) is None:
             try:
                 run(case, subject)
