@@ -56,7 +56,8 @@ class _KernelCache(FunctionCache):
 
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__(function)
-        self._cache_path = os.path.join(self._cache_path, _PREFIX + _source_digest())
+        folder = self._impl.locator.get_cache_path()
+        self._cache_path = os.path.join(folder, _PREFIX + _source_digest())
         self._cache_file = IndexDataCacheFile(
             cache_path=self._cache_path,
             filename_base=self._impl.filename_base,
