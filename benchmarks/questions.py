@@ -20,8 +20,8 @@ BARS = Bars(
         "marginal / copy, own covariances": 60,
         "conditional / copy, shared covariances": 12,
         "conditional / copy, own covariances": 70,
-        "gradient / logpdf": 10,
-        "Hessian / logpdf": 25,
+        "gradient / logpdf": 5,
+        "Hessian / logpdf": 40,
         "seconds of modes": 5,
     }
 )
