@@ -83,7 +83,10 @@ class Bars:
         while "--bar" in arguments:
             at = arguments.index("--bar")
             name, _, value = "".join(arguments[at + 1 : at + 2]).rpartition("=")
-            self._side(name)[name] = float(value)
+            try:
+                self._side(name)[name] = float(value)
+            except (KeyError, ValueError) as error:
+                sys.exit(f"--bar {name}={value}: {error}")
             del arguments[at : at + 2]
         if "--fail-fast" in arguments:
             arguments.remove("--fail-fast")

@@ -56,9 +56,10 @@ def test_with_fail_fast_the_first_one_ends_it(monkeypatch):
     assert end(of, main, ["--fail-fast"], monkeypatch) == 1
 
 
-def test_a_bar_that_does_not_exist_is_refused():
-    with pytest.raises(KeyError, match=r"no bar 'errors'; there are .*error"):
-        bars().read(["benchmark", "--bar", "errors=1"])
+@pytest.mark.parametrize("option", ["errors=1", "error=small", "error"])
+def test_a_bar_that_does_not_exist_is_refused(option):
+    with pytest.raises(SystemExit, match=r"--bar .*error"):
+        bars().read(["benchmark", "--bar", option])
 
 
 def test_every_benchmark_ends_with_a_verdict():
