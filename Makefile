@@ -4,9 +4,11 @@ BIN := $(VENV)/bin
 ROMEPY := .venv-romepy
 CONTEST := .venv-contest
 TORCH := .venv-torch
+LOWEST := .venv-lowest
 ONE_CORE := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: demo test quick test-slow test-strict test-torch lint bench bench-study bench-auto \
+.PHONY: demo test quick test-slow test-strict test-torch test-lowest test-elsewhere coverage lint \
+	bench bench-study bench-auto \
 	bench-questions bench-engines bench-tasks bench-walks bench-many bench-forecast bench-big \
 	bench-growth bench-compress bench-dask torture contest parity reproduce comparison pictures \
 	docs walk dist clean
@@ -60,6 +62,28 @@ $(TORCH)/.ready: pyproject.toml
 test-torch: $(TORCH)/.ready
 	$(TORCH)/bin/python -m pytest tests/test_tensors.py
 
+$(LOWEST)/.ready: pyproject.toml
+	$(PYTHON) -m venv --clear $(LOWEST)
+	$(LOWEST)/bin/python -m pip install --quiet uv
+	$(LOWEST)/bin/python -m uv pip install --quiet --python $(LOWEST)/bin/python \
+	    --resolution lowest-direct --only-binary :all: --no-binary sevenhills --editable ".[test]"
+	touch $@
+
+# The lowest versions that pyproject.toml allows; needs the lowest Python, 3.11. Old releases use what
+# the newest of their own dependencies deprecate.
+test-lowest: $(LOWEST)/.ready
+	NUMBA_CACHE_DIR=$(CURDIR)/$(LOWEST)/numba $(LOWEST)/bin/python -m pytest --quick \
+	    -W ignore::DeprecationWarning
+
+# The lines of Python that the tests run; kernels are compiled, and left out.
+coverage: $(BIN)/.ready $(BIN)/.browser
+	$(BIN)/python -m pytest -m "not slow" -n 2 --cov --cov-report=
+	$(BIN)/python -m coverage report --skip-covered
+
+# The quick tests on machines unlike this one.
+test-elsewhere: $(BIN)/.ready
+	$(BIN)/python -m tests.elsewhere
+
 lint: $(BIN)/.ready
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -68,23 +92,23 @@ lint: $(BIN)/.ready
 
 # One core, ours beside romepy in the same run; see benchmarks/README.md.
 bench: $(BIN)/.ready $(ROMEPY)/.ready
-	$(ONE_CORE) $(BIN)/python benchmarks/run.py --peer $(ROMEPY)/bin/python
+	$(ONE_CORE) $(BIN)/python -m benchmarks.run --peer $(ROMEPY)/bin/python
 
 # What the parts of the study cost.
 bench-study: $(BIN)/.ready
-	$(ONE_CORE) $(BIN)/python benchmarks/study.py
+	$(ONE_CORE) $(BIN)/python -m benchmarks.study
 
 # What AutoROME costs beyond the clustering, and how it does on the rows of the study.
 bench-auto: $(BIN)/.ready
-	$(ONE_CORE) $(BIN)/python benchmarks/auto.py
+	$(ONE_CORE) $(BIN)/python -m benchmarks.auto
 
 # What questions to a density cost, beside a copy of it and its log density.
 bench-questions: $(BIN)/.ready
-	$(ONE_CORE) $(BIN)/python benchmarks/questions.py
+	$(ONE_CORE) $(BIN)/python -m benchmarks.questions
 
 # Log densities of many kernels at many points, beside scipy's and scikit-learn's.
 bench-engines: $(BIN)/.ready
-	$(ONE_CORE) $(BIN)/python benchmarks/engines.py
+	$(ONE_CORE) $(BIN)/python -m benchmarks.engines
 
 # Outliers and classes: ours beside scikit-learn's.
 bench-tasks: $(BIN)/.ready
@@ -96,27 +120,27 @@ bench-walks: $(BIN)/.ready
 
 # Many small fits beside romepy and on two processes, which need two free cores.
 bench-many: $(BIN)/.ready $(ROMEPY)/.ready
-	$(ONE_CORE) $(BIN)/python benchmarks/many.py --peer $(ROMEPY)/bin/python
+	$(ONE_CORE) $(BIN)/python -m benchmarks.many --peer $(ROMEPY)/bin/python
 
 # Forecasts beside loops over scipy and romepy, and many scenes on two processes.
 bench-forecast: $(BIN)/.ready $(ROMEPY)/.ready
-	$(ONE_CORE) $(BIN)/python benchmarks/forecast.py --peer $(ROMEPY)/bin/python
+	$(ONE_CORE) $(BIN)/python -m benchmarks.forecast --peer $(ROMEPY)/bin/python
 
 # Large data sets: time and memory, and whether samples of rows choose what all rows choose.
 bench-big: $(BIN)/.ready
-	$(ONE_CORE) $(BIN)/python benchmarks/big.py
+	$(ONE_CORE) $(BIN)/python -m benchmarks.big
 
 # Time and memory against samples and features, for docs/scale.md: half an hour.
 bench-growth: $(BIN)/.ready
-	$(ONE_CORE) $(BIN)/python benchmarks/growth.py --picture docs/images/growth.png
+	$(ONE_CORE) $(BIN)/python -m benchmarks.growth --picture docs/images/growth.png
 
 # Densities of fewer kernels: what is left, what that loses, and how much faster it is.
 bench-compress: $(BIN)/.ready
-	$(ONE_CORE) $(BIN)/python benchmarks/compress.py
+	$(ONE_CORE) $(BIN)/python -m benchmarks.compress
 
 # Rows in partitions, on one worker process and on two, which need two free cores.
 bench-dask: $(BIN)/.ready
-	$(ONE_CORE) $(BIN)/python benchmarks/partitions.py
+	$(ONE_CORE) $(BIN)/python -m benchmarks.partitions
 
 # What careful users expect, of every estimator and of its peers.
 torture: $(BIN)/.ready
@@ -135,7 +159,7 @@ contest: $(CONTEST)/.ready
 
 # Labels and log densities beside romepy's; takes about 12 minutes.
 parity: $(BIN)/.ready $(ROMEPY)/.ready
-	$(ONE_CORE) $(BIN)/python benchmarks/parity.py --peer $(ROMEPY)/bin/python
+	$(ONE_CORE) $(BIN)/python -m benchmarks.parity --peer $(ROMEPY)/bin/python
 
 # Rerun the study, ten runs: under an hour on two cores; goes on from what is stored.
 reproduce: $(BIN)/.ready
@@ -143,7 +167,7 @@ reproduce: $(BIN)/.ready
 
 # Ours beside the libraries that people use; writes the tables of docs/comparison.md.
 comparison: $(BIN)/.ready $(ROMEPY)/.ready
-	$(ONE_CORE) $(BIN)/python benchmarks/comparison.py --peer $(ROMEPY)/bin/python
+	$(ONE_CORE) $(BIN)/python -m benchmarks.comparison --peer $(ROMEPY)/bin/python
 
 # Redraw the pictures of the README and of the pages.
 pictures: $(BIN)/.ready
@@ -168,4 +192,4 @@ dist: $(BIN)/.ready
 	$(BIN)/python -m twine check --strict dist/*
 
 clean:
-	rm -rf $(VENV) $(ROMEPY) $(CONTEST) $(TORCH) demo dist docs/_build docs/generated docs/gallery .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(ROMEPY) $(CONTEST) $(TORCH) $(LOWEST) demo dist docs/_build docs/generated docs/gallery .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage

@@ -4,29 +4,43 @@ Start it with ``make bench-auto``. Costs come from processes of their own; the r
 are read from the stored results of ``sevenhills reproduce``.
 """
 
-import sys
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from benchmarks.measuring import Bars, report, run_part
 
-from measuring import report, run_part
 from sevenhills import AutoROME, datasets
 from sevenhills.clustering import Frame, find_clusters
 
 #: Distribution, number of samples, and the seconds that may be spent beyond the clustering.
-COSTS = [
-    ("gaussian", 3000, 0.15),
-    ("elliptical", 3000, 0.15),
-    ("rotated_elliptical", 3000, 0.15),
-    ("aniso", 3000, 0.15),
-    ("varied", 3000, 0.15),
-    ("two_moons", 3000, 2.0),
-    ("trajectories", 3000, 2.0),
-    ("two_moons", 30_000, 20.0),
-]
+COSTS = {
+    ("gaussian", 3000): 0.15,
+    ("elliptical", 3000): 0.15,
+    ("rotated_elliptical", 3000): 0.15,
+    ("aniso", 3000): 0.15,
+    ("varied", 3000): 0.15,
+    ("two_moons", 3000): 2.0,
+    ("trajectories", 3000): 2.0,
+    ("two_moons", 30_000): 20.0,
+}
 #: The mean distance to the log-likelihood of the truth that is allowed.
-GAPS = {"two_moons": 0.03, "trajectories": 0.35, "unimodal_trajectories": 0.35}
+GAPS = {
+    "aniso": 0.005,
+    "elliptical": 0.005,
+    "gaussian": 0.005,
+    "rotated_elliptical": 0.005,
+    "trajectories": 0.35,
+    "two_moons": 0.03,
+    "unimodal_trajectories": 0.35,
+    "varied": 0.005,
+}
+BARS = Bars(
+    at_most={
+        **{f"seconds of {name}, {n_samples}": bar for (name, n_samples), bar in COSTS.items()},
+        **{f"gap of {name}": bar for name, bar in GAPS.items()},
+    }
+)
 RIVALS = ("rome", "mpw", "vine")
 #: The Gaussians of which the truth consists.
 GAUSSIANS = {"aniso": 3, "varied": 3, "gaussian": 1, "elliptical": 1, "rotated_elliptical": 1}
@@ -55,12 +69,13 @@ def print_costs():
     """Print the seconds beyond the clustering."""
     print("| samples | clustering, CPU s | beyond it, CPU s | bar | peak MB |")
     print("|---|---|---|---|---|")
-    for name, n_samples, bar in COSTS:
+    for name, n_samples in COSTS:
         whole, part = (
-            run_part(__file__, "cost", name, n_samples),
-            run_part(__file__, "clustering", name, n_samples),
+            run_part("auto", "cost", name, n_samples),
+            run_part("auto", "clustering", name, n_samples),
         )
         beyond = whole["seconds"] - part["seconds"]
+        bar = BARS.check(f"seconds of {name}, {n_samples}", beyond)
         print(
             f"| {name}, {n_samples} | {part['seconds']:.3f} | {beyond:.3f} | {bar} "
             f"| {whole['peak_mb']:.0f} |",
@@ -82,11 +97,12 @@ def print_rows(path):
     for name, part in table.groupby(level="distribution"):
         likely, true, apart = part["L_hat"], part["D_JS_true"], part["W_hat"]
         gap = (likely["oracle"] - likely["auto"]).mean()
+        bar = BARS.check(f"gap of {name}", gap)
         wins = sum((likely["auto"] > likely[each]).sum() for each in RIVALS)
         nearer = sum((true["auto"] < true[each]).sum() for each in RIVALS)
         least = min(abs(apart[each].mean()) for each in RIVALS)
         print(
-            f"| {name} | {-gap:.4f} | {GAPS.get(name, 0.005)} | {wins} of {len(part) * 3} "
+            f"| {name} | {-gap:.4f} | {bar} | {wins} of {len(part) * 3} "
             f"| {nearer} of {len(part) * 3} | {true['auto'].mean():.4f} "
             f"| {apart['auto'].mean():.2f} | {least:.2f} | {part['D_JS']['auto'].mean():.4f} "
             f"| {floor(name)} |"
@@ -110,8 +126,4 @@ def main():
 
 
 if __name__ == "__main__":
-    parts = {"cost": cost, "clustering": clustering, "rows": print_rows}
-    if len(sys.argv) > 1:
-        parts[sys.argv[1]](*sys.argv[2:])
-    else:
-        main()
+    BARS.run(main, {"cost": cost, "clustering": clustering, "rows": print_rows})

@@ -6,21 +6,28 @@ that scores samples stand beside those of the exact one on ten sets of up to 30,
 """
 
 import json
-import sys
 import time
 from functools import partial
 
 import numpy as np
+from benchmarks.measuring import Bars, memory_mb, report, run_part
 
-from measuring import memory_mb, report, run_part
 from sevenhills import ROME, datasets
 
-#: Distribution, rows, most seconds, most MB.
-FITS = (
-    ("aniso", 100_000, 4, None),
-    ("two_moons", 100_000, 4, None),
-    ("aniso", 1_000_000, 60, 1000),
-    ("trajectories", 100_000, 15, None),
+#: Distribution and rows; most seconds, most MB.
+FITS = {
+    ("aniso", 100_000): (4, 1000),
+    ("two_moons", 100_000): (4, 1000),
+    ("aniso", 1_000_000): (60, 1000),
+    ("trajectories", 100_000): (15, 1000),
+}
+BARS = Bars(
+    at_least={"equal labels": 0.99},
+    at_most={
+        f"{what} of {name}, {n_samples}": bar
+        for (name, n_samples), bars in FITS.items()
+        for what, bar in zip(("seconds", "MB"), bars, strict=True)
+    },
 )
 SETS = (
     "aniso",
@@ -72,6 +79,7 @@ def warm_up(name):
 
 def fit(name, n_samples):
     """Measure one fit."""
+    n_samples = int(n_samples)
     warm_up(name)
     X = samples(name, n_samples)
     report(partial(ROME().fit, X), 1)
@@ -79,6 +87,7 @@ def fit(name, n_samples):
 
 def compare(name, n_samples):
     """Measure how far labels from samples agree with the exact ones."""
+    n_samples = int(n_samples)
     warm_up(name)
     X = samples(name, n_samples)
     labels, seconds = [], []
@@ -94,11 +103,13 @@ def print_fits():
     """Print time and memory of large fits."""
     print("| fit | CPU s | at most | peak MB | at most |")
     print("|---|---|---|---|---|")
-    for name, n_samples, most_seconds, most_mb in FITS:
-        found = run_part(__file__, "fit", name, n_samples)
+    for name, n_samples in FITS:
+        found = run_part("big", "fit", name, n_samples)
+        seconds = BARS.check(f"seconds of {name}, {n_samples}", found["seconds"])
+        megabytes = BARS.check(f"MB of {name}, {n_samples}", found["peak_mb"])
         print(
-            f"| {name}, {n_samples:,} | {found['seconds']:.2f} | {most_seconds} "
-            f"| {found['peak_mb']:.0f} | {most_mb or '-'} |",
+            f"| {name}, {n_samples:,} | {found['seconds']:.2f} | {seconds:g} "
+            f"| {found['peak_mb']:.0f} | {megabytes:g} |",
             flush=True,
         )
 
@@ -109,7 +120,8 @@ def print_agreement():
     print("|---|---|---|---|---|")
     for n_samples in SIZES:
         for name in SETS:
-            found = run_part(__file__, "compare", name, n_samples)
+            found = run_part("big", "compare", name, n_samples)
+            BARS.check("equal labels", found["agreement"], f"{name}, {n_samples}")
             sampled, exact = found["seconds"]
             print(
                 f"| {name} | {n_samples:,} | {found['agreement']:.2%} | {sampled:.2f} "
@@ -118,10 +130,11 @@ def print_agreement():
             )
 
 
+def main():
+    print(f"Holding {memory_mb(peak=False):.0f} MB after the import.\n")
+    print_fits()
+    print_agreement()
+
+
 if __name__ == "__main__":
-    if len(sys.argv) > 1:
-        {"fit": fit, "compare": compare}[sys.argv[1]](sys.argv[2], int(sys.argv[3]))
-    else:
-        print(f"Holding {memory_mb(peak=False):.0f} MB after the import.\n")
-        print_fits()
-        print_agreement()
+    BARS.run(main, {"fit": fit, "compare": compare})

@@ -16,6 +16,7 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+from benchmarks.measuring import Bars
 from scipy.stats import gaussian_kde
 from sklearn.datasets import load_iris, load_wine
 from sklearn.mixture import GaussianMixture
@@ -26,6 +27,8 @@ from sevenhills import ROME, AutoROME, datasets
 
 HERE = Path(__file__).parent
 PAGE = HERE.parent / "docs" / "comparison.md"
+#: Nats by which ours are ahead of scipy's gaussian_kde.
+BARS = Bars(at_least={"ROME ahead": 0, "AutoROME ahead": 0})
 N_SAMPLES = 1000
 N_RUNS = 3
 SETS = ("aniso", "varied", "two_moons", "trajectories", "iris", "wine")
@@ -115,6 +118,10 @@ def measure_all(python):
                 found[name].setdefault(method, []).append(measure(make, train, test))
             row = measure_peer(python, train, test, min_std)
             found[name].setdefault(PEER, []).append(row)
+        means = {method: np.mean([row[0] for row in rows]) for method, rows in found[name].items()}
+        for method in ("ROME", "AutoROME"):
+            ahead = means[f"sevenhills {method}"] - means["scipy gaussian_kde"]
+            BARS.check(f"{method} ahead", ahead, name)
         print(f"{name} done", file=sys.stderr, flush=True)
     return found
 
@@ -146,7 +153,7 @@ def write_page(found):
     PAGE.write_text(page)
 
 
-if __name__ == "__main__":
+def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--peer", required=True, help="python with romepy")
     arguments = parser.parse_args()
@@ -154,3 +161,7 @@ if __name__ == "__main__":
     for method in METHODS.values():  # compile what is timed
         method().fit(split("iris", 0)[0]).score_samples(split("iris", 0)[1])
     write_page(measure_all(arguments.peer))
+
+
+if __name__ == "__main__":
+    BARS.run(main)

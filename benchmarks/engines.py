@@ -6,13 +6,17 @@ beside direct sums. Peers get a part of the points, and their time is scaled.
 """
 
 import numpy as np
+from benchmarks.measuring import Bars, best_of
 from scipy.stats import gaussian_kde
 from sklearn.neighbors import KernelDensity
 
-from measuring import best_of
 from sevenhills import ROME, GaussianKDE, datasets
 from sevenhills.density.sums import LOG_2PI, sums_at
 
+#: The promised error, and how many times faster than other libraries ours is.
+BARS = Bars(
+    at_least={"KernelDensity / ours": 1000, "gaussian_kde / ours": 5}, at_most={"error": 1e-8}
+)
 N_CHECKED = 300
 
 
@@ -48,7 +52,9 @@ def scoring_time(density, X, repeats):
 def largest_error(density, X, found):
     rows = np.random.RandomState(1).choice(len(X), N_CHECKED, replace=False)
     direct = sums_at(density._log_sums, X[rows]) - 0.5 * density.n_features * LOG_2PI
-    return np.abs(found[rows] - direct).max()
+    error = np.abs(found[rows] - direct).max()
+    BARS.check("error", error, f"{len(X)} points in {density.n_features}-D")
+    return error
 
 
 def print_low(n_samples, repeats, estimators):
@@ -77,6 +83,7 @@ def print_scikit_learn(n_samples, n_points=200):
     peer = KernelDensity(bandwidth=1.0).fit(X @ density.transforms[0])
     points = fresh[:n_points] @ density.transforms[0]
     theirs = best_of(lambda: peer.score_samples(points), 2) * n_samples / n_points
+    BARS.check("KernelDensity / ours", theirs / ours)
     print(
         f"\nscikit-learn's KernelDensity, {n_samples:.0e} at {n_samples:.0e} in 2-D: "
         f"{theirs:.0f} s, {theirs / ours:.0f} times ours"
@@ -105,6 +112,7 @@ def print_high(n_samples=30_000, n_points=300):
     print(f"| ours, error {largest_error(density, fresh, found):.0e} | {ours:.2f} | |")
     for name, work in (("pdf", peer.pdf), ("logpdf", peer.logpdf)):
         theirs = best_of(lambda w=work: w(part), 2) * n_samples / n_points
+        BARS.check("gaussian_kde / ours", theirs / ours, name)
         print(f"| scipy's gaussian_kde, {name} | {theirs:.1f} | {theirs / ours:.1f} |", flush=True)
 
 
@@ -117,7 +125,7 @@ def print_small():
     print(f"\n3000 at 3000 in 2-D: {1e3 * many:.1f} ms; one point: {1e6 * one:.0f} us")
 
 
-if __name__ == "__main__":
+def main():
     for row in (datasets.load("aniso"), datasets.load("trajectories")):  # compile what is timed
         few = row.sample(8000, random_state=0)
         GaussianKDE().fit(few).density_.logpdf(few)
@@ -128,3 +136,7 @@ if __name__ == "__main__":
         print_middle(100_000, n_features, n_points)
     print_small()
     print_low(1_000_000, 2, (GaussianKDE, ROME))
+
+
+if __name__ == "__main__":
+    BARS.run(main)

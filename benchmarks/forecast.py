@@ -13,13 +13,22 @@ import time
 from pathlib import Path
 
 import numpy as np
+from benchmarks.measuring import Bars, best_of, memory_mb
 from scipy.stats import gaussian_kde
 
-from measuring import best_of, memory_mb
 from sevenhills import ROME, compat
 from sevenhills.forecast import evaluate, make_walks
 
 HERE = Path(__file__).parent
+BARS = Bars(
+    at_least={"scipy / steps": 50, "romepy / paths": 150},
+    at_most={
+        "steps beside scipy": 1e-8,
+        "seconds on the clock": 60,
+        "CPU seconds of a process": 60,
+        "MB of all processes": 1000,
+    },
+)
 
 
 def draw(n_scenes, n_samples):
@@ -64,9 +73,11 @@ def print_steps(n_scenes, repeats):
     counts = dict(steps(predictions, truth).degenerate)
     print(f"| steps of {n_scenes} x 20 x 12 | scipy, CPU s | ours, CPU s | ratio | bar | apart |")
     print("|---|---|---|---|---|---|")
+    bar = BARS.check("scipy / steps", theirs / seconds)
+    BARS.check("steps beside scipy", apart)
     print(
         f"| {n_scenes - 10} regular scenes compared | {theirs:.3g} | {seconds:.3g} | "
-        f"{theirs / seconds:.0f} | 50 | {apart:.1e} |"
+        f"{theirs / seconds:.0f} | {bar:g} | {apart:.1e} |"
     )
     print(
         f"\n65 cells have identical samples; scipy raises in {np.isnan(expected).sum()} of them, "
@@ -99,7 +110,8 @@ def print_paths(python, n_scenes, n_peer, repeats):
     print("|---|---|---|---|---|")
     for name, times in rounds.items():
         ours = min(times) / n_scenes
-        print(f"| {name} | {theirs:.4g} | {ours:.4g} | {theirs / ours:.0f} | 150 |")
+        bar = BARS.check("romepy / paths", theirs / ours, name)
+        print(f"| {name} | {theirs:.4g} | {ours:.4g} | {theirs / ours:.0f} | {bar:g} |")
     # With more than 15 features, scikit-learn's distances have errors of 1e-14, which part ties and
     # so order some scenes otherwise than its own k-d tree does.
     equal = apart < 1e-6
@@ -198,9 +210,12 @@ def print_many(n_scenes, n_jobs):
         peak = watch.stop()
     print(f"\n| {n_scenes} scenes of 100 x 12 x 2, all measures, n_jobs={n_jobs} | | bar |")
     print("|---|---|---|")
-    print(f"| seconds on the clock | {seconds:.1f} | 60 |")
-    print(f"| CPU seconds of all processes, divided by {n_jobs} | {cpu / n_jobs:.1f} | 60 |")
-    print(f"| all processes, MB at the peak | {peak:.0f} | 1000 |")
+    for name, note, value in (
+        ("seconds on the clock", "", seconds),
+        ("CPU seconds of a process", f" (those of all, divided by {n_jobs})", cpu / n_jobs),
+        ("MB of all processes", " at the peak", peak),
+    ):
+        print(f"| {name}{note} | {value:.1f} | {BARS.check(name, value):g} |")
     print(f"| this process, MB at the peak | {memory_mb(peak=True):.0f} | |")
     print(f"\n{found}")
 
@@ -222,4 +237,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    BARS.run(main)

@@ -11,9 +11,12 @@ that are too narrow. ``--scenes`` is the number of scenes.
 import argparse
 
 import numpy as np
+from benchmarks.measuring import Bars
 
 from sevenhills.forecast import evaluate, make_walks
 
+#: Standard errors by which others are worse than the oracle, and the oracle's calibration error.
+BARS = Bars(at_least={"behind the oracle": 3}, at_most={"calibration error of the oracle": 0.04})
 #: Those that are best, on average, for the law that the truth comes from.
 PROPER = ("nll", "nll_step", "energy_score")
 COLUMNS = ("samples", "predictor", "exact nll", *PROPER, "ece", "coverage")
@@ -47,9 +50,13 @@ def rows(walks, n_samples):
         for measure in PROPER:
             text = f"{evaluation[measure].mean:.3g}"
             if name != "oracle":
-                text += f" ({behind(evaluation, found['oracle'], measure):+.1f})"
+                apart = behind(evaluation, found["oracle"], measure)
+                BARS.check("behind the oracle", apart, f"{measure}, {name}, {n_samples} samples")
+                text += f" ({apart:+.1f})"
             cells.append(text)
         error = evaluation["ece"]
+        if name == "oracle":
+            BARS.check("calibration error of the oracle", error.mean, f"{n_samples} samples")
         cells += [f"{error.mean:.3f} ± {error.standard_error:.3f}"]
         cells += [f"{excess(evaluation.coverage):+.3f}"]
         yield cells
@@ -68,4 +75,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    BARS.run(main)

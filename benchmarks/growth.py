@@ -8,12 +8,11 @@ slopes of logarithms, by least squares. With ``--picture FILE`` the curves are d
 
 import argparse
 import json
-import sys
 from functools import partial
 
 import numpy as np
+from benchmarks.measuring import Bars, best_of, memory_mb, run_part
 
-from measuring import best_of, memory_mb, run_part
 from sevenhills import ROME, datasets
 from sevenhills.density.engines import FEW_PAIRS
 
@@ -28,6 +27,17 @@ N_SAMPLES = 10_000
 #: Exponents in the number of samples are fitted from here on: what is constant is over.
 FROM = 10_000
 WORKS = ("fit", "score")
+#: Exponents in the number of samples; in 24 dimensions every kernel is summed at every point.
+BARS = Bars(
+    at_most={
+        "exponent of fit, aniso": 1.3,
+        "exponent of score, aniso": 1.2,
+        "exponent of fit, trajectories": 1.5,
+        "exponent of score, trajectories": 2.1,
+        "exponent of fit in features": 1.1,
+        "exponent of score in features": 1.1,
+    }
+)
 
 
 def hills(n_features, n_samples, seed):
@@ -61,6 +71,7 @@ def warm_up(name):
 
 def part(name, n_samples):
     """Measure a fit and the log densities of fresh samples, and print them."""
+    n_samples = int(n_samples)
     warm_up(name)
     X, fresh = (samples(name, n_samples, seed) for seed in (0, 1))
     repeats = 3 if n_samples <= 10_000 else 1
@@ -87,10 +98,12 @@ def print_growth_in_samples():
         print("|---|---|---|---|---|")
         rows = curves[name] = {}
         for n in sizes:
-            rows[n] = run_part(__file__, "--part", name, n)
+            rows[n] = run_part("growth", "part", name, n)
             print_row(f"{n:,}", rows[n])
         fitted = [n for n in sizes if n >= FROM]
         slopes = [exponent(fitted, [rows[n][work] for n in fitted]) for work in WORKS]
+        for work, slope in zip(WORKS, slopes, strict=True):
+            BARS.check(f"exponent of {work}, {name}", slope)
         print(f"| exponent from {FROM:,} on | {slopes[0]:.2f} | | {slopes[1]:.2f} | |")
         per_million = [rows[sizes[-1]][work] * 1e6 / sizes[-1] for work in WORKS]
         print(f"| per million rows | {per_million[0]:.1f} | | {per_million[1]:.1f} | |")
@@ -105,9 +118,11 @@ def print_growth_in_features():
     print("|---|---|---|---|---|")
     rows = {}
     for m in GROWING_M:
-        rows[m] = run_part(__file__, "--part", m, N_SAMPLES)
+        rows[m] = run_part("growth", "part", m, N_SAMPLES)
         print_row(m, rows[m])
     slopes = [exponent(GROWING_M[-4:], [rows[m][work] for m in GROWING_M[-4:]]) for work in WORKS]
+    for work, slope in zip(WORKS, slopes, strict=True):
+        BARS.check(f"exponent of {work} in features", slope)
     print(f"| exponent from {GROWING_M[-4]} on | {slopes[0]:.2f} | | {slopes[1]:.2f} | |")
     return rows
 
@@ -146,14 +161,14 @@ def draw(curves, features, path):
     figure.savefig(path, dpi=150)
 
 
-if __name__ == "__main__":
+def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--part", nargs=2)
     parser.add_argument("--picture")
     arguments = parser.parse_args()
-    if arguments.part:
-        part(arguments.part[0], int(arguments.part[1]))
-        sys.exit()
     curves, features = print_growth_in_samples(), print_growth_in_features()
     if arguments.picture:
         draw(curves, features, arguments.picture)
+
+
+if __name__ == "__main__":
+    BARS.run(main, {"part": part})

@@ -9,12 +9,13 @@ import time
 from pathlib import Path
 
 import numpy as np
+from benchmarks.measuring import Bars, best_of
+from benchmarks.run import run, write_input
 from joblib import Parallel, delayed
 
-from measuring import best_of
-from run import run, write_input
 from sevenhills import ROME, datasets, fit_many, score_many
 
+BARS = Bars(at_least={"romepy / fit_many": 200, "one process / two": 1.7})
 #: Rows and features of the data sets.
 SHAPES = ((20, 2), (100, 2), (300, 2), (20, 24), (100, 24), (300, 24))
 NAMES = {2: "varied", 24: "trajectories"}
@@ -69,7 +70,8 @@ def print_peer(python, repeats):
     ours = min(rounds) / len(sets)
     print("\n| fits of 100 x 24, each | romepy, CPU s | fit_many, CPU s | ratio | bar |")
     print("|---|---|---|---|---|")
-    print(f"| {len(sets)} sets | {theirs:.4g} | {ours:.4g} | {theirs / ours:.0f} | 200 |")
+    bar = BARS.check("romepy / fit_many", theirs / ours)
+    print(f"| {len(sets)} sets | {theirs:.4g} | {ours:.4g} | {theirs / ours:.0f} | {bar:g} |")
 
 
 def print_processes(n_sets, repeats):
@@ -93,7 +95,7 @@ def print_processes(n_sets, repeats):
     one, two, apart = (min(rounds) for rounds in times.values())
     print("\n| fit_many of 100 x 24 | one process, s | two, s | ratio | bar | at most |")
     print("|---|---|---|---|---|---|")
-    ratios = f"{one / two:.2f} | 1.7 | {one / apart:.2f}"
+    ratios = f"{one / two:.2f} | {BARS.check('one process / two', one / two)} | {one / apart:.2f}"
     print(f"| {n_sets} sets | {one:.2f} | {two:.2f} | {ratios} |")
 
 
@@ -119,4 +121,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    BARS.run(main)

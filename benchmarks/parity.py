@@ -9,11 +9,13 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+from benchmarks.measuring import Bars
 
 from sevenhills import datasets
 from sevenhills.compat import ROME
 
 HERE = Path(__file__).parent
+BARS = Bars(at_least={"equal labels": 1}, at_most={"difference in log density": 1e-6})
 
 
 def main():
@@ -32,6 +34,8 @@ def main():
                 peer = fit_peer(options.peer, train, test, distribution.min_std)
                 equal = np.array_equal(ours.labels_, peer["labels"])
                 apart = np.abs(ours.score_samples(test) - peer["log_density"]).max()
+                BARS.check("equal labels", equal, f"{name}, run {run}, {n_samples}")
+                BARS.check("difference in log density", apart, f"{name}, run {run}, {n_samples}")
                 n_clusters = len(np.unique(peer["labels"]))
                 print(
                     f"| {name} | {run} | {n_samples} | {n_clusters} | {equal} | {apart:.1e} |",
@@ -48,4 +52,4 @@ def fit_peer(python, train, test, min_std):
 
 
 if __name__ == "__main__":
-    main()
+    BARS.run(main)

@@ -12,12 +12,13 @@ import time
 
 import dask
 import dask.array as da
+from benchmarks.measuring import Bars, memory_mb
 from distributed import Client, LocalCluster
 
-from measuring import memory_mb
 from sevenhills import DistributedROME, datasets
 
 MEMORY = "2GB"
+BARS = Bars(at_most={"MB of a worker": 2000})
 ROWS = 200_000
 #: Workers, rows, kernels.
 RUNS = (
@@ -75,6 +76,7 @@ def measure(n_workers, n_rows, kernels):
         model, *fitting = timed(client, lambda: DistributedROME(kernels=kernels).fit(X))
         score, *scoring = timed(client, lambda: model.score(X))
         peak = max(on_all(client, memory_mb, True))
+    BARS.check("MB of a worker", peak, f"{n_workers} workers, {n_rows} rows, {kernels} kernels")
     print(
         f"| {n_workers} | {n_rows:,} | {kernels} | {fitting[0]:.1f} ({fitting[1]:.1f}) "
         f"| {scoring[0]:.1f} ({scoring[1]:.1f}) | {peak:.0f} | {memory_mb(True):.0f} "
@@ -83,17 +85,17 @@ def measure(n_workers, n_rows, kernels):
     )
 
 
-def main(runs):
-    """Print the table."""
+def main():
+    """Print the table; numbers on the command line choose its rows."""
+    chosen = [int(each) for each in sys.argv[1:]] or range(len(RUNS))
     print(
         "| workers | rows | kernels | fit: s (CPU s) | score: s (CPU s) | MB, worker "
         "| MB, client | mean log density |"
     )
     print("|---|---|---|---|---|---|---|---|")
-    for run in runs:
-        measure(*run)
+    for i in chosen:
+        measure(*RUNS[i])
 
 
 if __name__ == "__main__":
-    chosen = [int(each) for each in sys.argv[1:]] or range(len(RUNS))
-    main([RUNS[i] for i in chosen])
+    BARS.run(main)

@@ -8,11 +8,23 @@ Every figure is the best CPU time of several.
 import tracemalloc
 
 import numpy as np
+from benchmarks.measuring import Bars, best_of
 
-from measuring import best_of
 from sevenhills import ROME, GaussianKDE, KernelMixture, ManifoldParzen, datasets
 
 N_SAMPLES = 3000
+#: Ratios, and the seconds that modes take.
+BARS = Bars(
+    at_most={
+        "marginal / copy, shared covariances": 5,
+        "marginal / copy, own covariances": 60,
+        "conditional / copy, shared covariances": 12,
+        "conditional / copy, own covariances": 70,
+        "gradient / logpdf": 5,
+        "Hessian / logpdf": 40,
+        "seconds of modes": 5,
+    }
+)
 ESTIMATORS = (ROME, GaussianKDE, ManifoldParzen)
 
 
@@ -62,6 +74,10 @@ def print_parts():
             repeats = 100 if density.n_groups < 100 else 10
             copy, marginal, condition = (best_of(each, repeats) for each in questions)
             memory = [peak_of(each) for each in questions]
+            subject = f"{estimator.__name__}, {name}"
+            kind = "shared covariances" if density.n_groups < 100 else "own covariances"
+            BARS.check(f"marginal / copy, {kind}", marginal / copy, subject)
+            BARS.check(f"conditional / copy, {kind}", condition / copy, subject)
             print(
                 f"| {estimator.__name__}, {N_SAMPLES} x {X.shape[1]} | {1e3 * copy:.3f} | "
                 f"{marginal / copy:.1f} | {condition / copy:.1f} | "
@@ -82,6 +98,9 @@ def print_gradients():
             for ask in (density.logpdf, density.grad_logpdf, density.hess_logpdf):
                 ask(queries[:300])
                 times.append(best_of(lambda ask=ask, X=queries: ask(X), 3))
+            subject = f"{estimator.__name__}, {name}"
+            BARS.check("gradient / logpdf", times[1] / times[0], subject)
+            BARS.check("Hessian / logpdf", times[2] / times[0], subject)
             print(
                 f"| {estimator.__name__}, {X.shape[1]}-D | {1e3 * times[0]:.1f} | "
                 f"{times[1] / times[0]:.1f} | {times[2] / times[0]:.1f} |"
@@ -103,10 +122,15 @@ def print_modes():
         density = ROME().fit(samples(name, n_samples)).density_
         found = density.modes()
         seconds = best_of(density.modes, 3)
+        BARS.check("seconds of modes", seconds, f"{name}, {n_samples}")
         print(f"| {name} | {n_samples} x {density.n_features} | {len(found)} | {seconds:.3f} |")
 
 
-if __name__ == "__main__":
+def main():
     print_parts()
     print_gradients()
     print_modes()
+
+
+if __name__ == "__main__":
+    BARS.run(main)

@@ -3,13 +3,12 @@
 Start it with ``make bench-study``. Every figure comes from a process of its own.
 """
 
-import sys
-
 import numpy as np
+from benchmarks.measuring import Bars, report, run_part
 
-from measuring import report, run_part
 from sevenhills import ROME, ManifoldParzen, datasets
 
+BARS = Bars(at_most={"DBCV / silhouette": 20})
 SETS = ("aniso", "varied", "two_moons", "gaussian", "trajectories")
 
 
@@ -38,14 +37,15 @@ def main():
     print("|---|---|---|---|---|")
     for name in SETS:
         plain, dbcv = (
-            run_part(__file__, "choose", name, by)["seconds"] for by in ("silhouette", "dbcv")
+            run_part("study", "choose", name, by)["seconds"] for by in ("silhouette", "dbcv")
         )
-        print(f"| {name} | {plain:.4f} | {dbcv:.4f} | {dbcv / plain:.1f} | 20 |", flush=True)
+        bar = BARS.check("DBCV / silhouette", dbcv / plain, name)
+        print(f"| {name} | {plain:.4f} | {dbcv:.4f} | {dbcv / plain:.1f} | {bar:g} |", flush=True)
     print("\n| windows, 3000 kernels | queries | CPU s | peak MB above the fitted model |")
     print("|---|---|---|---|")
     for name in ("aniso", "trajectories"):
         for n_queries in (3000, 30_000):
-            found = run_part(__file__, "windows", name, n_queries)
+            found = run_part("study", "windows", name, n_queries)
             print(
                 f"| {name} | {n_queries} | {found['seconds']:.3f} | {found['peak_mb']:.0f} |",
                 flush=True,
@@ -53,7 +53,4 @@ def main():
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 1:
-        {"choose": choose, "windows": windows}[sys.argv[1]](*sys.argv[2:])
-    else:
-        main()
+    BARS.run(main, {"choose": choose, "windows": windows})

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
+from benchmarks.measuring import Bars
 from sklearn import datasets
 from sklearn.base import clone
 from sklearn.decomposition import PCA
@@ -31,6 +32,14 @@ from sevenhills import ROME, AutoROME, GaussianKDE, GaussianMixtureBIC
 from sevenhills.estimators.classifier import DensityClassifier
 from sevenhills.estimators.outliers import DensityOutlierDetector
 
+BARS = Bars(
+    at_least={
+        "ROC-AUC of ROME": 0.8,
+        "ROC-AUC of AutoROME": 0.8,
+        "accuracy of ROME": 0.93,
+        "accuracy of AutoROME": 0.93,
+    }
+)
 #: The share of planted outliers among all rows.
 PLANTED = 0.05
 
@@ -174,7 +183,10 @@ def outlier_rows(n_seeds: int) -> Iterator[list[str]]:
             table.append([ranking_quality(name, kind, each, n_seeds) for each in RANKINGS])
             report(f"outliers, {name}, {kind}", start)
             yield [name, kind, *(f"{value:.3f}" for value in table[-1])]
-    yield ["mean", "", *(f"{value:.3f}" for value in np.mean(table, axis=0))]
+    means = dict(zip(RANKINGS, np.mean(table, axis=0), strict=True))
+    for method in ("ROME", "AutoROME"):
+        BARS.check(f"ROC-AUC of {method}", means[method])
+    yield ["mean", "", *(f"{value:.3f}" for value in means.values())]
 
 
 # Classes
@@ -212,6 +224,9 @@ def class_rows() -> Iterator[list[str]]:
         start = time.process_time()
         cells = [classification_quality(name, method) for method in CLASSIFIERS]
         report(f"classes, {name}", start)
+        for method, (accuracy, _) in zip(CLASSIFIERS, cells, strict=True):
+            if method in ("ROME", "AutoROME"):
+                BARS.check(f"accuracy of {method}", accuracy, name)
         yield [name, *(f"{accuracy:.3f} / {loss:.3f}" for accuracy, loss in cells)]
 
 
@@ -246,4 +261,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    BARS.run(main)

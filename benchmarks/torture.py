@@ -12,9 +12,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
+from benchmarks.measuring import Bars
 from tests.torture import CASES, OURS, PEERS, Case, Subject, run, why_not
 
 SECONDS = 20
+BARS = Bars(at_most={"failures of ours": 0})
 
 
 class Result(NamedTuple):
@@ -104,6 +106,9 @@ def main() -> None:
     given = parser.parse_args()
     subjects = [each for each in (*OURS, *PEERS) if given.only in each.name]
     results = [result_of(case, subject) for subject in subjects for case in CASES.values()]
+    for subject in OURS:
+        own = [each for each in results if each.subject is subject]
+        BARS.check("failures of ours", sum(bool(each.problem) for each in own), subject.name)
     print(f"{len(CASES)} cases\n")
     print_table(list(rows_of(results)), given.markdown)
     print()
@@ -111,4 +116,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    BARS.run(main)

@@ -1,3 +1,4 @@
+import os
 import random
 import tracemalloc
 from contextlib import contextmanager
@@ -72,7 +73,7 @@ def _no_other_processes(pytestconfig):
 @pytest.fixture(autouse=True, scope="session")
 def _one_thread_of_blas():
     """Threads of BLAS wait for each other on small matrices, most of all beside other tests."""
-    with threadpool_limits(1):
+    with threadpool_limits(int(os.environ.get("OPENBLAS_NUM_THREADS", 1))):
         yield
 
 

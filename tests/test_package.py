@@ -43,15 +43,3 @@ def test_everything_public_exists():
         assert name in dir(sevenhills)
     with pytest.raises(AttributeError, match="no attribute 'eighth'"):
         sevenhills.eighth  # noqa: B018
-
-
-def test_without_a_folder_for_its_cache_it_still_runs(monkeypatch):
-    from sevenhills.kernels import compile as compiling
-
-    def njit(**options):
-        if options.get("cache"):
-            raise RuntimeError("cannot cache function: no locator available")
-        return lambda function: function
-
-    monkeypatch.setattr(compiling, "njit", njit)
-    assert compiling.kernel(len) is len

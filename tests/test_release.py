@@ -54,10 +54,12 @@ def test_the_wheel_alone_imports_fits_and_scores(tmp_path):
         described = email.message_from_bytes(archive.read(metadata))
     required = [each for each in described.get_all("Requires-Dist") if "extra ==" not in each]
     assert sorted(each.split(">")[0] for each in required) == [
+        "joblib",
         "numba",
         "numpy",
         "scikit-learn",
         "scipy",
+        "threadpoolctl",
     ]
     assert described["Version"] == sevenhills.__version__
     # Reports carry a bundle of plotly, whose licence goes with it.

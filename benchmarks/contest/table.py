@@ -9,6 +9,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from benchmarks.measuring import Bars
+
+#: Nats by which the method that is listed may be behind the best one of a set.
+BARS = Bars(at_most={"worst regret": 0.2, "mean regret": 0.05})
 
 
 def read(paths: list[Path], role: str | None) -> pd.DataFrame:
@@ -103,6 +107,8 @@ def report(results: pd.DataFrame, method: str) -> str:
         markdown(summary(regret), "regret over sets"),
     ]
     if method in table:
+        BARS.check("worst regret", regret[method].max(), method)
+        BARS.check("mean regret", regret[method].mean(), method)
         lines = [f"| {method} is not best on | best | margin | std error |", "|---" * 4 + "|"]
         for name, best, margin, error in behind(table, method):
             lines.append(f"| {name} | {best} | {margin:.3f} | {error:.3f} |")
@@ -121,4 +127,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    BARS.run(main)

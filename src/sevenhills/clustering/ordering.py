@@ -68,7 +68,7 @@ def order_by_reachability(
     The reachability of :math:`p` from an ordered :math:`o` is
     :math:`\max(c_o, \lVert o - p \rVert)` with the core distance :math:`c_o`, within which the
     weights of points add up to the number of neighbours. If all weigh one, all values equal those
-    of ``sklearn.cluster.OPTICS(algorithm="kd_tree")`` to the bit.
+    of ``sklearn.cluster.OPTICS(algorithm="kd_tree")``, to the bit on one machine.
 
     Parameters
     ----------

@@ -1,10 +1,18 @@
 """The ways in which this project compiles a function, all of them at its first call."""
 
+import contextlib
+import hashlib
+import os
+import shutil
 from collections.abc import Callable
+from functools import cache
+from importlib import resources
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numba import njit
+from numba.core.caching import FunctionCache, IndexDataCacheFile
 
 _COMMON = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
 _INNER = {**_COMMON, "no_cpython_wrapper": True}
@@ -24,13 +32,69 @@ comparing_inner = njit(fastmath={"nnan", "nsz", "reassoc"}, **_INNER)
 #: Kernels that are called with the number 0 are compiled twice: for a literal and for an integer.
 ZERO = np.int64(0)
 
+#: Beginning of the name of a folder of compiled kernels; a digest of their source follows.
+_PREFIX = "sevenhills-"
+
+
+@cache
+def _source_digest() -> str:
+    """Return a digest of all source files of this folder."""
+    digest = hashlib.sha256()
+    for file in sorted(resources.files(__package__).iterdir(), key=lambda file: file.name):
+        if file.name.endswith(".py"):
+            source = file.read_bytes()
+            digest.update(f"{file.name} {len(source)} ".encode() + source)
+    return digest.hexdigest()[:16]
+
+
+class _KernelCache(FunctionCache):
+    """Numba's cache in a folder that is named after the source of all kernels.
+
+    A kernel contains the functions of other files that it calls, and numba compares its own file
+    only. Without space, permission or a sound file the cache is empty, and the kernel is compiled.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__(function)
+        folder = self._impl.locator.get_cache_path()
+        self._cache_path = os.path.join(folder, _PREFIX + _source_digest())
+        self._cache_file = IndexDataCacheFile(
+            cache_path=self._cache_path,
+            filename_base=self._impl.filename_base,
+            source_stamp=_source_digest(),
+        )
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """Return the compiled kernel of a signature, or None."""
+        try:
+            return super().load_overload(sig, target_context)
+        except Exception:  # unpickling a damaged file can raise anything
+            with contextlib.suppress(OSError):
+                self.flush()
+            return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Keep the compiled kernel of a signature, if possible."""
+        with contextlib.suppress(Exception):
+            _make_only_folder(Path(self._cache_path))
+            super().save_overload(sig, data)
+
+
+def _make_only_folder(folder: Path) -> None:
+    """Make the folder of this source and remove those of earlier ones."""
+    if not folder.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        for other in folder.parent.glob(_PREFIX + "*"):
+            if other != folder:
+                shutil.rmtree(other, ignore_errors=True)
+
 
 def kernel(function: Callable[..., Any]) -> Any:
     """Compile for calls from Python: without the GIL, dividing like numpy, kept on disk.
 
     Where no folder can be written to, as in some containers, it is compiled in every process.
     """
-    try:
-        return njit(cache=True, **_COMMON)(function)
-    except RuntimeError:
-        return njit(**_COMMON)(function)
+    dispatcher = njit(**_COMMON)(function)
+    with contextlib.suppress(OSError, RuntimeError):
+        dispatcher._cache = _KernelCache(function)
+    return dispatcher

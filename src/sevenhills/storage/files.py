@@ -57,8 +57,8 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
 def load(path: str | os.PathLike[str], *, max_bytes: int = _MOST_BYTES) -> Any:
     """Read a model that :func:`save` has written.
 
-    Log densities, draws and summaries are those of the saved model, to the bit on the same
-    platform. Parameters that were sequences or numpy scalars come back as lists and plain numbers.
+    Log densities, draws and summaries are those of the saved model, to the bit on one
+    machine. Parameters that were sequences or numpy scalars come back as lists and plain numbers.
 
     Parameters
     ----------
