@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 import sevenhills
 from sevenhills import compat, datasets
 from sevenhills.cli.app import COMMANDS, app
-from sevenhills.cli.array_files import read_npz
+from sevenhills.cli.array_files import npz_table
 from sevenhills.cli.numbers import Notation
 from sevenhills.cli.reading import read_table
 from sevenhills.cli.samples import Choices, samples_of
@@ -656,7 +656,7 @@ def test_encodings(tmp_path, encoding):
         (b"\x00\x01\x02", "is not text; known are csv"),
         (b"\x93NUMPY\x01", "cannot be read"),
         (b"PAR1abc", "cannot be read"),
-        (b"PKabc", "is an archive, but not of arrays"),
+        (b"PKabc", "cannot be read"),
         (b'{"a": 1}\n{"a": \n', "line 2 is not JSON"),
         (b'{"a": 1}\n[1]\n', "every line must be an object"),
         (b"[1, 2]\n[1]\n", "not equally long"),
@@ -731,7 +731,7 @@ def test_archives_that_are_not_one_table():
     np.savez(file, a=np.zeros(3), b=np.zeros(4))
     file.seek(0)
     with pytest.raises(ValueError, match="holds the arrays a, b"):
-        read_npz(file, "it")
+        npz_table(file, "it")
     file = io.BytesIO()
     np.save(file, np.zeros((2, 2, 2)))
     line = refused("fit", "-", "-o", "m", given=file.getvalue())
