@@ -20,6 +20,7 @@ import sevenhills
 from sevenhills import compat, datasets
 from sevenhills.cli.app import COMMANDS, app
 from sevenhills.cli.array_files import npz_table
+from sevenhills.cli.compare import _drawn
 from sevenhills.cli.numbers import Notation
 from sevenhills.cli.reading import read_table
 from sevenhills.cli.samples import Choices, samples_of
@@ -256,6 +257,17 @@ def test_columns_are_found_by_name_or_taken_by_position(folder, model, tmp_path)
     )
 
 
+def test_columns_of_words_are_passed_over_by_position(model, tmp_path):
+    X = ANISO.sample(3, random_state=7)
+    path = tmp_path / "t.csv"
+    path.write_text("".join(f"{x},name {i},{y}\n" for i, (x, y) in enumerate(X.tolist())))
+    found = json.loads(done("score", model, path, "--no-header", "--json").stdout)
+    assert_array_equal(found["log_densities"], sevenhills.load(model).density_.logpdf(X))
+    path.write_text("".join(f"{x},name {i}\n" for i, (x, _) in enumerate(X.tolist())))
+    result = done("score", model, path, "--no-header")
+    assert "column x1: 3 words taken as missing, the first is 'name 0' in row 1" in result.stderr
+
+
 def test_missing_values_in_scores(model, tmp_path):
     path = tmp_path / "gaps.csv"
     path.write_text("x,y\n1,2\n,2\n1,tall\n,\n1e999,2\n0,0\n")
@@ -413,6 +425,21 @@ def test_compare_takes_what_both_have(folder, tmp_path):
     assert "standard input" in refused("compare", "-", "-")
     assert "different ones of energy" in refused("compare", a, b, "--tests", "energie")
     assert "it takes --permutations 3000" in refused("compare", a, b, "--alpha", "0.001")
+
+
+def test_what_is_not_compared_is_listed_in_order(tmp_path):
+    X = np.random.RandomState(0).standard_normal((20, 6))
+    a = write_csv(tmp_path / "a.csv", X, ("x", "f", "b", "d", "e", "c"))
+    b = write_csv(tmp_path / "b.csv", X[:, :2], ("x", "a"))
+    result = done("compare", a, b, "--tests", "energy")
+    assert "only one of the tables has them: a, b, c, d, e and 1 more" in result.stderr
+
+
+def test_drawn_rows_keep_their_order():
+    table = types.SimpleNamespace(source="t.csv")
+    rows = _drawn(table, np.arange(40.0)[:, None], 25, seed=0)[:, 0]
+    assert len(rows) == 25
+    assert (np.diff(rows) > 0).all()
 
 
 def test_a_constant_of_one_table_may_be_another_in_the_other(tmp_path):

@@ -125,6 +125,17 @@ def test_comes_back_to_the_bit(estimator, moons, path):
     assert_identical(clone(found).fit(moons).get_params(), model.get_params())
 
 
+def test_an_auto_rome_of_several_clusters(path):
+    # A cluster with heavy tails beside a Gaussian one, which take different members.
+    X = np.random.RandomState(0).standard_normal((80, 2))
+    X[50:] = X[50:] ** 3 + [40.0, 0.0]
+    auto = AutoROME().fit(X)
+    assert len(auto.clusters_) == 2
+    found = again(auto, path)
+    assert_identical(found, auto)
+    assert found.summary() == auto.summary()
+
+
 @given(samples(min_samples=5, max_samples=40, max_features=4), st.sampled_from(FAST))
 def test_awkward_samples(tmp_path_factory, X, estimator):
     model = clone(estimator)
