@@ -559,6 +559,19 @@ def test_tables_do_not_matter(rows, tmp_path, monkeypatch):
         assert_allclose(found.levels, expected.levels)
 
 
+def test_a_table_beside_an_array():
+    """Scenes and steps of an array have no names: they are taken in the order of the table."""
+    predictions, truth = walks(4, 5, 3)
+    frame, true = long_frame(predictions, "sample"), long_frame(truth[:, None], "future")
+    true = true.drop(columns="future")
+    expected = evaluate(predictions, truth, measures="ade").scenes["ade"]
+    for pair in ((predictions, true), (frame, truth)):
+        assert_array_equal(evaluate(*pair, measures="ade").scenes["ade"], expected)
+    true["scene"] = "night " + true["scene"].astype(str)
+    true["step"] += 5
+    assert_array_equal(evaluate(predictions, true, measures="ade").scenes["ade"], expected)
+
+
 def test_tables_with_agents_and_futures(tmp_path):
     predictions, truth = walks(4, 8, 2, n_agents=2)
     truths = np.stack([truth, truth + 0.1, truth - 0.2], axis=1)

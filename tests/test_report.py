@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from sklearn.neighbors import KernelDensity
 
 from sevenhills import (
     ROME,
@@ -198,8 +199,9 @@ def test_of_many_features_those_that_tell_clusters_apart_are_shown():
         (ROME().fit(aniso(20)), aniso(19), ValueError, "the 20 samples .* got 19"),
         (GaussianKDE().fit(aniso(20)), np.ones((3, 5)), ValueError, "X has 5 features"),
         (ROME(estimator="knn").fit(aniso(20)), None, ValueError, "X is missing: a Neighbour"),
+        (KernelDensity().fit(aniso(20)), aniso(20), TypeError, "of this package .*KernelDensity"),
     ],
-    ids=range(6),
+    ids=range(7),
 )
 def test_bad_input_is_refused(given, X, error, message):
     with pytest.raises(error, match=message):

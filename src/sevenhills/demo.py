@@ -13,6 +13,7 @@ import numpy as np
 from . import datasets, plotting
 from .estimators import ROME, AutoROME
 from .plotting.canvas import COLOURS
+from .replacing import replacing
 from .validation import random_generator
 
 #: What is shown of the three shapes; few samples lie outside.
@@ -207,7 +208,8 @@ def _figure(n_axes: int) -> tuple[Any, Any]:
 def _save(figure: Any, path: Path) -> None:
     import matplotlib.pyplot as plt
 
-    figure.savefig(path, dpi=120)
+    with replacing(path) as file:
+        figure.savefig(file, format="png", dpi=120)
     plt.close(figure)
 
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
@@ -18,7 +18,8 @@ from ..estimators import (
     VineDensity,
 )
 from ..storage import load
-from .reading import is_model_file
+from .array_files import is_model
+from .reading import opened
 from .samples import Samples
 
 #: The estimator of every mode.
@@ -100,12 +101,18 @@ class Model:
         return self.names or [f"x{i}" for i in range(self.density.n_features)]
 
 
-def read_model(path: Path) -> Model:
+def read_model(path: str | Path) -> Model:
     """Return the model in a file."""
-    if not is_model_file(str(path)):
+    with opened(str(path)) as file:
+        return model_of(file, str(path))
+
+
+def model_of(file: IO[bytes], path: str) -> Model:
+    """Return the model in a file that was opened."""
+    if not is_model(file):
         raise ValueError(f"{path} is no model; `sevenhills fit` makes one from data")
     try:
-        value = load(path)
+        value = load(file)
     except ValueError as error:
         raise ValueError(f"{path} cannot be read: {error}") from error
     # The drop-in for romepy keeps the estimator that does its work.

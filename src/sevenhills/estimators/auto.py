@@ -93,8 +93,12 @@ class AutoROME(DensityEstimator):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_not_negative(self.min_std, "min_std")
+        random_generator(self.random_state)
+
     def _fit(self, X: np.ndarray, weights: np.ndarray | None) -> None:
-        min_std = check_not_negative(self.min_std, "min_std")
         rng = random_generator(self.random_state)
         frame = Frame.of(X, weights)
         points = frame.enter(X)
@@ -104,7 +108,7 @@ class AutoROME(DensityEstimator):
             frame.weights,
             clusters.pieces.heaviest(clusters.labels),
             partial(_labels_of, n_jobs=self.n_jobs),
-            min_std / frame.unit,
+            float(self.min_std) / frame.unit,
             rng,
             self.n_jobs,
         )

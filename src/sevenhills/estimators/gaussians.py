@@ -87,20 +87,25 @@ class GaussianMixtureBIC(DensityEstimator):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_count(self.max_components, "max_components", least=1)
+        check_count(self.n_init, "n_init", least=1)
+        check_positive(self.reg_covar, "reg_covar")
+        random_generator(self.random_state)
+
     def _fit(self, X: np.ndarray, weights: np.ndarray | None) -> None:
-        most = check_count(self.max_components, "max_components", least=1)
-        n_init = check_count(self.n_init, "n_init", least=1)
         if len(X) < 2:
             raise ValueError("X has n_samples = 1; a covariance needs at least 2")
         rng = random_generator(self.random_state)
         frame = Frame.of(X, weights)
         whole = Grouping.whole(frame.enter(X), frame.weights)
-        ridge = check_positive(self.reg_covar, "reg_covar") * whole.spread() ** 2
+        ridge = float(self.reg_covar) * whole.spread() ** 2
         if ridge == 0:
             raise ValueError(f"the samples have no spread (n_samples = {len(X)})")
         data = _Data(whole.deviations, frame.weights, ridge)
-        numbers = range(1, min(most, len(frame.rows)) + 1)
-        fits = [_best_fit(data, k, n_init, rng) for k in numbers]
+        numbers = range(1, min(int(self.max_components), len(frame.rows)) + 1)
+        fits = [_best_fit(data, k, int(self.n_init), rng) for k in numbers]
         bic = np.array([fit.bic(data) for fit in fits])
         best = fits[int(np.argmin(bic))]
         self.density_ = KernelMixture(

@@ -24,7 +24,6 @@ from ..validation import (
     check_flag,
     check_labels,
     check_min_std,
-    check_n_jobs,
     check_positive,
     check_samples,
     check_weights,
@@ -274,7 +273,7 @@ class ROME(DensityEstimator):
         )
 
     def _check_parameters(self) -> None:
-        check_n_jobs(self.n_jobs)
+        super()._check_parameters()
         check_min_std(self.min_std)
         check_choice(self.estimator, "estimator", DOWNSTREAM)
         check_choice(self.shrinkage, "shrinkage", SHRINKAGE)

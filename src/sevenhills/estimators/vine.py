@@ -135,14 +135,17 @@ class VineDensity(DensityEstimator):
         self.truncation = truncation
         self.n_jobs = n_jobs
 
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_count(self.truncation, "truncation")
+
     def _fit(self, X: np.ndarray, weights: np.ndarray | None) -> None:
-        truncation = check_count(self.truncation, "truncation")
         if len(X) < 2:
             raise ValueError("X has n_samples = 1; a vine needs at least 2")
         library = import_extra("pyvinecopulib", "vine", "VineDensity needs pyvinecopulib")
         controls = library.FitControlsVinecop(
             family_set=[library.families.tll],
-            trunc_lvl=truncation,
+            trunc_lvl=int(self.truncation),
             num_threads=effective_n_jobs(self.n_jobs),
         )
         frame = Frame.of(X, weights)

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from ..decoding import Archive, map_npy
 from .tables import LongTable, ParquetTable, same_agents
 
 #: Numbers in a block.
@@ -77,7 +78,7 @@ def _open_file(path: Path, name: str) -> Source:
         raise FileNotFoundError(f"{name}: there is no file {path}")
     suffix = path.suffix.lower()
     if suffix == ".npy":
-        return ArraySource(_checked(np.load(path, mmap_mode="r", allow_pickle=False), name))
+        return ArraySource(_checked(map_npy(path), name))
     if suffix == ".npz":
         return ArraySource(_checked(_member(path, name), name))
     if suffix in (".parquet", ".pq"):
@@ -89,11 +90,12 @@ def _open_file(path: Path, name: str) -> Source:
 
 def _member(path: Path, name: str) -> np.ndarray:
     """Return the array of an archive that has the name of the argument, or the only one."""
-    with np.load(path, allow_pickle=False) as archive:
-        members = list(archive.files)
+    with path.open("rb") as file:
+        archive = Archive(file, str(path))
+        members = archive.names
         if name not in members and len(members) != 1:
             raise ValueError(f"{name}: {path.name} has no array {name!r}, only {members}")
-        return np.asarray(archive[name if name in members else members[0]])
+        return archive.read(name if name in members else members[0])
 
 
 def _as_array(value: Any, name: str) -> np.ndarray:

@@ -3,7 +3,6 @@
 import os
 from collections.abc import Iterable, Mapping
 from html import escape
-from pathlib import Path
 from string import Template
 from typing import Any
 
@@ -151,8 +150,8 @@ def forecast_report(
         See :func:`forecast_html`.
     """
     page = forecast_html(evaluation, predictions, truth, agents=agents, title=title)
-    with replacing(Path(path)) as file:
-        file.write(page.encode())
+    with replacing(path) as file:
+        file.write(page.encode("utf-8", "backslashreplace"))
 
 
 def verdicts(evaluation: Evaluation) -> list[str]:

@@ -73,7 +73,7 @@ class Report:
         """
         path = Path(path)
         with replacing(path) as file:
-            file.write(self.html.encode())
+            file.write(self.html.encode("utf-8", "backslashreplace"))
         return path
 
     def __repr__(self) -> str:

@@ -198,7 +198,17 @@ def unpack(content: Content) -> Any:
         _check_parameters(content, ("min_std",))
         return _compat(content.parameters, fitted)
     _check_parameters(content, kind.model().get_params(deep=False))
-    return _with_attributes(kind.model(**content.parameters), fitted)
+    return _with_attributes(_recipe(kind.model, content.parameters), fitted)
+
+
+def _recipe(model: Callable[..., Any], parameters: Mapping[str, Any]) -> Any:
+    """Return an estimator whose parameters it would accept when it is fitted."""
+    recipe = model(**parameters)
+    try:
+        recipe._check_parameters()
+    except (TypeError, ValueError) as error:
+        raise ModelFileError(f"parameters: {error}") from error
+    return recipe
 
 
 def _check_parameters(content: Content, known: Collection[str]) -> None:
@@ -217,7 +227,8 @@ def _with_attributes(model: Any, attributes: Mapping[str, Any]) -> Any:
 def _compat(parameters: Mapping[str, Any], fitted: Mapping[str, Any]) -> compat.ROME:
     """Return the drop-in for romepy around the estimator that does its work."""
     model = compat.ROME(**parameters)
-    model._model = _with_attributes(compat._TiledROME(**parameters, start="first"), fitted)
+    inner = _recipe(compat._TiledROME, {**parameters, "start": "first"})
+    model._model = _with_attributes(inner, fitted)
     model.labels_ = fitted["labels_"]
     model.num_features = fitted["n_features_in_"]
     model.fitted = True
