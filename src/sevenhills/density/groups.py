@@ -229,6 +229,14 @@ class KernelGroups(Density):
         return Kernels(self.log_weights, self.centres, self.offsets, self.transforms, self.log_dets)
 
     @cached_property
+    def _compact_parts(self) -> list[tuple[int, np.ndarray]]:
+        """The groups, those that extend over too many widths divided, and their kernels."""
+        parts = self._kernels.parts()
+        if parts is not None:
+            return parts
+        return [(g, np.arange(*ends)) for g, ends in enumerate(pairwise(self.offsets.tolist()))]
+
+    @cached_property
     def _log_sums(self) -> LogSums:
         """What sums the kernels."""
         return log_sums_of(self._kernels)
