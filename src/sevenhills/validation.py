@@ -126,10 +126,10 @@ def check_count(value: Any, name: str, least: int = 0) -> int:
     return int(value)
 
 
-def check_positive(value: Any, name: str) -> float:
+def check_positive(value: Any, name: str, kind: str = "a number") -> float:
     """Return a finite number above zero."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise TypeError(f"{name} must be a number, got {value!r}")
+        raise TypeError(f"{name} must be {kind}, got {value!r}")
     number = _as_float(value)
     if not 0 < number < np.inf:
         raise ValueError(f"{name} must be positive and finite, got {number}")
