@@ -234,7 +234,9 @@ def group_with_far_kernels(far, n_features, n_kernels=120):
     centres[-len(far) :] += np.array(far)[:, None]
     axes = np.linalg.qr(rng.standard_normal((n_features, n_features)))[0]
     weights = np.full(n_kernels, 1 / n_kernels)
-    density = KernelMixture(weights, centres, [0, n_kernels], [axes * np.linspace(2, 5, n_features)])
+    density = KernelMixture(
+        weights, centres, [0, n_kernels], [axes * np.linspace(2, 5, n_features)]
+    )
     return density, centres[:30] + 0.1 * rng.standard_normal((30, n_features))
 
 
@@ -276,6 +278,45 @@ def test_kernels_all_over_the_place():
     expected = direct_log_density(density, centres)
     assert_allclose(density.logpdf(centres), expected, rtol=0, atol=1e-12)
     assert_allclose(by_engine(density, centres), expected, rtol=0, atol=1e-8)
+
+
+# Fits of samples with an outlier
+
+
+ROBUST = [
+    ROME(),
+    ROME(decorrelate=False),
+    ROME(estimator="gaussian"),
+    ROME(estimator="knn"),
+    ROME(estimator="mpw"),
+    ROME(start="first"),
+    compat.ROME(min_std=0.1),
+]
+
+
+def with_outliers(X, distance, n_outliers):
+    """Samples, and some more in different directions, far from the others and from each other."""
+    ways = np.random.RandomState(5).standard_normal((n_outliers, X.shape[1]))
+    return np.concatenate([X, distance * ways * np.arange(1, n_outliers + 1)[:, None]])
+
+
+@pytest.mark.parametrize("estimator", ROBUST, ids=lambda each: repr(each).split(" object")[0])
+def test_the_distance_of_an_outlier_does_not_matter(estimator, sets):
+    X = sets["two moons"]
+    moderate = copy.deepcopy(estimator).fit(with_outliers(X, 1e4, 1)).score_samples(X)
+    for distance in (1e9, 1e20, 1e100, 1e200, 1e280):
+        model = copy.deepcopy(estimator).fit(with_outliers(X, distance, 1))
+        assert_allclose(model.score_samples(X), moderate, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("n_outliers", [1, 3])
+@pytest.mark.parametrize("distance", [1e9, 1e20, 1e200, 1e280])
+def test_auto_rome_loses_little_by_outliers(distance, n_outliers, sets):
+    """Folds differ, since they are dealt out in the order of distances to the mean."""
+    X = sets["two moons"]
+    model = AutoROME().fit(with_outliers(X, distance, n_outliers))
+    assert_array_equal(model.labels_[len(X) :], -1)
+    assert_(abs(model.score(X) - AutoROME().fit(X).score(X)) < 0.3)
 
 
 # Far from the origin
