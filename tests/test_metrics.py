@@ -872,6 +872,30 @@ def test_an_extra_is_imported_without_its_warnings(tmp_path, monkeypatch):
         import_extra("no_such_extra", "a", "this")
 
 
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("import no_such_library", "ModuleNotFoundError: No module named 'no_such_library'"),
+        ("from math import no_such_name", "ImportError: cannot import name 'no_such_name'"),
+        ("raise OSError('libgomp.so.1: no such file')", "OSError: libgomp.so.1: no such file"),
+        ("import broken_extra.part", "ModuleNotFoundError: "),
+    ],
+)
+def test_a_broken_extra_is_not_called_missing(source, message, tmp_path, monkeypatch):
+    (tmp_path / "broken_extra.py").write_text(source + "\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ImportError, match=r"^this; broken_extra is installed") as caught:
+        import_extra("broken_extra", "noise", "this")
+    assert message in str(caught.value)
+    assert "pip install" not in str(caught.value)
+    assert type(caught.value.__cause__).__name__ == message.partition(":")[0]
+
+
+def test_an_extra_without_a_part_of_it_is_missing():
+    with pytest.raises(ImportError, match=r"^this; install it with"):
+        import_extra("no_such_extra.part", "a", "this")
+
+
 def test_inputs_are_left_as_they_were():
     first, second, own = X.copy(), Y.copy(), STANDARD.score_samples(Y)
     kept = own.copy()

@@ -230,6 +230,58 @@ def test_long_names_are_cut(aniso, ax):
     assert lines[-1].endswith("…")
 
 
+#: No formulas of matplotlib, though they look like some.
+AWKWARD_NAMES = [("a_$x^$", "$$"), (r"\frac{$ of $", "_^{}%#&~ in $")]
+
+
+def draw_all(first, second, ax):
+    """Draw every picture whose text comes from the names of columns or of forecasts."""
+    rng = np.random.RandomState(0)
+    X = pd.DataFrame(rng.standard_normal((60, 2)), columns=[first, second])
+    rome, auto = ROME().fit(X), AutoROME().fit(X)
+    wide = ROME().fit(2 * X)
+    walks = np.cumsum(rng.standard_normal((12, 6, 3, 2)), axis=2)
+    evaluations = [
+        forecast.evaluate(
+            f * walks[:, 1:], walks[:, 0], measures=("ece", "ade"), method="gaussian_kde"
+        )
+        for f in (1.0, 0.5)
+    ]
+    comparison = forecast.compare(*evaluations, names=(first, second), n_permutations=9)
+    line = rome.density_.marginal([0])
+    for draw in (
+        lambda: plotting.plot_clusters(rome, X, ax),
+        lambda: plotting.plot_density(auto, X, ax),
+        lambda: plotting.plot_regions(rome, ax=ax),
+        lambda: plotting.plot_line(line, ax=ax),
+        lambda: plotting.plot_corner(rome, X),
+        lambda: plotting.plot_difference(rome, wide, (first, second), ax),
+        lambda: plotting.plot_difference(line, line, (first, second), ax),
+        lambda: plotting.plot_samples(X, X, ax),
+        lambda: plotting.plot_samples(X[[first]], X[[first]], ax),
+        lambda: plotting.plot_calibration(evaluations[0], ax, label=first).legend(loc="upper left"),
+        lambda: plotting.plot_comparison(comparison, ax),
+        lambda: plotting.plot_reachability(rome, ax),
+        lambda: plotting.plot_candidates(rome, ax),
+        lambda: plotting.plot_members(auto, ax),
+    ):
+        ax.clear()
+        made = draw()
+        yield (made if made is not None and hasattr(made, "savefig") else ax.figure)
+
+
+@pytest.mark.parametrize(("first", "second"), AWKWARD_NAMES)
+def test_names_are_no_formulas(ax, first, second):
+    for figure in draw_all(first, second, ax):
+        figure.draw_without_rendering()
+
+
+def test_dollars_are_shown(ax):
+    X = pd.DataFrame(np.random.RandomState(0).standard_normal((60, 2)), columns=["a_$x^$", "$y$"])
+    plotting.plot_clusters(ROME().fit(X), X, ax)
+    assert ax.xaxis.label._preprocess_math(ax.get_xlabel()) == ("a_$x^$", False)
+
+
 @pytest.mark.parametrize("n_features", [1, 2, 4])
 def test_samples_over_data_of_any_width(ax, n_features):
     X = np.random.RandomState(0).standard_normal((3000, n_features)).cumsum(axis=1)

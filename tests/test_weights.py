@@ -24,6 +24,7 @@ from sevenhills.clustering.candidates import Partitions
 from sevenhills.clustering.dbcv import all_points_reach, dbcv_scores
 from sevenhills.clustering.pieces import Pieces
 from sevenhills.clustering.silhouettes import silhouette_scores
+from sevenhills.estimators.clusters import Grouping
 from sevenhills.kernels.blocks import build_blocks
 from sevenhills.kernels.core_distances import core_distances, most_needed
 
@@ -298,13 +299,14 @@ def test_the_gaussian_mixture_is_scikit_learns(X):
     X = np.unique(X, axis=0)
     if len(X) < 10 or np.ptp(X, axis=0).min() == 0:
         return
-    ours = GaussianMixtureBIC(max_components=3, reg_covar=1e-4).fit(X)
+    reg_covar = 1e-4 * float(X.var())
+    ours = GaussianMixtureBIC(max_components=3, reg_covar=reg_covar).fit(X)
     frame = Frame.of(X)
-    points = frame.enter(X)
-    points = points - points.mean(axis=0)
+    # To the bit those of the fit, since rounding decides between starts of lattices.
+    points = Grouping.whole(frame.enter(X), frame.weights).deviations
     rng = np.random.RandomState(0)
     fits = [
-        GaussianMixture(k, reg_covar=1e-4 * np.var(points), random_state=rng).fit(points)
+        GaussianMixture(k, reg_covar=reg_covar / frame.unit**2, random_state=rng).fit(points)
         for k in (1, 2, 3)
     ]
     expected = np.array([fit.bic(points) for fit in fits]) + 2 * X.size * np.log(frame.unit)

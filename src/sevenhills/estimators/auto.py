@@ -104,7 +104,7 @@ class AutoROME(DensityEstimator):
         points = frame.enter(X)
         clusters = find_clusters(points, frame.weights, n_jobs=self.n_jobs)
         found = fit_partition(
-            points,
+            np.ascontiguousarray(points[:, frame.features]),
             frame.weights,
             clusters.pieces.heaviest(clusters.labels),
             partial(_labels_of, n_jobs=self.n_jobs),
@@ -112,7 +112,7 @@ class AutoROME(DensityEstimator):
             rng,
             self.n_jobs,
         )
-        unit = np.eye(X.shape[1]) * frame.unit
+        unit = np.eye(X.shape[1])[frame.features] * frame.unit
         of_rows = clusters.of_given_rows(frame)
         self.density_ = found.density.affine(unit, np.zeros(X.shape[1]))
         self.labels_ = frame.to_given(found.labels[frame.points], STRAY)

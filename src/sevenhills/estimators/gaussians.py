@@ -24,6 +24,8 @@ _MOST_STEPS = 100
 _LEAST_GAIN = 1e-3
 #: Components without any member keep this weight, so that their means stay finite.
 _NOTHING = 10 * np.finfo(float).eps
+#: The automatic ``reg_covar`` is this part of the mean variance.
+_AUTO_SHARE = 1e-6
 _LOG_2PI = float(np.log(2 * np.pi))
 
 
@@ -41,8 +43,10 @@ class GaussianMixtureBIC(DensityEstimator):
         The largest number of components to try, at most the number of distinct samples.
     n_init : int, default=1
         How many starts to try for each number.
-    reg_covar : float, default=1e-6
-        The variance added to every feature, as a part of the variance of the samples.
+    reg_covar : float or "auto", default="auto"
+        The variance added to every feature, in squared data units, as that of scikit-learn's
+        ``GaussianMixture``. With "auto" it is 1e-6 times the mean variance of the features, so
+        that the density does not depend on the unit of the samples.
     random_state : int, RandomState instance or None, default=0
         Seeds the starts.
     n_jobs : int, optional
@@ -77,7 +81,7 @@ class GaussianMixtureBIC(DensityEstimator):
         *,
         max_components: int = 10,
         n_init: int = 1,
-        reg_covar: float = 1e-6,
+        reg_covar: float | str = "auto",
         random_state: Any = 0,
         n_jobs: int | None = None,
     ) -> None:
@@ -91,7 +95,8 @@ class GaussianMixtureBIC(DensityEstimator):
         super()._check_parameters()
         check_count(self.max_components, "max_components", least=1)
         check_count(self.n_init, "n_init", least=1)
-        check_positive(self.reg_covar, "reg_covar")
+        if not self._is_auto():
+            check_positive(self.reg_covar, "reg_covar", "a number or 'auto'")
         random_generator(self.random_state)
 
     def _fit(self, X: np.ndarray, weights: np.ndarray | None) -> None:
@@ -100,9 +105,9 @@ class GaussianMixtureBIC(DensityEstimator):
         rng = random_generator(self.random_state)
         frame = Frame.of(X, weights)
         whole = Grouping.whole(frame.enter(X), frame.weights)
-        ridge = float(self.reg_covar) * whole.spread() ** 2
-        if ridge == 0:
+        if len(frame.rows) == 1:
             raise ValueError(f"the samples have no spread (n_samples = {len(X)})")
+        ridge = self._ridge(whole, frame.unit)
         data = _Data(whole.deviations, frame.weights, ridge)
         numbers = range(1, min(int(self.max_components), len(frame.rows)) + 1)
         fits = [_best_fit(data, k, int(self.n_init), rng) for k in numbers]
@@ -117,6 +122,21 @@ class GaussianMixtureBIC(DensityEstimator):
         self.n_components_ = len(best.weights)
         n_numbers = float(frame.weights.sum()) * X.shape[1]
         self.bic_ = bic + 2 * n_numbers * np.log(frame.unit)
+
+    def _is_auto(self) -> bool:
+        return isinstance(self.reg_covar, str) and self.reg_covar == "auto"
+
+    def _ridge(self, whole: Grouping, unit: float) -> float:
+        """Return the variance to add, in multiples of the squared unit."""
+        if self._is_auto():
+            return _AUTO_SHARE * whole.spread() ** 2
+        number = float(self.reg_covar)
+        ridge = number / unit / unit
+        if not 0 < ridge < np.inf:
+            raise ValueError(
+                f"reg_covar = {number:g} is beyond what can be represented beside such samples"
+            )
+        return ridge
 
 
 class _Data(NamedTuple):

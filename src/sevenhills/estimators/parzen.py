@@ -212,14 +212,12 @@ class ManifoldParzen(DensityEstimator):
         frame = Frame.of(X, weights)
         total = float(frame.weights.sum())
         n_neighbors = self._resolve_neighbours(total, X.shape[1])
-        whole = Grouping.whole(frame.enter(X), frame.weights)
+        points = frame.enter(X)
+        whole = Grouping.whole(points, frame.weights)
+        # Neighbours at one distance are chosen alike in whichever order features are given.
+        near = Neighbourhoods.of(points[:, frame.features], whole.weights, n_neighbors, self.n_jobs)
         spread = resolve_min_std(self.min_std, whole, frame.unit)
-        transforms, log_dets = window_transforms(
-            whole.deviations,
-            Neighbourhoods.of(whole.deviations, whole.weights, n_neighbors, self.n_jobs),
-            spread,
-            self.n_directions,
-        )
+        transforms, log_dets = window_transforms(whole.deviations, near, spread, self.n_directions)
         self.density_ = KernelMixture(
             weights=frame.weights / total,
             centres=X[frame.rows],

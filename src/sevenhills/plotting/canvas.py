@@ -60,7 +60,12 @@ def add_legend(ax: Any, n_drawn: int = 0, n_rows: int = 0, **options: Any) -> No
 def in_lines(text: str, width: int = 28, most: int = 2) -> str:
     """Return a text in lines that fit the width of a column, cut off where there are too many."""
     lines = wrap(text, width, max_lines=most, placeholder=" \N{HORIZONTAL ELLIPSIS}")
-    return "\n".join(lines)
+    return literal("\n".join(lines))
+
+
+def literal(text: str) -> str:
+    """Return a name such that matplotlib shows it as it is, dollars included."""
+    return text.replace("$", r"\$")
 
 
 def has_distinct_colours(labels: np.ndarray) -> bool:
