@@ -4,7 +4,9 @@ from .candidates import Candidates
 from .clusters import Clusters, find_clusters, given_clusters
 from .frame import Frame
 from .ordering import Ordering, neighbours_for, order_by_reachability
+from .rounding import resolve_resolution
 from .selection import SCORERS, choose
+from .spreading import lay_out
 
 __all__ = [
     "SCORERS",
@@ -15,6 +17,8 @@ __all__ = [
     "choose",
     "find_clusters",
     "given_clusters",
+    "lay_out",
     "neighbours_for",
     "order_by_reachability",
+    "resolve_resolution",
 ]

@@ -217,7 +217,7 @@ def _with_attributes(model: Any, attributes: Mapping[str, Any]) -> Any:
 def _compat(parameters: Mapping[str, Any], fitted: Mapping[str, Any]) -> compat.ROME:
     """Return the drop-in for romepy around the estimator that does its work."""
     model = compat.ROME(**parameters)
-    model._model = _with_attributes(compat._TiledROME(**parameters, start="first"), fitted)
+    model._model = _with_attributes(compat._TiledROME(**parameters, resolution=None, start="first"), fitted)
     model.labels_ = fitted["labels_"]
     model.num_features = fitted["n_features_in_"]
     model.fitted = True

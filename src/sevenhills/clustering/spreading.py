@@ -1,0 +1,153 @@
+"""Rounded rows, spread over the cells to which they were rounded.
+
+A value ``v`` that is rounded to a unit ``u`` stands for anything between ``v - u/2`` and
+``v + u/2``. So all samples that share a value are put at even distances over this interval, column
+by column, in an order that looks random. The order follows from the ranks of the values alone: it
+depends neither on the order of rows or columns nor on units.
+"""
+
+import numpy as np
+
+from .frame import Copies, Frame
+
+#: More samples than this are spread as this many, each of which then weighs more than one. That is
+#: enough to fill the cells, and keeps a million equal rows cheap.
+_MOST_SAMPLES = 30_000
+#: A sum of weights may exceed a whole number by this part.
+_ROUNDING = 1e-9
+#: Values of one column that differ by less than this, in units, are equal.
+_SAME = 1e-6
+#: Odd constants of the hash function SplitMix64.
+_STEP = np.uint64(0x9E3779B97F4A7C15)
+_FACTORS = ((30, np.uint64(0xBF58476D1CE4E5B9)), (27, np.uint64(0x94D049BB133111EB)))
+
+
+def lay_out(
+    X: np.ndarray,
+    weights: np.ndarray | None,
+    units: np.ndarray,
+    start: str = "canonical",
+    labels: np.ndarray | None = None,
+) -> tuple[np.ndarray, Frame]:
+    """Return the points that are clustered: rows, spread over the cells of rounded values.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_samples, n_features)
+    weights : ndarray of shape (n_samples,), optional
+        How often every row counts; once by default.
+    units : ndarray of shape (n_features,)
+        The widths of the cells, 0 for columns that stay as they are.
+    start, labels
+        See :meth:`Frame.of`.
+
+    Returns
+    -------
+    points : ndarray of shape (n_points, n_features)
+        In the unit of the frame.
+    frame : Frame
+        Its weights are counted in ``frame.grain``.
+    """
+    if not units.any():
+        frame = Frame.of(X, weights, start, labels)
+        return frame.enter(X), frame
+    distinct = Frame.of(X, weights, labels=labels)
+    counts = _counts(distinct.weights)
+    sequence = np.argsort(distinct.rows) if start == "first" else np.arange(len(counts))
+    rows = np.repeat(sequence, counts[sequence])
+    firsts = np.empty_like(counts)
+    firsts[sequence] = np.cumsum(counts[sequence]) - counts[sequence]
+    masses = (distinct.weights / counts)[rows]
+    grain = max(1.0, float(masses.max()))
+
+    of_points = X[distinct.rows]
+    own_labels = None if labels is None else labels[distinct.rows]
+    numbers = np.arange(len(rows)) - firsts[rows]
+    places = _spread(of_points, units, own_labels, rows, numbers, masses)
+    frame = Frame.of(places, masses / grain, start, None if labels is None else own_labels[rows])
+
+    where = np.empty_like(rows)
+    where[frame.members] = np.arange(len(rows))
+    of_members, parts = distinct.points, counts[distinct.points]
+    part = distinct.middles / distinct.weights[of_members] * parts
+    own = where[firsts[of_members] + np.minimum(part.astype(np.int64), parts - 1)]
+    return frame.enter(places), Frame(
+        rows=distinct.rows[rows[frame.rows]],
+        weights=frame.weights,
+        unit=frame.unit,
+        members=distinct.members,
+        points=frame.points[own],
+        middles=frame.middles[own],
+        n_given=len(X),
+        grain=grain,
+        copies=Copies(frame.points[where], rows, masses, of_members),
+    )
+
+
+def _counts(weights: np.ndarray) -> np.ndarray:
+    """Return the number of copies of distinct rows."""
+    thinned = weights * min(1.0, _MOST_SAMPLES / float(weights.sum()))
+    return np.maximum(np.ceil(thinned * (1 - _ROUNDING)), 1).astype(np.int64)
+
+
+def _spread(
+    X: np.ndarray,
+    units: np.ndarray,
+    labels: np.ndarray | None,
+    rows: np.ndarray,
+    numbers: np.ndarray,
+    weights: np.ndarray,
+) -> np.ndarray:
+    """Return the places of copies.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_rows, n_features)
+        Distinct rows.
+    units : ndarray of shape (n_features,)
+    labels : ndarray of shape (n_rows,) or None
+    rows, numbers : ndarray of shape (n_copies,)
+        The row of every copy, and its number among the copies of the row.
+    weights : ndarray of shape (n_copies,)
+    """
+    ranks = np.stack([_ranks(x, unit) for x, unit in zip(X.T, units, strict=True)])
+    salts = _mixed(ranks).sum(axis=1)
+    keys = _mixed(_mixed(ranks) + salts[:, None]).sum(axis=0)
+    if labels is not None:  # equal rows of two clusters, whatever these are called
+        of_labels = np.unique(labels, return_inverse=True)[1]
+        sums = np.zeros(of_labels.max() + 1, dtype=np.uint64)
+        np.add.at(sums, of_labels, _mixed(keys))
+        keys = keys + sums[of_labels]
+    out = X[rows]
+    for j in np.flatnonzero(units):
+        of_column = _mixed(keys + _mixed(ranks[j]))
+        of_column = _mixed(of_column + of_column.sum())[rows]
+        order = np.lexsort((_mixed(of_column + numbers.astype(np.uint64) * _STEP), ranks[j][rows]))
+        out[order, j] += units[j] * _offsets(ranks[j][rows][order], weights[order])
+    return out
+
+
+def _ranks(x: np.ndarray, unit: float) -> np.ndarray:
+    """Return the ranks of values, the same for values that are equal to a small part of a unit."""
+    order = np.argsort(x, kind="stable")
+    ranks = np.empty(len(x), dtype=np.uint64)
+    ranks[order] = np.append(0, np.cumsum(np.diff(x[order]) > _SAME * unit))
+    return ranks
+
+
+def _offsets(cells: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Return places between -1/2 and 1/2, in order, for samples that are sorted by cells."""
+    starts = np.flatnonzero(np.append(True, np.diff(cells) != 0))
+    sizes = np.diff(np.append(starts, len(cells)))
+    ends = np.cumsum(weights)
+    before = np.repeat(np.append(0.0, ends)[starts], sizes)
+    total = np.repeat(np.add.reduceat(weights, starts), sizes)
+    return np.asarray((ends - 0.5 * weights - before) / total - 0.5)
+
+
+def _mixed(keys: np.ndarray) -> np.ndarray:
+    """Return hashes of whole numbers, by SplitMix64."""
+    keys = keys.astype(np.uint64) + _STEP
+    for shift, factor in _FACTORS:
+        keys = (keys ^ (keys >> np.uint64(shift))) * factor
+    return np.asarray(keys ^ (keys >> np.uint64(31)))
