@@ -13,7 +13,7 @@ from ..stacking import STRAY, CellFit, Partition, fit_partition
 from ..validation import check_not_negative, random_generator
 from .base import DensityEstimator
 from .clusters import StackedCluster
-from .summary import describe_members, member_table_html
+from .summary import describe_members, describe_resolution, member_table_html
 
 
 class AutoROME(DensityEstimator):
@@ -132,7 +132,12 @@ class AutoROME(DensityEstimator):
         """Return in a few lines what was found and what was put on it."""
         check_is_fitted(self)
         return describe_members(
-            self.clusters_, self.labels_, self.n_fragments_, self.held_out_, self.density_
+            self.clusters_,
+            self.labels_,
+            self.n_fragments_,
+            self.held_out_,
+            self.density_,
+            self._describe_resolution(),
         )
 
     def _html_repr(self) -> str:
@@ -141,8 +146,15 @@ class AutoROME(DensityEstimator):
         if not hasattr(self, "clusters_"):
             return diagram
         return diagram + member_table_html(
-            self.clusters_, self.labels_, self.n_fragments_, self.held_out_
+            self.clusters_,
+            self.labels_,
+            self.n_fragments_,
+            self.held_out_,
+            self._describe_resolution(),
         )
+
+    def _describe_resolution(self) -> str:
+        return describe_resolution(self.resolution_, getattr(self, "feature_names_in_", None))
 
 
 def _labels_of(

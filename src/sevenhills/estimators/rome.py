@@ -34,7 +34,7 @@ from ..validation import (
 from .base import DensityEstimator
 from .clusters import Cluster, Grouping, resolve_min_std
 from .downstream import DOWNSTREAM, SHRINKAGE, Options, cluster_density
-from .summary import cluster_table_html, describe_clusters
+from .summary import cluster_table_html, describe_clusters, describe_resolution
 
 #: The least variance that the study adds to Gaussians, in data units.
 _SMALLEST_RIDGE = 1e-6
@@ -310,7 +310,12 @@ class ROME(DensityEstimator):
         """Return in a few lines what was found and why this clustering was chosen."""
         check_is_fitted(self)
         return describe_clusters(
-            self.clusters_, self.min_std_, self.candidates_, self.density_, self.estimator
+            self.clusters_,
+            self.min_std_,
+            self.candidates_,
+            self.density_,
+            self.estimator,
+            self._describe_resolution(),
         )
 
     def _html_repr(self) -> str:
@@ -318,4 +323,8 @@ class ROME(DensityEstimator):
         diagram: str = estimator_html_repr(self)
         if not hasattr(self, "clusters_"):
             return diagram
-        return diagram + cluster_table_html(self.clusters_, self.candidates_)
+        rounded = self._describe_resolution()
+        return diagram + cluster_table_html(self.clusters_, self.candidates_, rounded)
+
+    def _describe_resolution(self) -> str:
+        return describe_resolution(self.resolution_, getattr(self, "feature_names_in_", None))

@@ -64,11 +64,14 @@ _COUNT = _single(int, partial(Reader.whole, least=1))
 _SPREAD = _single(float, partial(Reader.number, least=0.0))
 #: Not there unless the samples came with names.
 _NAMES = "feature_names_in_"
+#: Not there in files of earlier versions, which took all values as exact.
+_UNITS = "resolution_"
 _FEATURES = {"n_features_in_": _COUNT, _NAMES: _single(list, _unpack_names)}
 _CLUSTERING = {
     "labels_": _array(Reader.integers, least=-1),
     "ordering_": _Codec(pack_ordering, unpack_ordering),
     "candidates_": _Codec(pack_candidates, unpack_candidates),
+    _UNITS: _array(Reader.floats, least=0.0),
 }
 _ROME = {
     **_FEATURES,
@@ -217,7 +220,8 @@ def _with_attributes(model: Any, attributes: Mapping[str, Any]) -> Any:
 def _compat(parameters: Mapping[str, Any], fitted: Mapping[str, Any]) -> compat.ROME:
     """Return the drop-in for romepy around the estimator that does its work."""
     model = compat.ROME(**parameters)
-    model._model = _with_attributes(compat._TiledROME(**parameters, resolution=None, start="first"), fitted)
+    inner = compat._TiledROME(**parameters, resolution=None, start="first")
+    model._model = _with_attributes(inner, fitted)
     model.labels_ = fitted["labels_"]
     model.num_features = fitted["n_features_in_"]
     model.fitted = True
@@ -228,9 +232,11 @@ def _fitted(reader: Reader, codecs: Mapping[str, _Codec]) -> dict[str, Any]:
     out = {
         name: codec.unpack(reader.at(name))
         for name, codec in codecs.items()
-        if name != _NAMES or name in reader.entries
+        if name not in (_NAMES, _UNITS) or name in reader.entries
     }
     reader.finish()
+    if _UNITS in codecs:
+        out.setdefault(_UNITS, np.zeros(out["density_"].n_features))
     _check_features(out)
     _check_samples(out)
     _check_choices(out)
@@ -246,6 +252,8 @@ def _check_features(fitted: Mapping[str, Any]) -> None:
         known = getattr(fitted["density_"], "feature_names", None)
         if known is not None and list(known) != list(fitted[_NAMES]):
             raise ModelFileError(f"{_NAMES}: not those of the density")
+    if _UNITS in fitted:
+        found[_UNITS] = len(fitted[_UNITS])
     for cluster in fitted.get("clusters_", ()):
         found["clusters_.mean"] = len(cluster.mean)
     for name, number in found.items():
