@@ -21,7 +21,7 @@ _LEAST_TIED = 0.5
 #: The share of the rows that must lie on the lattice; half years among ages may be off it.
 _LEAST_ON_LATTICE = 0.9
 #: The share of the distinct values that must lie on it, however few rows have the others.
-_LEAST_VALUES_ON_LATTICE = 0.5
+_LEAST_VALUES_ON_LATTICE = 0.3
 #: The share of the rows whose value must be next to another on the lattice.
 _LEAST_ADJACENT = 0.5
 #: Values this close to the lattice, in units, lie on it. Decimals are not exact in floats.
@@ -29,7 +29,9 @@ _OFF_LATTICE = 0.02
 #: Values that differ by this many machine epsilons of the largest one are equal.
 _EPSILONS = 2
 #: The number of common gaps that are tried as units.
-_MOST_CANDIDATES = 4
+_MOST_CANDIDATES = 3
+#: Values are rare if they have less than this part of the rows of a common one.
+_RARE = 0.25
 #: The share of the gaps between neighboring values that must be one unit wide.
 _LEAST_COMMON = 0.2
 #: Digits of a unit that are more than rounding.
@@ -135,12 +137,15 @@ def _unit(values: np.ndarray, weights: np.ndarray) -> float:
     shares = weights / total
     if shares @ shares * _LEAST_EFFECTIVE > 1:
         return 0.0
-    units = (_lattice_unit(values, shares, *each) for each in _common_gaps(values, shares))
+    # Rare values, such as half years, may stand between all others.
+    common = shares >= _RARE * (shares @ shares)
+    gaps = {*_common_gaps(values, shares), *_common_gaps(values[common], shares[common])}
+    units = (_lattice_unit(values, shares, *each) for each in sorted(gaps, reverse=True))
     return next((unit for unit in units if unit > 0), 0.0)
 
 
 def _common_gaps(values: np.ndarray, shares: np.ndarray) -> list[tuple[float, float]]:
-    """Return the most common gaps between neighbors, the widest first, each with a value at it."""
+    """Return the most common gaps between neighbors, each with a value next to it."""
     gaps, lighter = np.diff(values), np.minimum(shares[1:], shares[:-1])
     order = np.argsort(gaps, kind="stable")
     ascending = gaps[order]
@@ -148,10 +153,11 @@ def _common_gaps(values: np.ndarray, shares: np.ndarray) -> list[tuple[float, fl
     ends = np.append(starts[1:], len(gaps))
     common = np.argsort(-np.add.reduceat(lighter[order], starts), kind="stable")
     found = []
-    for i in np.sort(common[:_MOST_CANDIDATES])[::-1]:
+    for i in common[:_MOST_CANDIDATES]:
         group = order[starts[i] : ends[i]]
         if len(group) >= _LEAST_COMMON * len(gaps):
-            found.append((gaps[group].mean(), values[group[lighter[group].argmax()]]))
+            at = values[group[lighter[group].argmax()]]
+            found.append((float(gaps[group].mean()), float(at)))
     return found
 
 

@@ -63,8 +63,11 @@ def lay_out(
     of_points = X[distinct.rows]
     own_labels = None if labels is None else labels[distinct.rows]
     numbers = np.arange(len(rows)) - firsts[rows]
-    places = _spread(of_points, units, own_labels, rows, numbers, masses)
-    frame = Frame.of(places, masses / grain, start, None if labels is None else own_labels[rows])
+    keys = _keys(of_points, distinct.weights, units, own_labels)
+    places = _spread(of_points, units, keys, rows, numbers, masses)
+    frame = Frame.of(
+        places, masses / grain, start, None if own_labels is None else own_labels[rows]
+    )
 
     where = np.empty_like(rows)
     where[frame.members] = np.arange(len(rows))
@@ -90,10 +93,35 @@ def _counts(weights: np.ndarray) -> np.ndarray:
     return np.maximum(np.ceil(thinned * (1 - _ROUNDING)), 1).astype(np.int64)
 
 
+def _keys(
+    X: np.ndarray, weights: np.ndarray, units: np.ndarray, labels: np.ndarray | None
+) -> np.ndarray:
+    """Return a hash for every feature of every distinct row.
+
+    A feature is known by its values, not by its place, and a cluster by its rows, not by its label.
+    Features that have the same ranks have the same hashes.
+
+    Returns
+    -------
+    ndarray of shape (n_features, n_rows)
+    """
+    ranks = np.stack([_ranks(x, unit) for x, unit in zip(X.T, units, strict=True)])
+    hashes = _mixed(ranks)
+    keys = _mixed(hashes + hashes.sum(axis=1, keepdims=True)).sum(axis=0)
+    keys = _mixed(keys + _mixed(_ranks(weights, weights.max())))
+    if labels is not None:
+        groups = np.unique(labels, return_inverse=True)[1]
+        sums = np.zeros(groups.max() + 1, dtype=np.uint64)
+        np.add.at(sums, groups, keys)
+        keys = _mixed(keys + sums[groups])
+    of_features = _mixed(keys + hashes)
+    return _mixed(of_features + of_features.sum(axis=1, keepdims=True))
+
+
 def _spread(
     X: np.ndarray,
     units: np.ndarray,
-    labels: np.ndarray | None,
+    keys: np.ndarray,
     rows: np.ndarray,
     numbers: np.ndarray,
     weights: np.ndarray,
@@ -105,25 +133,17 @@ def _spread(
     X : ndarray of shape (n_rows, n_features)
         Distinct rows.
     units : ndarray of shape (n_features,)
-    labels : ndarray of shape (n_rows,) or None
+    keys : ndarray of shape (n_features, n_rows)
     rows, numbers : ndarray of shape (n_copies,)
         The row of every copy, and its number among the copies of the row.
     weights : ndarray of shape (n_copies,)
     """
-    ranks = np.stack([_ranks(x, unit) for x, unit in zip(X.T, units, strict=True)])
-    salts = _mixed(ranks).sum(axis=1)
-    keys = _mixed(_mixed(ranks) + salts[:, None]).sum(axis=0)
-    if labels is not None:  # equal rows of two clusters, whatever these are called
-        of_labels = np.unique(labels, return_inverse=True)[1]
-        sums = np.zeros(of_labels.max() + 1, dtype=np.uint64)
-        np.add.at(sums, of_labels, _mixed(keys))
-        keys = keys + sums[of_labels]
     out = X[rows]
+    steps = numbers.astype(np.uint64) * _STEP
     for j in np.flatnonzero(units):
-        of_column = _mixed(keys + _mixed(ranks[j]))
-        of_column = _mixed(of_column + of_column.sum())[rows]
-        order = np.lexsort((_mixed(of_column + numbers.astype(np.uint64) * _STEP), ranks[j][rows]))
-        out[order, j] += units[j] * _offsets(ranks[j][rows][order], weights[order])
+        cells = _ranks(X[:, j], units[j])[rows]
+        order = np.lexsort((_mixed(keys[j][rows] + steps), cells))
+        out[order, j] += units[j] * _offsets(cells[order], weights[order])
     return out
 
 
