@@ -13,7 +13,7 @@ from .frame import Copies, Frame
 #: More samples than this are spread as this many, each of which then weighs more than one. That is
 #: enough to fill the cells, and keeps a million equal rows cheap.
 _MOST_SAMPLES = 30_000
-#: A sum of weights may exceed a whole number by this part.
+#: A sum of weights may fall short of a number by this part.
 _ROUNDING = 1e-9
 #: Values of one column that differ by less than this, in units, are equal.
 _SAME = 1e-6
@@ -52,13 +52,12 @@ def lay_out(
         frame = Frame.of(X, weights, start, labels)
         return frame.enter(X), frame
     distinct = Frame.of(X, weights, labels=labels)
-    counts = _counts(distinct.weights)
+    counts, grain = _counts(distinct.weights)
     sequence = np.argsort(distinct.rows) if start == "first" else np.arange(len(counts))
     rows = np.repeat(sequence, counts[sequence])
     firsts = np.empty_like(counts)
     firsts[sequence] = np.cumsum(counts[sequence]) - counts[sequence]
     masses = (distinct.weights / counts)[rows]
-    grain = max(1.0, float(masses.max()))
 
     of_points = X[distinct.rows]
     own_labels = None if labels is None else labels[distinct.rows]
@@ -87,10 +86,16 @@ def lay_out(
     )
 
 
-def _counts(weights: np.ndarray) -> np.ndarray:
-    """Return the number of copies of distinct rows."""
-    thinned = weights * min(1.0, _MOST_SAMPLES / float(weights.sum()))
-    return np.maximum(np.ceil(thinned * (1 - _ROUNDING)), 1).astype(np.int64)
+def _counts(weights: np.ndarray) -> tuple[np.ndarray, float]:
+    """Return the number of copies of distinct rows, and how many samples a copy stands for.
+
+    Weights are rounded to whole copies: half a copy would be held out beside its other half.
+    """
+    grain = max(1.0, float(weights.sum()) / _MOST_SAMPLES)
+    counts = np.maximum(np.floor(weights / grain * (1 + _ROUNDING) + 0.5), 1.0)
+    # Rows that differ are not joined, so that there may be more copies than that.
+    is_thinned = bool((weights / counts > 1.5).any())
+    return counts.astype(np.int64), grain if is_thinned else 1.0
 
 
 def _keys(

@@ -64,7 +64,7 @@ _COUNT = _single(int, partial(Reader.whole, least=1))
 _SPREAD = _single(float, partial(Reader.number, least=0.0))
 #: Not there unless the samples came with names.
 _NAMES = "feature_names_in_"
-#: Not there in files of earlier versions, which took all values as exact.
+#: Not there in files of earlier versions and of the drop-in for romepy, where values are exact.
 _UNITS = "resolution_"
 _FEATURES = {"n_features_in_": _COUNT, _NAMES: _single(list, _unpack_names)}
 _CLUSTERING = {
@@ -133,7 +133,8 @@ def pack(model: Any) -> Content:
         return _content(name, {}, {"density_": model})
     if isinstance(model, compat.ROME):
         _check_fitted(model, model.fitted)
-        return _content(name, {"min_std": model.min_std}, vars(model._model))
+        state = {key: value for key, value in vars(model._model).items() if key != _UNITS}
+        return _content(name, {"min_std": model.min_std}, state)
     _check_fitted(model, hasattr(model, "density_"))
     return _content(name, model.get_params(deep=False), vars(model))
 
@@ -193,7 +194,12 @@ def unpack(content: Content) -> Any:
     if content.kind not in _KINDS:
         raise ModelFileError(f"class: must be one of {', '.join(_KINDS)}, got {content.kind!r}")
     kind = _KINDS[content.kind]
-    fitted = _fitted(Reader(content.entries), kind.attributes)
+    codecs = dict(kind.attributes)
+    if "resolution" not in content.parameters:
+        codecs.pop(_UNITS, None)
+    fitted = _fitted(Reader(content.entries), codecs)
+    if _UNITS in kind.attributes:
+        fitted.setdefault(_UNITS, np.zeros(fitted["density_"].n_features))
     if kind.model is KernelMixture:
         _check_parameters(content, ())
         return fitted["density_"]
@@ -232,11 +238,9 @@ def _fitted(reader: Reader, codecs: Mapping[str, _Codec]) -> dict[str, Any]:
     out = {
         name: codec.unpack(reader.at(name))
         for name, codec in codecs.items()
-        if name not in (_NAMES, _UNITS) or name in reader.entries
+        if name != _NAMES or name in reader.entries
     }
     reader.finish()
-    if _UNITS in codecs:
-        out.setdefault(_UNITS, np.zeros(out["density_"].n_features))
     _check_features(out)
     _check_samples(out)
     _check_choices(out)
