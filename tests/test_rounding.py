@@ -1,5 +1,7 @@
 """Rounded values: the unit is recognized, and copies are spread over their cells."""
 
+import json
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -7,9 +9,11 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import multivariate_normal, norm, poisson
 from sklearn.datasets import load_breast_cancer, load_iris
+from typer.testing import CliRunner
 
 import sevenhills
 from sevenhills import ROME, AutoROME, compat
+from sevenhills.cli.app import app
 from sevenhills.clustering import Frame, lay_out
 from sevenhills.clustering.rounding import rounding_units
 from sevenhills.report import build_report
@@ -338,6 +342,31 @@ def test_the_report_names_rounded_features():
     assert "Rounded values: years to 1." in build_report(model, X=X, feature_names=["years"]).html
     with pytest.raises(ValueError, match="these are others"):
         build_report(model, X=10 * X)
+
+
+def test_the_command_line_names_rounded_columns(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    X, _, _ = mixed(rng_of(), 200)
+    np.savetxt("t.csv", X, delimiter=",", header="age,size", comments="")
+
+    def call(*arguments):
+        result = CliRunner().invoke(app, arguments)
+        assert result.exit_code == 0, result.output
+        return result.stdout
+
+    text = call("fit", "t.csv", "-o", "m.sevenhills")
+    assert "1 cluster" in text
+    assert "Rounded values: age to 1." in text
+    assert "--resolution none" in text
+    described = call("describe", "m.sevenhills")
+    assert "Rounded values: age to 1." in described
+    assert json.loads(call("describe", "m.sevenhills", "--json"))["resolution"] == {"age": 1.0}
+    for value, units in (("none", {}), ("auto", {"age": 1.0}), ("0.5", {"age": 0.5, "size": 0.5})):
+        found = call("fit", "t.csv", "-o", "m.sevenhills", "--resolution", value, "--json")
+        assert json.loads(found)["resolution"] == units
+    result = CliRunner().invoke(app, ["fit", "t.csv", "-o", "m.sevenhills", "--resolution", "some"])
+    assert result.exit_code == 2
+    assert "--resolution must be a number, auto or none, got 'some'" in result.stderr
 
 
 @each_estimator

@@ -36,8 +36,8 @@ _RARE = 0.25
 _LEAST_COMMON = 0.2
 #: Digits of a unit that are more than rounding.
 _DIGITS = 12
-#: A sum of weights may exceed a whole number by this part.
-_ROUNDING = 1e-9
+#: Values of this weight stand for more than one sample.
+_TIED = 1.5
 
 
 def resolve_resolution(
@@ -104,7 +104,7 @@ def rounding_units(X: np.ndarray, weights: np.ndarray | None = None) -> np.ndarr
 
 def _tied_columns(X: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
     """Return the columns in which enough samples may share their value with another."""
-    if weights is not None and weights.max() > 1:
+    if weights is not None and weights.max() >= _TIED:
         return np.arange(X.shape[1])
     columns = np.sort(X.T, axis=1)
     n_pairs = (np.diff(columns) <= _tolerance(columns)[:, None]).sum(axis=1)
@@ -132,7 +132,7 @@ def _unit(values: np.ndarray, weights: np.ndarray) -> float:
         return 0.0
     weights = np.minimum(weights, np.partition(weights, -2)[-2])
     total = weights.sum()
-    if weights[weights > 1 + _ROUNDING].sum() < _LEAST_TIED * (1 - _ROUNDING) * total:
+    if weights[weights >= _TIED].sum() < _LEAST_TIED * total:
         return 0.0
     shares = weights / total
     if shares @ shares * _LEAST_EFFECTIVE > 1:

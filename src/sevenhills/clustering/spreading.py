@@ -62,7 +62,7 @@ def lay_out(
     of_points = X[distinct.rows]
     own_labels = None if labels is None else labels[distinct.rows]
     numbers = np.arange(len(rows)) - firsts[rows]
-    keys = _keys(of_points, distinct.weights, units, own_labels)
+    keys = _keys(of_points, counts, units, own_labels)
     places = _spread(of_points, units, keys, rows, numbers, masses)
     frame = Frame.of(
         places, masses / grain, start, None if own_labels is None else own_labels[rows]
@@ -99,7 +99,7 @@ def _counts(weights: np.ndarray) -> tuple[np.ndarray, float]:
 
 
 def _keys(
-    X: np.ndarray, weights: np.ndarray, units: np.ndarray, labels: np.ndarray | None
+    X: np.ndarray, counts: np.ndarray, units: np.ndarray, labels: np.ndarray | None
 ) -> np.ndarray:
     """Return a hash for every feature of every distinct row.
 
@@ -113,7 +113,7 @@ def _keys(
     ranks = np.stack([_ranks(x, unit) for x, unit in zip(X.T, units, strict=True)])
     hashes = _mixed(ranks)
     keys = _mixed(hashes + hashes.sum(axis=1, keepdims=True)).sum(axis=0)
-    keys = _mixed(keys + _mixed(_ranks(weights, weights.max())))
+    keys = _mixed(keys + _mixed(counts))
     if labels is not None:
         groups = np.unique(labels, return_inverse=True)[1]
         sums = np.zeros(groups.max() + 1, dtype=np.uint64)

@@ -195,7 +195,7 @@ def unpack(content: Content) -> Any:
         raise ModelFileError(f"class: must be one of {', '.join(_KINDS)}, got {content.kind!r}")
     kind = _KINDS[content.kind]
     codecs = dict(kind.attributes)
-    if "resolution" not in content.parameters:
+    if "resolution" not in content.parameters and _UNITS not in content.entries:
         codecs.pop(_UNITS, None)
     fitted = _fitted(Reader(content.entries), codecs)
     if _UNITS in kind.attributes:
