@@ -37,7 +37,7 @@ def test_scikit_learn(estimator, check):
 @given(samples(min_samples=6, max_samples=60, max_features=5), st.sampled_from([0.01, 0.5]))
 def test_equals_the_slow_estimator(X, min_std):
     """Ordering, 199 labelings, choice and density, each by its plain definition."""
-    rome = ROME(min_std=min_std, start="first").fit(X)
+    rome = ROME(min_std=min_std, resolution=None, start="first").fit(X)
     k = min(5, len(X))
     ordering = plain_optics(X, k)
     labelings = all_labels(*ordering, k)

@@ -50,17 +50,27 @@ def recipe_of(mode: str, **options: Any) -> Any:
 def _parsed(name: str, value: Any) -> Any:
     """Return the value of an option as estimators take it."""
     if name == "min_std":
-        return _min_std(value)
-    return None if (name, value) == ("selection", "none") else value
+        return _number_or_auto(value, "--min-std must be a number or auto")
+    if name in ("selection", "resolution") and value == "none":
+        return None
+    if name == "resolution":
+        return _number_or_auto(value, "--resolution must be a number, auto or none")
+    return value
 
 
-def _min_std(text: str) -> float | str:
+def _number_or_auto(text: str, problem: str) -> float | str:
     if text == "auto":
         return text
     try:
         return float(text)
     except ValueError:
-        raise ValueError(f"--min-std must be a number or auto, got {text!r}") from None
+        raise ValueError(f"{problem}, got {text!r}") from None
+
+
+def units_of(model: Any, names: list[str]) -> dict[str, float]:
+    """Return the units of the columns whose values were taken as rounded."""
+    units = getattr(model, "resolution_", ())
+    return {name: float(unit) for name, unit in zip(names, units, strict=False) if unit}
 
 
 def fit_recipe(recipe: Any, samples: Samples) -> Any:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from math import frexp, ldexp, sqrt
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,6 +17,45 @@ _FAR = 2.0**20
 _EQUAL = 1e-9
 #: Digits of distances that are more than rounding.
 _DIGITS = 12
+
+
+class Copies(NamedTuple):
+    """Samples as which distinct rows are spread.
+
+    Attributes
+    ----------
+    points : ndarray of shape (n_copies,)
+        The point of every copy.
+    rows : ndarray of shape (n_copies,)
+        The distinct row of every copy.
+    weights : ndarray of shape (n_copies,)
+    of_members : ndarray of shape (n_members,)
+        The distinct row of every member of the frame.
+    """
+
+    points: np.ndarray
+    rows: np.ndarray
+    weights: np.ndarray
+    of_members: np.ndarray
+
+    def vote(self, labels: np.ndarray) -> np.ndarray:
+        """Return one label for every member: that of most copies of its row.
+
+        Parameters
+        ----------
+        labels : ndarray of shape (n_points,)
+        """
+        own = labels[self.points]
+        order = np.lexsort((own, self.rows))
+        rows, own = self.rows[order], own[order]
+        starts = np.flatnonzero(np.append(True, (np.diff(rows) != 0) | (np.diff(own) != 0)))
+        masses = np.add.reduceat(self.weights[order], starts)
+        masses = (masses / masses.max()).round(_DIGITS)
+        rows, own = rows[starts], own[starts]
+        # Of two labels with as many copies it is the larger, which is never noise.
+        best = np.lexsort((own, masses, rows))
+        last = np.append(np.diff(rows[best]) != 0, True)
+        return np.asarray(own[best][last][self.of_members])
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +75,7 @@ class Frame:
     rows : ndarray of shape (n_points,)
         The first given row of every point.
     weights : ndarray of shape (n_points,)
+        In multiples of ``grain``.
     unit : float
         The power of two by which coordinates are divided.
     members : ndarray of shape (n_members,)
@@ -47,6 +88,10 @@ class Frame:
         The number of given rows.
     features : ndarray of shape (n_features,)
         The features in an order that does not depend on the order in which they are given.
+    grain : float
+        The number of samples that clustering counts as one.
+    copies : Copies or None
+        Where the samples of rounded rows are; None if rows are where they were given.
     """
 
     rows: np.ndarray
@@ -57,6 +102,8 @@ class Frame:
     middles: np.ndarray
     n_given: int
     features: np.ndarray
+    grain: float = 1.0
+    copies: Copies | None = None
 
     @classmethod
     def of(
@@ -125,6 +172,14 @@ class Frame:
     def enter(self, X: np.ndarray) -> np.ndarray:
         """Return the points in the unit of the frame."""
         return X[self.rows] / self.unit
+
+    def labels_of_rows(self, labels: np.ndarray, absent: int) -> np.ndarray:
+        """Return the labels of points for the given rows.
+
+        Rows that weigh nothing have the label ``absent``.
+        """
+        of_members = labels[self.points] if self.copies is None else self.copies.vote(labels)
+        return self.to_given(of_members, absent)
 
     def to_given(self, values: np.ndarray, absent: float) -> np.ndarray:
         """Return values that belong to members in the order of the given rows.
