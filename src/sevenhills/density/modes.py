@@ -1,5 +1,6 @@
 """Modes of the density, and to which of them points belong."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -15,6 +16,7 @@ from ..validation import check_not_negative, check_queries, freeze
 from .ascent import Standard, climb, find_summits
 from .derivatives import Derivatives, nearest_shares
 from .passes import Centres, Hills, find_hills
+from .profiles import whitening
 from .sums import Kernels, LogSums, log_sums_of, sums_at
 
 __all__ = ["Labels", "ModeTable", "Modes", "climb"]
@@ -25,8 +27,12 @@ _FEW_KERNELS = 256
 _FEW_FOR_PAIRS = 64
 #: The powers of one of two kernels, the other having the rest, at which their ridge is looked at.
 _POWERS = expit(np.linspace(-8, 8, 33))
-#: Neighbours among which a centre looks for a denser one.
+#: Neighbours among which a centre looks for a denser one; groups of as many have starts of their
+#: own.
 _NEIGHBOURS = 24
+#: The way to a denser neighbour is long if it is so many times what it would be to the last of the
+#: neighbours, judging by the distance of the one of this number, where samples are equally dense.
+_LONG, _CLOSE = 1.5, 4
 #: A kernel that makes up so much of the density at its centre may have a maximum of its own.
 _MOST = 0.5
 #: The highest centres from which the peak is looked for.
@@ -334,24 +340,58 @@ def _roots(
 ) -> np.ndarray:
     """Return, for every kernel, the dense centre to which a walk over denser neighbours leads.
 
-    Quick shift: a centre points to its nearest denser neighbour; those without one are roots.
-    With ``isolated``, kernels that make up most of the density at their centre are roots, too.
+    Quick shift: a centre points to its nearest denser neighbour of the same part; those without
+    one are roots. So are those whose way to it is long and leads through a valley. With
+    ``isolated``, kernels that make up most of the density at their centre are roots, too.
     """
     rank = np.empty(density.n_kernels, dtype=np.int64)
     rank[np.argsort(heights, kind="stable")] = np.arange(density.n_kernels)
-    Y = _whitened(density)
-    near = np.asarray(KDTree(Y).query(Y, k=_NEIGHBOURS, workers=effective_n_jobs(n_jobs))[1])
-    denser = rank[near] > rank[:, None]
-    # The first of the neighbours is the centre itself, or one at the same place.
-    parent = near[np.arange(len(near)), denser.argmax(axis=1)]
-    is_root = ~denser.any(axis=1)
+    long = _LONG * (_NEIGHBOURS / _CLOSE) ** (1 / density.n_features)
+    parent, is_long = np.arange(density.n_kernels), np.zeros(density.n_kernels, dtype=bool)
+    for kernels, among, Y in _parts(density):
+        k = np.arange(1, min(_NEIGHBOURS, len(among)) + 1)
+        apart, near = KDTree(Y).query(
+            Y[np.searchsorted(among, kernels)], k, workers=effective_n_jobs(n_jobs)
+        )
+        denser = rank[among[near]] > rank[kernels, None]
+        at = np.arange(len(kernels)), denser.argmax(axis=1)
+        parent[kernels] = np.where(denser.any(axis=1), among[near[at]], kernels)
+        is_long[kernels] = apart[at] > long * apart[:, min(_CLOSE, len(k) - 1)]
+    is_root = parent == np.arange(density.n_kernels)
+    doubtful = np.flatnonzero(is_long & ~is_root)
+    middles = (density.centres[doubtful] + density.centres[parent[doubtful]]) / 2
+    is_root[doubtful] = sums_at(density._log_sums, middles, n_jobs) < heights[doubtful]
     if isolated:
         own = density.log_weights + density.log_dets[density._group_of_kernel]
         is_root |= own > heights + np.log(_MOST)
-    parent = np.where(is_root, np.arange(len(near)), parent)
+    parent = np.where(is_root, np.arange(density.n_kernels), parent)
     while (parent[parent] != parent).any():
         parent = parent[parent]
     return parent
+
+
+def _parts(density: Derivatives) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Yield kernels of every large group, and of every cluster the others.
+
+    With them come the kernels among which their neighbours are, the same ones unless they are
+    noise, and places of those in coordinates in which the part is spread alike in all directions.
+    """
+    sizes = np.diff(density.offsets)
+    large = np.where(sizes >= _NEIGHBOURS, np.arange(density.n_groups), -1)
+    names, part = np.unique(np.stack([density.clusters, large]), axis=1, return_inverse=True)
+    part = part.ravel()[density._group_of_kernel]
+    deviations = np.empty_like(density.centres)
+    everything = np.arange(density.n_kernels)
+    chosen = [np.flatnonzero(part == i) for i in range(names.shape[1])]
+    for kernels in chosen:
+        weights = density.weights[kernels]
+        mean = np.average(density.centres[kernels], axis=0, weights=weights if weights.any() else None)
+        deviations[kernels] = density.centres[kernels] - mean
+    for kernels, cluster in zip(chosen, names[0], strict=True):
+        among = kernels if cluster >= 0 else everything
+        axes = whitening(density.weights[among], deviations[among])
+        places = deviations if cluster >= 0 else density.centres
+        yield kernels, among, places[among] @ axes
 
 
 def _left_out(density: Derivatives, counts: np.ndarray, heights: np.ndarray) -> np.ndarray:
@@ -360,14 +400,6 @@ def _left_out(density: Derivatives, counts: np.ndarray, heights: np.ndarray) -> 
     with np.errstate(divide="ignore", invalid="ignore"):
         shares = np.exp(own - heights) / np.maximum(counts, 1.0)
         return np.asarray(heights + np.log1p(-np.minimum(shares, 1.0)))
-
-
-def _whitened(density: Derivatives) -> np.ndarray:
-    """Return the centres in coordinates in which they are spread alike in all directions."""
-    apart = density.centres - density.weights @ density.centres
-    spread, axes = np.linalg.eigh((density.weights * apart.T) @ apart)
-    least = np.finfo(float).eps * spread[-1] + np.finfo(float).tiny
-    return apart @ (axes / np.sqrt(np.maximum(spread, least)))
 
 
 def _distinct(
