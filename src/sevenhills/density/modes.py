@@ -95,25 +95,35 @@ class Modes(Derivatives):
     def modes(self, significance: float = 1.25, n_jobs: int | None = None) -> ModeTable:
         r"""Return the modes of the density: the tops of the hills that stand out.
 
-        A density made from samples has bumps by chance. A hill counts as one if its excess mass,
-        by how much its samples :math:`x_i` are denser than the highest pass :math:`s` to another
-        hill, is larger than chance would make that of one such hill somewhere:
+        A density made from samples has bumps by chance. A hill counts if more samples stand on it
+        than chance would put there, above the highest pass :math:`s` to another hill:
 
-        .. math:: \sum_i 1 - \frac{p(s)}{p_{-i}(x_i)} \geq \text{significance} \cdot
-                  \sqrt{2 \ln(1 + N / n)} \cdot
-                  \sqrt{n + \left(\sum_i p(s) / p_{-i}(x_i)\right)^2 / n(s)}
+        .. math:: 2 \left(\sqrt{n} - \sqrt{b + 1/2}\right) \geq \text{significance} \cdot
+                  \sqrt{2 \ln(1 + N / n)} \cdot \sqrt{1 + b / n(s)}, \qquad
+                  b = \sum_i p(s) / p_{-i}(x_i)
 
-        with the :math:`n` of all :math:`N` samples that stand on the hill above the pass, the
-        density :math:`p_{-i}` without the sample itself and :math:`n(s)` samples that make up the
-        density at the pass. The last root is the standard error of the excess mass, the one
-        before what the largest of :math:`N/n` errors is expected to be. What does not count is
-        part of the hill behind the pass; a mode is the highest point of a hill. A density that
-        was not made from samples is exact, and all of its maxima count.
+        Of all :math:`N` samples, the :math:`n` samples :math:`x_i` are on the hill and denser than
+        the pass. There would be :math:`b` of them if the density were that of the pass everywhere.
+        The density :math:`p_{-i}` leaves out the sample itself, and :math:`n(s)` samples make up
+        the density at the pass. The left side is the difference of two counts in standard errors.
+        The last root is larger than one because :math:`p(s)` has an error, too, and the root before
+        is the expected size of the largest of :math:`N/n` errors.
+
+        In many dimensions nearly all samples of a hill are less dense than even a deep pass. Where
+        the pass is lower than both hills by a factor of :math:`e`, the same rule is applied to the
+        marginal density of the two hills along the direction of Fisher's discriminant; at least
+        half of the samples above the pass must then be in excess, :math:`b \leq n / 2`. A hill
+        counts if it does so in either way. A hill that does not count is part of the hill behind
+        the pass. A mode is the highest point of a hill. A density that was not made from samples
+        is exact, and all of its maxima count.
+
+        Every cluster and every large group of kernels has a start of its own. With the default
+        significance, a separate hill of one tenth of the samples counts from 5 samples on.
 
         Parameters
         ----------
         significance : float, default=1.25
-            How far a hill must stand out, in units of what chance is expected to do; zero for all
+            The least standing of a hill, in units of what chance is expected to do; zero for all
             maxima.
         n_jobs : int, optional
             Number of threads.
@@ -385,7 +395,9 @@ def _parts(density: Derivatives) -> Iterator[tuple[np.ndarray, np.ndarray, np.nd
     chosen = [np.flatnonzero(part == i) for i in range(names.shape[1])]
     for kernels in chosen:
         weights = density.weights[kernels]
-        mean = np.average(density.centres[kernels], axis=0, weights=weights if weights.any() else None)
+        mean = np.average(
+            density.centres[kernels], axis=0, weights=weights if weights.any() else None
+        )
         deviations[kernels] = density.centres[kernels] - mean
     for kernels, cluster in zip(chosen, names[0], strict=True):
         among = kernels if cluster >= 0 else everything

@@ -16,7 +16,8 @@ from .derivatives import Derivatives
 #: The points of a profile, and how far it reaches beyond the means of the hills, in standard
 #: deviations.
 _N_POINTS, _BEYOND = 256, 3.0
-#: Samples added to those expected without a hill, which are never known to be none (Jeffreys' prior).
+#: Samples added to those expected without a hill, whose number is never known to be zero
+#: (Jeffreys' prior).
 _HALF_SAMPLE = 0.5
 #: The numbers that a block of a profile may hold.
 _BLOCK_NUMBERS = 2**20
@@ -52,7 +53,7 @@ def whitening(
     # Squares of the largest numbers would overflow.
     unit = np.abs(deviations).max() or 1.0
     scaled = deviations / unit
-    spread, axes = np.linalg.eigh((shares * scaled.T) @ scaled + rest / unit**2)
+    spread, axes = np.linalg.eigh((shares * scaled.T) @ scaled + rest / unit / unit)
     least = np.finfo(float).eps * spread[-1] + np.finfo(float).tiny
     return np.asarray(axes / np.sqrt(np.maximum(spread, least)) / unit)
 
