@@ -116,7 +116,6 @@ def test_a_square_has_a_flat_top_or_a_saddle(side, n_modes):
     assert_allclose(values, modes.log_heights[0], atol=1e-9)
 
 
-@settings(max_examples=40)
 @given(st.integers(0, 10**6), st.integers(2, 12), st.sampled_from([1.0, 3.0, 20.0]))
 def test_all_maxima_on_a_line_are_found(seed, n_kernels, ratio):
     density = random_mixture(seed, 1, n_kernels, n_kernels, spread=2.0, ratio=ratio)
@@ -319,13 +318,13 @@ def test_a_tenth_of_the_samples_is_a_hill(n):
     assert_has_hills(GaussianKDE().fit(X), X, np.repeat([1, 0], [n // 10, n - n // 10]))
 
 
-def test_large_groups_have_starts_of_their_own():
+def test_groups_have_starts_of_their_own():
     """Groups need not be clusters."""
     rng = np.random.default_rng(0)
-    centres = np.r_[rng.normal(size=(500, 2)), rng.normal(size=(30, 2)) + 15]
+    centres = np.r_[rng.normal(size=(500, 2)), rng.normal(size=(20, 2)) + 15]
     transforms = [3.0 * np.eye(2), np.eye(2)]
-    density = KernelMixture(np.full(530, 1 / 530), centres, [0, 500, 530], transforms)
-    modes = density.describe(None, 530).modes()
+    density = KernelMixture(np.full(520, 1 / 520), centres, [0, 500, 520], transforms)
+    modes = density.describe(None, 520).modes()
     assert_array_equal(np.unique(modes.basins[500:]), [1])
     assert_array_equal(np.unique(modes.basins[:500]), [0])
 
