@@ -1,5 +1,6 @@
 """Modes of the density, and to which of them points belong."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -15,6 +16,7 @@ from ..validation import check_not_negative, check_queries, freeze
 from .ascent import Standard, climb, find_summits
 from .derivatives import Derivatives, nearest_shares
 from .passes import Centres, Hills, find_hills
+from .profiles import whitening
 from .sums import Kernels, LogSums, log_sums_of, sums_at
 
 __all__ = ["Labels", "ModeTable", "Modes", "climb"]
@@ -25,8 +27,12 @@ _FEW_KERNELS = 256
 _FEW_FOR_PAIRS = 64
 #: The powers of one of two kernels, the other having the rest, at which their ridge is looked at.
 _POWERS = expit(np.linspace(-8, 8, 33))
-#: Neighbours among which a centre looks for a denser one.
+#: Neighbours among which a centre looks for a denser one; groups of as many have starts of their
+#: own.
 _NEIGHBOURS = 24
+#: The way to a denser neighbour is long if it is so many times what it would be to the last of the
+#: neighbours, judging by the distance of the one of this number, where samples are equally dense.
+_LONG, _CLOSE = 1.5, 4
 #: A kernel that makes up so much of the density at its centre may have a maximum of its own.
 _MOST = 0.5
 #: The highest centres from which the peak is looked for.
@@ -89,25 +95,35 @@ class Modes(Derivatives):
     def modes(self, significance: float = 1.25, n_jobs: int | None = None) -> ModeTable:
         r"""Return the modes of the density: the tops of the hills that stand out.
 
-        A density made from samples has bumps by chance. A hill counts as one if its excess mass,
-        by how much its samples :math:`x_i` are denser than the highest pass :math:`s` to another
-        hill, is larger than chance would make that of one such hill somewhere:
+        A density made from samples has bumps by chance. A hill counts if more samples stand on it
+        than chance would put there, above the highest pass :math:`s` to another hill:
 
-        .. math:: \sum_i 1 - \frac{p(s)}{p_{-i}(x_i)} \geq \text{significance} \cdot
-                  \sqrt{2 \ln(1 + N / n)} \cdot
-                  \sqrt{n + \left(\sum_i p(s) / p_{-i}(x_i)\right)^2 / n(s)}
+        .. math:: 2 \left(\sqrt{n} - \sqrt{b + 1/2}\right) \geq \text{significance} \cdot
+                  \sqrt{2 \ln(1 + N / n)} \cdot \sqrt{1 + b / n(s)}, \qquad
+                  b = \sum_i p(s) / p_{-i}(x_i)
 
-        with the :math:`n` of all :math:`N` samples that stand on the hill above the pass, the
-        density :math:`p_{-i}` without the sample itself and :math:`n(s)` samples that make up the
-        density at the pass. The last root is the standard error of the excess mass, the one
-        before what the largest of :math:`N/n` errors is expected to be. What does not count is
-        part of the hill behind the pass; a mode is the highest point of a hill. A density that
-        was not made from samples is exact, and all of its maxima count.
+        Of all :math:`N` samples, the :math:`n` samples :math:`x_i` are on the hill and denser than
+        the pass. There would be :math:`b` of them if the density were that of the pass everywhere.
+        The density :math:`p_{-i}` leaves out the sample itself, and :math:`n(s)` samples make up
+        the density at the pass. The left side is the difference of two counts in standard errors.
+        The last root is larger than one because :math:`p(s)` has an error, too, and the root before
+        is the expected size of the largest of :math:`N/n` errors.
+
+        In many dimensions nearly all samples of a hill are less dense than even a deep pass. Where
+        the pass is lower than both hills by a factor of :math:`e`, the same rule is applied to the
+        marginal density of the two hills along the direction of Fisher's discriminant; at least
+        half of the samples above the pass must then be in excess, :math:`b \leq n / 2`. A hill
+        counts if it does so in either way. A hill that does not count is part of the hill behind
+        the pass. A mode is the highest point of a hill. A density that was not made from samples
+        is exact, and all of its maxima count.
+
+        Every cluster and every large group of kernels has a start of its own. With the default
+        significance, a separate hill of one tenth of the samples counts from 5 samples on.
 
         Parameters
         ----------
         significance : float, default=1.25
-            How far a hill must stand out, in units of what chance is expected to do; zero for all
+            The least standing of a hill, in units of what chance is expected to do; zero for all
             maxima.
         n_jobs : int, optional
             Number of threads.
@@ -334,24 +350,60 @@ def _roots(
 ) -> np.ndarray:
     """Return, for every kernel, the dense centre to which a walk over denser neighbours leads.
 
-    Quick shift: a centre points to its nearest denser neighbour; those without one are roots.
-    With ``isolated``, kernels that make up most of the density at their centre are roots, too.
+    Quick shift: a centre points to its nearest denser neighbour of the same part; those without
+    one are roots. So are those whose way to it is long and leads through a valley. With
+    ``isolated``, kernels that make up most of the density at their centre are roots, too.
     """
     rank = np.empty(density.n_kernels, dtype=np.int64)
     rank[np.argsort(heights, kind="stable")] = np.arange(density.n_kernels)
-    Y = _whitened(density)
-    near = np.asarray(KDTree(Y).query(Y, k=_NEIGHBOURS, workers=effective_n_jobs(n_jobs))[1])
-    denser = rank[near] > rank[:, None]
-    # The first of the neighbours is the centre itself, or one at the same place.
-    parent = near[np.arange(len(near)), denser.argmax(axis=1)]
-    is_root = ~denser.any(axis=1)
+    long = _LONG * (_NEIGHBOURS / _CLOSE) ** (1 / density.n_features)
+    parent, is_long = np.arange(density.n_kernels), np.zeros(density.n_kernels, dtype=bool)
+    for kernels, among, Y in _parts(density):
+        k = np.arange(1, min(_NEIGHBOURS, len(among)) + 1)
+        apart, near = KDTree(Y).query(
+            Y[np.searchsorted(among, kernels)], k, workers=effective_n_jobs(n_jobs)
+        )
+        denser = rank[among[near]] > rank[kernels, None]
+        at = np.arange(len(kernels)), denser.argmax(axis=1)
+        parent[kernels] = np.where(denser.any(axis=1), among[near[at]], kernels)
+        is_long[kernels] = apart[at] > long * apart[:, min(_CLOSE, len(k) - 1)]
+    is_root = parent == np.arange(density.n_kernels)
+    doubtful = np.flatnonzero(is_long & ~is_root)
+    middles = (density.centres[doubtful] + density.centres[parent[doubtful]]) / 2
+    is_root[doubtful] = sums_at(density._log_sums, middles, n_jobs) < heights[doubtful]
     if isolated:
         own = density.log_weights + density.log_dets[density._group_of_kernel]
         is_root |= own > heights + np.log(_MOST)
-    parent = np.where(is_root, np.arange(len(near)), parent)
+    parent = np.where(is_root, np.arange(density.n_kernels), parent)
     while (parent[parent] != parent).any():
         parent = parent[parent]
     return parent
+
+
+def _parts(density: Derivatives) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Yield kernels of every large group, and of every cluster the others.
+
+    With them come the kernels among which their neighbours are, the same ones unless they are
+    noise, and places of those in coordinates in which the part is spread alike in all directions.
+    """
+    sizes = np.diff(density.offsets)
+    large = np.where(sizes >= _NEIGHBOURS, np.arange(density.n_groups), -1)
+    names, part = np.unique(np.stack([density.clusters, large]), axis=1, return_inverse=True)
+    part = part.ravel()[density._group_of_kernel]
+    deviations = np.empty_like(density.centres)
+    everything = np.arange(density.n_kernels)
+    chosen = [np.flatnonzero(part == i) for i in range(names.shape[1])]
+    for kernels in chosen:
+        weights = density.weights[kernels]
+        mean = np.average(
+            density.centres[kernels], axis=0, weights=weights if weights.any() else None
+        )
+        deviations[kernels] = density.centres[kernels] - mean
+    for kernels, cluster in zip(chosen, names[0], strict=True):
+        among = kernels if cluster >= 0 else everything
+        axes = whitening(density.weights[among], deviations[among])
+        places = deviations if cluster >= 0 else density.centres
+        yield kernels, among, places[among] @ axes
 
 
 def _left_out(density: Derivatives, counts: np.ndarray, heights: np.ndarray) -> np.ndarray:
@@ -360,14 +412,6 @@ def _left_out(density: Derivatives, counts: np.ndarray, heights: np.ndarray) -> 
     with np.errstate(divide="ignore", invalid="ignore"):
         shares = np.exp(own - heights) / np.maximum(counts, 1.0)
         return np.asarray(heights + np.log1p(-np.minimum(shares, 1.0)))
-
-
-def _whitened(density: Derivatives) -> np.ndarray:
-    """Return the centres in coordinates in which they are spread alike in all directions."""
-    apart = density.centres - density.weights @ density.centres
-    spread, axes = np.linalg.eigh((density.weights * apart.T) @ apart)
-    least = np.finfo(float).eps * spread[-1] + np.finfo(float).tiny
-    return apart @ (axes / np.sqrt(np.maximum(spread, least)))
 
 
 def _distinct(
