@@ -328,6 +328,12 @@ class TestPeers:
         assert_allclose(model.bic_, [expected.bic(X)], rtol=1e-9)
         assert_allclose(model.score_samples(X), expected.score_samples(X), rtol=1e-9)
 
+    def test_reg_covar_beside_a_large_spread(self, moons):
+        far = np.concatenate([moons, [[1e12, 1e12]]])
+        with pytest.raises(ValueError, match="reg_covar is too small"):
+            GaussianMixtureBIC(reg_covar=1e-6).fit(far)
+        assert np.isfinite(GaussianMixtureBIC(max_components=2).fit(far).score(far))
+
     @pytest.mark.parametrize(
         ("estimator", "match"),
         [

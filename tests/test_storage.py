@@ -773,6 +773,10 @@ FORGERIES = [
     ("vine", "density_.vine", lambda a: a | 0x80, "density_.vine: "),
     ("vine", "density_.centre", lambda a: a[:1], "density_.vine: "),
     ("vine", "density_.unit", 0.0, "density_.unit: "),
+    ("vine", "density_.features", lambda a: 0 * a, "density_.features: "),
+    ("vine", "density_.background_weight", 1.0, "density_.background_weight: "),
+    ("vine", "density_.background_weight", -0.1, "density_.background_weight: "),
+    ("vine", "density_.background.weights", lambda a: 2 * a, "density_.background"),
 ]
 
 
@@ -806,6 +810,19 @@ def test_missing_values_and_more_fields(files, path):
         put_together(path, {**header, "values": values}, arrays)
         with pytest.raises(ModelFileError, match=f"{name}: "):
             load(path)
+
+
+def test_vines_without_a_background_are_read(files, path):
+    """Files of earlier versions hold the vine alone."""
+    header, arrays = taken_apart(files / "vine")
+    new = ("density_.features", "density_.background")
+    header["values"] = {k: v for k, v in header["values"].items() if not k.startswith(new)}
+    header["members"] = [row for row in header["members"] if not row[0].startswith(new)]
+    put_together(path, header, {k: v for k, v in arrays.items() if not k.startswith(new)})
+    found = load(path)
+    assert found.density_.background is None
+    assert np.isfinite(found.score_samples(FEW)).all()
+    assert found.score_samples(FEW.mean(axis=0, keepdims=True) + 1e6) == -np.inf
 
 
 def test_every_array_is_needed(files, path):

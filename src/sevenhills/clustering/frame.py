@@ -199,16 +199,17 @@ def unit_of(X: np.ndarray) -> float:
     """
     ranges = 0.5 * X.max(axis=0) - 0.5 * X.min(axis=0)
     widest = int(ranges.argmax())
-    if ranges[widest] == 0:
+    largest = float(ranges[widest])
+    if largest == 0:
         return 1.0
     # Half of the values lie between the quartiles; where they do so widely, there is no need to
     # look at all features.
     quarter = len(X) // 4
     values = np.partition(X[:, widest], [quarter, len(X) - 1 - quarter])
-    typical = values[len(X) - 1 - quarter] - values[quarter]
-    if typical * _FAR < ranges[widest]:
+    typical = float(0.5 * values[len(X) - 1 - quarter] - 0.5 * values[quarter])
+    if typical * _FAR < largest < _LARGEST:
         typical = _typical_deviation(X)
-    return balanced_unit(typical, float(ranges[widest]))
+    return balanced_unit(typical, largest)
 
 
 def _typical_deviation(X: np.ndarray) -> float:

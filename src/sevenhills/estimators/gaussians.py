@@ -104,18 +104,21 @@ class GaussianMixtureBIC(DensityEstimator):
             raise ValueError("X has n_samples = 1; a covariance needs at least 2")
         rng = random_generator(self.random_state)
         frame = Frame.of(X, weights)
-        whole = Grouping.whole(frame.enter(X), frame.weights)
+        points = frame.enter(X)
+        whole = Grouping.whole(points, frame.weights)
         if len(frame.rows) == 1:
             raise ValueError(f"the samples have no spread (n_samples = {len(X)})")
         ridge = self._ridge(whole, frame.unit)
-        data = _Data(whole.deviations, frame.weights, ridge)
+        # From the median, because an outlier moves the mean far away from all others.
+        origin = np.quantile(points, 0.5, axis=0, method="lower")
+        data = _Data(points - origin, frame.weights, ridge)
         numbers = range(1, min(int(self.max_components), len(frame.rows)) + 1)
         fits = [_best_fit(data, k, int(self.n_init), rng) for k in numbers]
         bic = np.array([fit.bic(data) for fit in fits])
         best = fits[int(np.argmin(bic))]
         self.density_ = KernelMixture(
             weights=best.weights,
-            centres=(best.means + whole.means[0]) * frame.unit,
+            centres=(best.means + origin) * frame.unit,
             offsets=np.arange(len(best.weights) + 1),
             transforms=best.transforms / frame.unit,
         )
@@ -211,4 +214,10 @@ def _estimate(data: _Data, shares: np.ndarray, likelihood: float) -> _Fit:
     apart = data.points - means[:, None]
     scatters = np.matmul(apart.transpose(0, 2, 1), pulls[:, :, None] * apart)
     scatters = scatters / sizes[:, None, None] + data.ridge * np.eye(n_features)
-    return _Fit(sizes / sizes.sum(), means, unit_transforms(scatters), likelihood)
+    try:
+        transforms = unit_transforms(scatters)
+    except np.linalg.LinAlgError as error:
+        raise ValueError(
+            "reg_covar is too small beside the spread of the samples; pass a larger one or 'auto'"
+        ) from error
+    return _Fit(sizes / sizes.sum(), means, transforms, likelihood)

@@ -217,7 +217,7 @@ class ManifoldParzen(DensityEstimator):
         # Neighbours at one distance are chosen alike in whichever order features are given.
         near = Neighbourhoods.of(points[:, frame.features], whole.weights, n_neighbors, self.n_jobs)
         spread = resolve_min_std(self.min_std, whole, frame.unit)
-        transforms, log_dets = window_transforms(whole.deviations, near, spread, self.n_directions)
+        transforms, log_dets = window_transforms(points, near, spread, self.n_directions)
         self.density_ = KernelMixture(
             weights=frame.weights / total,
             centres=X[frame.rows],
