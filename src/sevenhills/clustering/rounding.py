@@ -63,13 +63,13 @@ def resolve_resolution(
     except ValueError:  # a list of lists of several lengths
         units = np.array(None)
     if units.dtype.kind not in "iuf":
-        raise TypeError(f"resolution must be {kind}, got {resolution!r}")
+        raise TypeError(f"resolution must be {kind}, got {resolution!r:.60}")
     if units.shape not in ((), (n_features,)):
         raise ValueError(
             f"resolution must be {kind}; there are {n_features} features, got shape {units.shape}"
         )
     if not ((units >= 0) & (units < np.inf)).all():
-        raise ValueError(f"resolution must be finite and not negative, got {resolution!r}")
+        raise ValueError(f"resolution must be finite and not negative, got {resolution!r:.60}")
     return np.broadcast_to(units.astype(np.float64), n_features).copy()
 
 
