@@ -2,18 +2,18 @@
 
 ``python -m benchmarks.modes`` (``make bench-modes``) draws mixtures of 1 to 8 Gaussians at least 6
 standard deviations apart, in 2 to 24 dimensions, and counts the modes of every model that has
-found the Gaussians as its clusters or components. It then counts those of single Gaussians. The
-exit code is 1 if a bar is missed.
+found the Gaussians as its clusters or components. It then counts those of single Gaussians.
 """
 
 import argparse
-import sys
 
 import numpy as np
+from benchmarks.measuring import Bars
 from tests.mixtures import draw, is_found
 
 from sevenhills import ROME, AutoROME, GaussianMixtureBIC
 
+BARS = Bars(at_least={"share of right numbers": 1}, at_most={"modes of one Gaussian": 1.1})
 ESTIMATORS = (ROME, AutoROME, GaussianMixtureBIC)
 #: The first seed of single Gaussians; mixtures have the seeds from ``--seed`` on.
 FIRST_SINGLE = 1_000_000
@@ -24,8 +24,6 @@ def arguments():
     parser.add_argument("--mixtures", type=int, default=200, help="how many mixtures")
     parser.add_argument("--gaussians", type=int, default=40, help="how many single Gaussians")
     parser.add_argument("--seed", type=int, default=0, help="the seed of the first mixture")
-    parser.add_argument("--right", type=float, default=1.0, help="bar: share of right numbers")
-    parser.add_argument("--most", type=float, default=1.1, help="bar: mean modes of one Gaussian")
     return parser.parse_args()
 
 
@@ -51,7 +49,6 @@ def main():
     options = arguments()
     seeds = range(options.seed, options.seed + options.mixtures)
     singles = range(FIRST_SINGLE + options.seed, FIRST_SINGLE + options.seed + options.gaussians)
-    missed = []
     print("| estimator | mixtures | clusters found | modes right there | modes of one Gaussian |")
     print("|---|---|---|---|---|")
     for estimator in ESTIMATORS:
@@ -62,18 +59,10 @@ def main():
             f"| {name} | {len(seeds)} | {n_found} | {n_found - len(wrong)} | {n_modes:.2f} |",
             flush=True,
         )
-        if n_found == 0 or n_found - len(wrong) < options.right * n_found:
-            missed.append(
-                f"{name}: modes are right in {n_found - len(wrong)} of {n_found} mixtures, the bar "
-                f"is a share of {options.right:g}; seeds {wrong}"
-            )
-        if not n_modes <= options.most:
-            missed.append(
-                f"{name}: one Gaussian has {n_modes:.2f} modes, the bar is {options.most:g}"
-            )
-    if missed:
-        sys.exit("bars missed:\n" + "\n".join(missed))
+        right = 1 - len(wrong) / n_found if n_found else np.nan
+        BARS.check("share of right numbers", right, f"{name}, wrong seeds {wrong}")
+        BARS.check("modes of one Gaussian", n_modes, name)
 
 
 if __name__ == "__main__":
-    main()
+    BARS.run(main)

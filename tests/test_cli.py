@@ -156,6 +156,7 @@ def test_fit_tells_machines(folder, tmp_path):
         },
         "n_clusters": 3,
         "n_noise": 0,
+        "resolution": {},
     }
 
 
@@ -330,7 +331,8 @@ def test_describe(model):
         assert part in text
     found = json.loads(done("describe", model, "--json").stdout)
     assert list(found) == [
-        "model", "kind", "columns", "normalized", "clusters", "choice", "modes", "correlations",
+        "model", "kind", "columns", "normalized", "resolution", "clusters", "choice", "modes",
+        "correlations",
     ]  # fmt: skip
     assert [set(each) for each in found["clusters"]] == [{"label", "n_rows", "share", "mean"}] * 3
     assert set(found["choice"]["chosen"]) == {

@@ -355,7 +355,6 @@ def test_the_command_line_names_rounded_columns(tmp_path, monkeypatch):
         return result.stdout
 
     text = call("fit", "t.csv", "-o", "m.sevenhills")
-    assert "1 cluster" in text
     assert "Rounded values: age to 1." in text
     assert "--resolution none" in text
     described = call("describe", "m.sevenhills")

@@ -74,9 +74,9 @@ def check_resolution(resolution: Any) -> np.ndarray:
     except ValueError:  # a list of lists of several lengths
         units = np.array(None)
     if units.dtype.kind not in "iuf":
-        raise TypeError(f"resolution must be {_KIND}, got {resolution!r}")
+        raise TypeError(f"resolution must be {_KIND}, got {resolution!r:.60}")
     if not ((units >= 0) & (units < np.inf)).all():
-        raise ValueError(f"resolution must be finite and not negative, got {resolution!r}")
+        raise ValueError(f"resolution must be finite and not negative, got {resolution!r:.60}")
     return units.astype(np.float64)
 
 
