@@ -78,6 +78,7 @@ def flipped(data, place):
         "body.csv.gz": flipped(FORMATS["t.csv.gz"], 40),
         "t.npz": flipped(FORMATS["t.npz"], 400),
         "short.npz": FORMATS["t.npz"][:300],
+        "fewer.npz": FORMATS["t.npz"].replace(b"(40, 2)", b"(30, 2)"),
         "packed.npz": flipped(FORMATS["packed.npz"], 150),
         "words.npz": bytes_of(
             lambda file: zipfile.ZipFile(file, "w").writestr("X.npy", "no array at all")
@@ -95,6 +96,7 @@ def flipped(data, place):
         "digits.jsonl": b'{"a": ' + b"1" * 5000 + b"}",
         "t.xlsx": bytes_of(lambda file: zipfile.ZipFile(file, "w").writestr("xl/a.xml", "<a/>")),
     }.items(),
+    ids=lambda each: each if isinstance(each, str) else "",
 )
 def test_damaged_files_are_named(tmp_path, name, content):
     path = tmp_path / name
@@ -200,7 +202,9 @@ def bombs():
     }
 
 
-@pytest.mark.parametrize(("name", "content"), bombs().items())
+@pytest.mark.parametrize(
+    ("name", "content"), bombs().items(), ids=lambda each: each if isinstance(each, str) else ""
+)
 def test_bombs(tmp_path, monkeypatch, name, content):
     path = tmp_path / name
     path.write_bytes(content)

@@ -16,7 +16,9 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     """Write a fitted estimator, or a density alone, to a file.
 
     The file is written next to its place first and moved there as a whole, so that whatever goes
-    wrong, an older file of this name is left as it was. One model gives one file, byte for byte.
+    wrong, an older file of this name is left as it was. The new file has the mode and the owner of
+    the older one. A file that can be written but not replaced, for instance in a read-only folder,
+    is written in place. One model gives one file, byte for byte.
 
     Parameters
     ----------
