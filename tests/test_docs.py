@@ -120,6 +120,7 @@ def test_the_examples_of_pages_run(page, folder):
     run_python(page)
 
 
+@pytest.mark.usefixtures("_no_place_is_searched_for_a_legend")
 @pytest.mark.parametrize("script", EXAMPLES, ids=lambda script: script.stem)
 def test_the_scripts_of_the_gallery_run(script, folder, capsys, monkeypatch):
     import matplotlib.pyplot as plt
@@ -128,6 +129,8 @@ def test_the_scripts_of_the_gallery_run(script, folder, capsys, monkeypatch):
     plt.close("all")
     runpy.run_path(str(script))
     assert plt.get_fignums()
+    for number in plt.get_fignums():
+        plt.figure(number).canvas.draw()
     plt.close("all")
     assert capsys.readouterr().out
     assert not list(folder.iterdir())
