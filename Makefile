@@ -6,7 +6,7 @@ CONTEST := .venv-contest
 TORCH := .venv-torch
 ONE_CORE := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: demo test test-slow test-strict test-torch lint bench bench-study bench-auto \
+.PHONY: demo test quick test-slow test-strict test-torch lint bench bench-study bench-auto \
 	bench-questions bench-engines bench-tasks bench-walks bench-many bench-forecast bench-big \
 	bench-growth bench-compress bench-dask torture contest parity reproduce comparison pictures \
 	docs walk dist clean
@@ -36,6 +36,10 @@ $(BIN)/.browser: $(BIN)/.ready
 # scikit-learn skips one of its estimator checks without SCIPY_ARRAY_API.
 test: $(BIN)/.ready $(BIN)/.browser
 	SCIPY_ARRAY_API=1 $(BIN)/python -m pytest -m "not slow" -n 2
+
+# One item of every parametrised test, without browser, dask and other processes.
+quick: $(BIN)/.ready
+	$(BIN)/python -m pytest --quick -m "not slow"
 
 # What takes minutes: all 199 labelings against romepy's rules on 200 sets, and the like.
 test-slow: $(BIN)/.ready

@@ -8,14 +8,65 @@ import rich.style  # noqa: F401  draws a number when it is imported, be it by sc
 from hypothesis import HealthCheck, settings
 from threadpoolctl import threadpool_limits
 
-settings.register_profile(
-    "default",
-    deadline=None,
-    derandomize=True,
-    max_examples=60,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-)
-settings.load_profile("default")
+#: Files that ``--quick`` does not even import.
+NOT_QUICK = {"test_distributed.py", "test_release.py"}
+
+for name, n_examples in [("whole", 40), ("quick", 20)]:
+    settings.register_profile(
+        name,
+        deadline=None,
+        derandomize=True,
+        max_examples=n_examples,
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+    )
+
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--quick",
+        action="store_true",
+        help="one item of every parametrised test; no browser, no dask, no other processes",
+    )
+
+
+def pytest_configure(config):
+    settings.load_profile("quick" if config.getoption("quick") else "whole")
+
+
+def pytest_ignore_collect(collection_path, config):
+    # The import of dask alone takes a second.
+    return True if config.getoption("quick") and collection_path.name in NOT_QUICK else None
+
+
+# Before they are shuffled.
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config, items):
+    """Keep the first item of every function, of those that need no browser."""
+    if not config.getoption("quick"):
+        return
+    first = {}
+    for item in items:
+        if not item.get_closest_marker("slow") and "browser" not in item.fixturenames:
+            first.setdefault((item.module, item.cls, item.originalname), item)
+    kept = set(first.values())
+    config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+    items[:] = [item for item in items if item in kept]
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _no_other_processes(pytestconfig):
+    """With ``--quick``, a test that starts a process is skipped when it does so."""
+    if not pytestconfig.getoption("quick"):
+        yield
+        return
+
+    def skip(*args, **kwargs):
+        pytest.skip("starts another process")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("subprocess.Popen.__init__", skip)
+        patch.setattr("multiprocessing.process.BaseProcess.start", skip)
+        yield
 
 
 @pytest.fixture(autouse=True, scope="session")

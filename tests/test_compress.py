@@ -5,7 +5,7 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
@@ -40,7 +40,6 @@ def fit_and_held_out(name, n_samples=2000, n_held_out=3000, estimator=GaussianKD
 
 
 class TestCells:
-    @settings(max_examples=30)
     @given(
         seed=st.integers(0, 2**32 - 1),
         n_features=st.integers(1, 6),
@@ -54,7 +53,6 @@ class TestCells:
         expected = oracles.divided_kernels(density, n_cells)
         assert {frozenset(cell) for cell in found} == {frozenset(cell) for cell in expected}
 
-    @settings(max_examples=30)
     @given(
         seed=st.integers(0, 2**32 - 1),
         n_features=st.integers(1, 6),
@@ -309,7 +307,6 @@ class TestAnyMixture:
         assert_allclose(found.density.mean(), model.mean(), atol=1e-9)
         assert_allclose(found.density.cov(), model.cov(), atol=1e-9)
 
-    @settings(max_examples=40)
     @given(X=awkward(min_samples=2, max_samples=120, max_features=8))
     def test_awkward_samples(self, X):
         try:

@@ -157,7 +157,6 @@ def slow_twin(X, recipe, sample_size, seed=0):
     return clone(recipe).fit(X, labels=labels), labels
 
 
-@settings(max_examples=40)
 @given(X=awkward(min_samples=6, max_samples=80, max_features=4), data=st.data())
 def test_any_partitions_give_the_slow_answer(X, data):
     recipe = data.draw(st.sampled_from([ROME(), with_number(X)]))

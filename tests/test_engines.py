@@ -64,7 +64,6 @@ def series_everywhere(monkeypatch):
     monkeypatch.setattr(gauss_transform, "_CROWD", dict.fromkeys(LOW, 1))
 
 
-@settings(max_examples=40)
 @given(
     st.integers(0, 10**6),
     st.sampled_from(LOW),
@@ -93,7 +92,6 @@ def test_random_mixtures_in_high_dimension(seed, n_features, n_groups, n, spread
     assert_within(density, queries(density, np.random.RandomState(seed)), tol)
 
 
-@settings(max_examples=60)
 @given(
     samples(min_samples=40, max_samples=1500, max_features=3, scales=(1e-6, 1.0, 1e6)),
     st.sampled_from([0.003, 0.1, 1.0, 30.0]),

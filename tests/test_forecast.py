@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import gaussian_kde, kstest
@@ -64,7 +64,6 @@ def means(values):
 # Densities of single steps
 
 
-@settings(max_examples=25)
 @given(
     st.integers(0, 2**31),
     st.integers(1, 4),

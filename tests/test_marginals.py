@@ -58,7 +58,6 @@ def test_marginal_times_conditional_is_the_joint(name, n_features):
             close(found, density.logpdf(x[None]))
 
 
-@settings(max_examples=25)
 @given(st.integers(0, 10**6), st.integers(2, 6), st.integers(1, 70), st.sampled_from([0.0, 1.0]))
 def test_marginals_and_conditionals_of_any_mixture(seed, n_features, n_groups, stretch):
     rng = np.random.RandomState(seed)

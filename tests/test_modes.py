@@ -106,7 +106,6 @@ def test_a_square_has_a_flat_top_or_a_saddle(side, n_modes):
     assert_allclose(values, modes.log_heights[0], atol=1e-9)
 
 
-@settings(max_examples=40)
 @given(st.integers(0, 10**6), st.integers(2, 12), st.sampled_from([1.0, 3.0, 20.0]))
 def test_all_maxima_on_a_line_are_found(seed, n_kernels, ratio):
     density = random_mixture(seed, 1, n_kernels, n_kernels, spread=2.0, ratio=ratio)

@@ -31,7 +31,7 @@ def assert_same_ordering(ordering, order, reachability, core, predecessor):
     assert_array_equal(ordering.predecessor, predecessor)
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(samples(max_samples=200, max_features=24, scales=(1e-6, 1.0, 100.0, 1e8)))
 def test_equals_a_plain_optics(way, X):
     k = neighbours_for(*X.shape, 5, 20, 400)
@@ -75,7 +75,6 @@ def test_many_messages_wait_at_once():
     assert_same_ordering(order_by_reachability(X, 15), *plain_optics(X, 15))
 
 
-@settings(max_examples=60)
 @given(samples(min_samples=2, max_samples=150, max_features=8), st.data())
 def test_the_table_gives_what_the_tree_gives(X, data):
     """With any weights, to the bit."""
@@ -142,7 +141,6 @@ def leaf_members(blocks, node):
     return np.concatenate([leaf_members(blocks, 2 * node + side) for side in (1, 2)])
 
 
-@settings(max_examples=40)
 @given(samples(min_samples=1, max_samples=300, max_features=4), st.integers(2, 40))
 def test_blocks_are_the_halves_of_halves(X, leaf_size):
     blocks = build_blocks(X, leaf_size)

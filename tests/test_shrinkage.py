@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
@@ -165,7 +165,6 @@ def test_unit_rotation_order_and_weights(shrinkage):
 
 
 @given(awkward(max_samples=40, max_features=12), st.sampled_from(["auto", "always"]))
-@settings(max_examples=100)
 def test_any_samples_give_a_finite_density(X, shrinkage):
     if (X[0] == X).all():
         return

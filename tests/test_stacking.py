@@ -480,7 +480,6 @@ class TestComponents:
         expected = logsumexp(parts, axis=1)
         assert_allclose(log_density(features, components), expected, rtol=1e-8, atol=1e-8)
 
-    @settings(max_examples=40)
     @given(
         seeds,
         st.sampled_from(KINDS_OF_SAMPLES),

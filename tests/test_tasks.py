@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import logsumexp
 from scipy.stats import kstest, multivariate_normal
@@ -287,7 +287,6 @@ class TestOutliers:
         assert_array_equal(DensityOutlierDetector(n_folds=None).fit_predict(X), [1, 1])
 
     @given(samples(min_samples=6, max_samples=40, max_features=4))
-    @settings(max_examples=40)
     def test_awkward_samples(self, X):
         """No NaN and never more outliers than asked for; samples without spread a clear error."""
         detector = DensityOutlierDetector(GaussianKDE(), contamination=0.2)
