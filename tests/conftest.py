@@ -91,6 +91,17 @@ def _global_generators_are_left_alone(request):
 
 
 @pytest.fixture
+def _no_place_is_searched_for_a_legend(monkeypatch):
+    """matplotlib warns on slow machines that the best place for a legend takes long to find."""
+    legend = pytest.importorskip("matplotlib.legend")
+
+    def refuse(*_):
+        raise AssertionError("a legend has no place of its own")
+
+    monkeypatch.setattr(legend.Legend, "_find_best_position", refuse)
+
+
+@pytest.fixture
 def silent(capfd):
     """Nothing may be printed, be it by compiled code."""
     yield

@@ -17,6 +17,8 @@ from sevenhills.experiments import (
 )
 from sevenhills.experiments.figures import draw_figures
 
+pytestmark = pytest.mark.usefixtures("_no_place_is_searched_for_a_legend")
+
 
 @pytest.fixture
 def tiny(monkeypatch):

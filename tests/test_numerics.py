@@ -338,6 +338,9 @@ def on_grid(X):
 def here_and_far(estimator, X):
     """The fits of samples and of the same samples far away, and points at which to ask both."""
     X = on_grid(X)
+    estimator = copy.deepcopy(estimator)
+    if hasattr(estimator, "resolution"):
+        estimator.resolution = None  # values that are spread are not on the grid
     rng = np.random.RandomState(0)
     queries = np.concatenate([X[:30], X[:30] + 0.1 * rng.standard_normal(X[:30].shape), 2 * X[:9]])
     here, far = copy.deepcopy(estimator).fit(X), copy.deepcopy(estimator).fit(X + FAR)

@@ -8,12 +8,31 @@ import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
 
 from sevenhills import ROME, AutoROME, datasets, demo, forecast, plotting
 
 from . import pictures
 
 mpl.use("Agg")
+pytestmark = pytest.mark.usefixtures("_no_place_is_searched_for_a_legend")
+
+
+LEGENDS = [
+    "plot_candidates",
+    "plot_clusters",
+    "plot_density",
+    "plot_difference",
+    "plot_forecast",
+    "plot_reachability",
+    "plot_samples",
+]
+
+
+@pytest.fixture(scope="module")
+def drawings():
+    return pictures.drawings()
 
 
 @pytest.fixture
@@ -220,6 +239,44 @@ def test_many_clusters_have_no_legend(ax):
     assert "12 clusters" in ax.get_title()
 
 
+def marks_of(ax):
+    """Return the points of all lines, areas, marks and bars, in pixels."""
+    drawn = [*ax.lines, *ax.patches]
+    shown = [each.get_path().transformed(each.get_transform()).vertices for each in drawn]
+    for each in ax.collections:
+        offsets = each.get_offset_transform().transform(each.get_offsets())
+        paths = [path.transformed(each.get_transform()).vertices for path in each.get_paths()]
+        shown += [offsets] if len(offsets) > 1 else paths
+    return np.concatenate(shown)
+
+
+@pytest.mark.parametrize("size", [(3.5, 2.8), (8, 6)])
+@pytest.mark.parametrize("name", LEGENDS)
+def test_legends_cover_no_data(drawings, name, size):
+    figure = Figure(figsize=size, layout="constrained")
+    canvas, ax = FigureCanvasAgg(figure), figure.subplots()
+    drawings[name](ax)
+    canvas.draw()
+    box = ax.get_legend().get_window_extent()
+    assert box.count_contains(marks_of(ax)) == 0
+    outer = ax.get_window_extent()
+    assert outer.x0 <= box.x0
+    assert box.y1 <= outer.y1
+
+
+def test_only_these_pictures_have_legends(drawings):
+    axes = {name: Figure().subplots() for name in drawings}
+    for name, draw in drawings.items():
+        draw(axes[name])
+    assert {name for name, ax in axes.items() if ax.get_legend()} == set(LEGENDS)
+
+
+def test_more_can_be_drawn_below_a_legend(aniso, ax):
+    plotting.plot_clusters(*aniso, ax)
+    ax.plot([50], [90], "o")
+    assert ax.get_ylim()[1] > 90
+
+
 def test_long_names_are_cut(aniso, ax):
     name = "the height of the water above the zero of the gauge (metres)"
     X = pd.DataFrame(aniso[1], columns=["east", name])
@@ -355,13 +412,13 @@ def test_a_forecast_shows_samples_and_truth(walks, ax):
         plotting.plot_forecast(predictions[..., :1], truth[..., :1], 0, ax)
 
 
-def test_pictures_are_the_same_in_every_process_to_the_pixel():
+def test_pictures_are_the_same_in_every_process_to_the_pixel(drawings):
     command = [sys.executable, "-m", "tests.pictures"]
     # Sets of another process have another order.
     elsewhere = {**os.environ, "PYTHONHASHSEED": "1"}
     root = Path(__file__).parents[1]
     found = subprocess.run(command, env=elsewhere, cwd=root, check=True, capture_output=True)
-    here = {name: pictures.digest(draw) for name, draw in pictures.drawings().items()}
+    here = {name: pictures.digest(draw) for name, draw in drawings.items()}
     assert json.loads(found.stdout) == here
     assert sorted(here) == sorted(plotting.__all__)
     assert len(set(here.values())) == len(here)

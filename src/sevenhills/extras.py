@@ -41,7 +41,8 @@ def import_extra(module: str, extra: str, purpose: str) -> Any:
             warnings.simplefilter("ignore")
             return importlib.import_module(module)
     except ModuleNotFoundError as error:
-        if error.name != module.partition(".")[0]:
+        # A parent of the module may be the one that is missing.
+        if not f"{module}.".startswith(f"{error.name}."):
             raise ImportError(_broken(module, purpose, error)) from error
         message = f"{purpose}; install it with: pip install 'sevenhills[{extra}]'"
         raise ImportError(message) from error
