@@ -98,16 +98,17 @@ class Modes(Derivatives):
         A density made from samples has bumps by chance. A hill counts if more samples stand on it
         than chance would put there, above the highest pass :math:`s` to another hill:
 
-        .. math:: 2 \left(\sqrt{n} - \sqrt{b + 1/2}\right) \geq \text{significance} \cdot
+        .. math:: 2 \left(\sqrt{n} - \sqrt{b}\right) \geq \text{significance} \cdot
                   \sqrt{2 \ln(1 + N / n)} \cdot \sqrt{1 + b / n(s)}, \qquad
-                  b = \sum_i p(s) / p_{-i}(x_i)
+                  b = \max\left(\tfrac12, \sum_i \frac{p(s)}{p_{-i}(x_i)}\right)
 
         Of all :math:`N` samples, the :math:`n` samples :math:`x_i` are on the hill and denser than
-        the pass. There would be :math:`b` of them if the density were that of the pass everywhere.
-        The density :math:`p_{-i}` leaves out the sample itself, and :math:`n(s)` samples make up
-        the density at the pass. The left side is the difference of two counts in standard errors.
-        The last root is larger than one because :math:`p(s)` has an error, too, and the root before
-        is the expected size of the largest of :math:`N/n` errors.
+        the pass. There would be :math:`b` of them if the density were that of the pass everywhere,
+        a number that is never known to be below one half. The density :math:`p_{-i}` leaves out
+        the sample itself, and :math:`n(s)` samples make up the density at the pass. The left side
+        is the difference of two counts in standard errors. The last root is larger than one
+        because :math:`p(s)` has an error, too, and the root before is the expected size of the
+        largest of :math:`N/n` errors.
 
         In many dimensions nearly all samples of a hill are less dense than even a deep pass. Where
         the pass is lower than both hills by a factor of :math:`e`, the same rule is applied to the

@@ -16,9 +16,9 @@ from .derivatives import Derivatives
 #: The points of a profile, and how far it reaches beyond the means of the hills, in standard
 #: deviations.
 _N_POINTS, _BEYOND = 256, 3.0
-#: Samples added to those expected without a hill, whose number is never known to be zero
-#: (Jeffreys' prior).
-_HALF_SAMPLE = 0.5
+#: The least number of samples expected without a hill: half a sample, as in Jeffreys' prior, for
+#: that number is never known to be zero.
+_LEAST_BELOW = 0.5
 #: The numbers that a block of a profile may hold.
 _BLOCK_NUMBERS = 2**20
 
@@ -38,7 +38,7 @@ class Excess(NamedTuple):
         """
         if self.n_above <= 0:
             return 0.0
-        roots = np.sqrt(self.n_above) - np.sqrt(self.n_below + _HALF_SAMPLE)
+        roots = np.sqrt(self.n_above) - np.sqrt(max(self.n_below, _LEAST_BELOW))
         errors = 0.5 * np.sqrt(1 + self.error * self.n_below)
         chance = np.sqrt(2 * np.log1p(n_samples / self.n_above))
         return float(max(roots / errors / chance, 0.0))
