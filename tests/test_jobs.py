@@ -27,31 +27,35 @@ from sevenhills import (
 
 #: The number that is given.
 JOBS = 3
-X = datasets.load("aniso").sample(60, random_state=0)
-LINE, PLANE = GaussianKDE().fit(X[:, :1]), ROME().fit(X)
-#: The methods of densities that share work: the model that is asked, and what it is given.
+X, OTHERS = (datasets.load("aniso").sample(n, random_state=n) for n in (60, 400))
+#: The methods of densities that share work: the model that is asked, and its arguments.
 CALLS = {
-    "cdf": (LINE, X[:, 0]),
-    "compress": (PLANE, datasets.load("aniso").sample(400, random_state=1)),
-    "coverage": (PLANE, X),
-    "effective_samples": (PLANE, X),
-    "entropy": (PLANE,),
-    "extrapolates": (PLANE, X),
-    "grad_logpdf": (PLANE, X),
-    "hdr_contours": (PLANE, 0.5),
-    "hdr_intervals": (LINE, 0.5),
-    "hdr_level": (PLANE, 0.5),
-    "hess_logpdf": (PLANE, X),
-    "label": (PLANE, X),
-    "logpdf": (PLANE, X),
-    "modes": (PLANE,),
-    "pdf": (PLANE, X),
-    "peak": (PLANE,),
-    "quantile": (LINE, [0.1, 0.9]),
-    "sf": (LINE, X[:, 0]),
+    "cdf": ("line", X[:, 0]),
+    "compress": ("plane", OTHERS),
+    "coverage": ("plane", X),
+    "effective_samples": ("plane", X),
+    "entropy": ("plane",),
+    "extrapolates": ("plane", X),
+    "grad_logpdf": ("plane", X),
+    "hdr_contours": ("plane", 0.5),
+    "hdr_intervals": ("line", 0.5),
+    "hdr_level": ("plane", 0.5),
+    "hess_logpdf": ("plane", X),
+    "label": ("plane", X),
+    "logpdf": ("plane", X),
+    "modes": ("plane",),
+    "pdf": ("plane", X),
+    "peak": ("plane",),
+    "quantile": ("line", [0.1, 0.9]),
+    "sf": ("line", X[:, 0]),
 }
 #: Some of their steps are always done by one thread.
 IN_PART = {"label", "modes", "peak"}
+
+
+@pytest.fixture(scope="module")
+def models():
+    return {"line": GaussianKDE().fit(X[:, :1]), "plane": ROME().fit(X)}
 
 
 @pytest.fixture
@@ -96,18 +100,18 @@ def test_all_methods_are_called_here():
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_methods_of_a_density(name, used):
+def test_methods_of_a_density(name, models, used):
     model, *arguments = CALLS[name]
-    # A copy, for what was drawn before is kept.
-    getattr(deepcopy(model.density_), name)(*arguments, n_jobs=JOBS)
+    # A copy, because a density keeps its draws.
+    getattr(deepcopy(models[model].density_), name)(*arguments, n_jobs=JOBS)
     assert JOBS in used
     assert name in IN_PART or set(used) == {JOBS}
 
 
 @pytest.mark.parametrize("name", sorted(set(CALLS) - {"logpdf", "pdf"}))
-def test_estimators_ask_their_density_with_their_own(name, used):
+def test_estimators_ask_their_density_with_their_own(name, models, used):
     model, *arguments = CALLS[name]
-    getattr(deepcopy(model).set_params(n_jobs=JOBS), name)(*arguments)
+    getattr(deepcopy(models[model]).set_params(n_jobs=JOBS), name)(*arguments)
     assert JOBS in used
     assert name in IN_PART or set(used) == {JOBS}
 

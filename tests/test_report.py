@@ -5,7 +5,6 @@ from base64 import b64decode, b64encode
 from html.parser import HTMLParser
 from pathlib import Path
 
-import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -409,7 +408,9 @@ def browser():
 
 def font_script(file, size, space):
     """Return a script that gives every text of a page a font before the page is drawn."""
-    ttf = Path(mpl.get_data_path(), "fonts", "ttf", file).read_bytes()
+    from matplotlib import get_data_path
+
+    ttf = Path(get_data_path(), "fonts", "ttf", file).read_bytes()
     return f"""(() => {{
         const bytes = Uint8Array.from(atob("{b64encode(ttf).decode()}"), (c) => c.charCodeAt(0));
         document.fonts.add(new FontFace("Chosen", bytes.buffer, {{ sizeAdjust: "{size}" }}));
