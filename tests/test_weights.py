@@ -97,6 +97,7 @@ def test_clusters_of_weights_are_those_of_repetitions(selection, X, weights):
         points=rows,
         middles=inside,
         n_given=len(rows),
+        features=frame.features,
     )
     found = ours.of_given_rows(expanded)
     assert_array_equal(found.labels, theirs.labels)

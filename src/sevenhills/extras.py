@@ -41,7 +41,7 @@ def import_extra(module: str, extra: str, purpose: str) -> Any:
             warnings.simplefilter("ignore")
             return importlib.import_module(module)
     except ModuleNotFoundError as error:
-        if error.name != module.partition(".")[0]:
+        if not f"{module}.".startswith(f"{error.name}."):  # another library that it needs
             raise ImportError(_broken(module, purpose, error)) from error
         message = f"{purpose}; install it with: pip install 'sevenhills[{extra}]'"
         raise ImportError(message) from error
