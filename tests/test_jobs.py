@@ -49,8 +49,6 @@ CALLS = {
     "quantile": ("line", [0.1, 0.9]),
     "sf": ("line", X[:, 0]),
 }
-#: Some of their steps are always done by one thread.
-IN_PART = {"label", "modes", "peak"}
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +103,7 @@ def test_methods_of_a_density(name, models, used):
     # A copy, because a density keeps its draws.
     getattr(deepcopy(models[model].density_), name)(*arguments, n_jobs=JOBS)
     assert JOBS in used
-    assert name in IN_PART or set(used) == {JOBS}
+    assert set(used) == {JOBS}
 
 
 @pytest.mark.parametrize("name", sorted(set(CALLS) - {"logpdf", "pdf"}))
@@ -113,7 +111,7 @@ def test_estimators_ask_their_density_with_their_own(name, models, used):
     model, *arguments = CALLS[name]
     getattr(deepcopy(models[model]).set_params(n_jobs=JOBS), name)(*arguments)
     assert JOBS in used
-    assert name in IN_PART or set(used) == {JOBS}
+    assert set(used) == {JOBS}
 
 
 @pytest.mark.parametrize(

@@ -41,8 +41,7 @@ def import_extra(module: str, extra: str, purpose: str) -> Any:
             warnings.simplefilter("ignore")
             return importlib.import_module(module)
     except ModuleNotFoundError as error:
-        # A parent of the module may be the one that is missing.
-        if not f"{module}.".startswith(f"{error.name}."):
+        if not f"{module}.".startswith(f"{error.name}."):  # another library that it needs
             raise ImportError(_broken(module, purpose, error)) from error
         message = f"{purpose}; install it with: pip install 'sevenhills[{extra}]'"
         raise ImportError(message) from error

@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -203,7 +202,7 @@ class Modes(Derivatives):
         array([1., 1.])
         """
         X = check_queries(X, self.n_features, self.feature_names)
-        names, columns = self._kernel_labels(by)
+        names, columns = self._kernel_labels(by, n_jobs)
         log_shares = np.full((len(X), len(names)), -np.inf)
         for j in np.unique(columns):
             log_shares[:, j] = sums_at(_sums_of_some(self, columns == j), X, n_jobs)
@@ -215,12 +214,12 @@ class Modes(Derivatives):
         probabilities /= probabilities.sum(axis=1, keepdims=True)
         return Labels(names[probabilities.argmax(axis=1)], probabilities, names)
 
-    def _kernel_labels(self, by: Any) -> tuple[np.ndarray, np.ndarray]:
+    def _kernel_labels(self, by: Any, n_jobs: int | None) -> tuple[np.ndarray, np.ndarray]:
         """Return all labels, and the index of that of every kernel."""
         if isinstance(by, str) and by == "cluster":
             names, groups = np.unique(self.clusters, return_inverse=True)
             return names, groups[self._group_of_kernel]
-        modes = self._modes if isinstance(by, str) and by == "mode" else by
+        modes = self._default_modes(n_jobs) if isinstance(by, str) and by == "mode" else by
         if not isinstance(modes, ModeTable):
             raise ValueError(f"by must be 'mode', 'cluster' or modes that were found, got {by!r}")
         if modes.basins.shape != (self.n_kernels,):
@@ -230,10 +229,11 @@ class Modes(Derivatives):
             )
         return np.arange(len(modes)), modes.basins
 
-    @cached_property
-    def _modes(self) -> ModeTable:
-        """The modes that stand out as they should by default."""
-        return self.modes()
+    def _default_modes(self, n_jobs: int | None) -> ModeTable:
+        """Return the modes of the default significance, found once."""
+        if "_modes" not in self.__dict__:
+            self.__dict__["_modes"] = self.modes(n_jobs=n_jobs)
+        return cast("ModeTable", self.__dict__["_modes"])
 
 
 def _sums_of_some(density: Derivatives, chosen: np.ndarray) -> LogSums:
@@ -303,7 +303,7 @@ def _starts(
         kernels = np.arange(density.n_kernels)
         points = density.centres
         if density.n_kernels <= _FEW_FOR_PAIRS:
-            points = np.concatenate([points, _ridge_tops(density)])
+            points = np.concatenate([points, _ridge_tops(density, n_jobs)])
         return _Starts(points, kernels)
     root = _roots(density, heights, isolated, n_jobs)
     chosen, of_kernel = np.unique(root, return_inverse=True)
@@ -313,7 +313,7 @@ def _starts(
 def _best_starts(density: Derivatives, n_jobs: int | None) -> np.ndarray:
     """Return a few points from which the highest maximum is found."""
     if density.n_kernels <= _FEW_FOR_PAIRS:
-        return np.concatenate([density.centres, _ridge_tops(density)])
+        return np.concatenate([density.centres, _ridge_tops(density, n_jobs)])
     # Of conditional densities, few kernels are left; the others cannot be at the peak.
     own = density.log_weights + density.log_dets[density._group_of_kernel]
     points = density.centres[own > own.max() - _NEGLIGIBLE]
@@ -322,7 +322,7 @@ def _best_starts(density: Derivatives, n_jobs: int | None) -> np.ndarray:
     return points[highest[:_MOST_BEST]]
 
 
-def _ridge_tops(density: Derivatives) -> np.ndarray:
+def _ridge_tops(density: Derivatives, n_jobs: int | None) -> np.ndarray:
     """Return the highest points of the ridges between pairs of kernels.
 
     All modes of a pair lie on its ridge, the places where powers of the two have the maximum of
@@ -340,7 +340,7 @@ def _ridge_tops(density: Derivatives) -> np.ndarray:
         joint = (1 - power) * precisions[first] + power * precisions[second]
         steps = np.linalg.solve(joint, power * pulls[:, :, None])[:, :, 0]
         ridges[i] = density.centres[first] + steps
-    heights = sums_at(density._log_sums, ridges.reshape(-1, density.n_features))
+    heights = sums_at(density._log_sums, ridges.reshape(-1, density.n_features), n_jobs)
     heights = np.pad(heights.reshape(ridges.shape[:2]), [(1, 1), (0, 0)], constant_values=np.inf)
     is_top = (heights[1:-1] >= heights[:-2]) & (heights[1:-1] >= heights[2:])
     return ridges[is_top]
