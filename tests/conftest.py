@@ -55,8 +55,11 @@ def pytest_collection_modifyitems(config, items):
 
 
 @pytest.fixture(autouse=True, scope="session")
-def _no_other_processes(pytestconfig):
-    """With ``--quick``, a test that starts a process is skipped when it does so."""
+def _no_other_processes(pytestconfig, _one_thread_of_blas):
+    """With ``--quick``, a test that starts a process is skipped when it does so.
+
+    Older threadpoolctl starts one to find the C library, when threads are first limited.
+    """
     if not pytestconfig.getoption("quick"):
         yield
         return

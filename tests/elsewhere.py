@@ -191,6 +191,8 @@ def run(machine, folder, arguments):
         )
     lines = done.stdout.splitlines() or ["no output"]
     print("\n".join(lines) if done.returncode else "  " + lines[-1], flush=True)
+    if done.returncode:
+        print(f"  pytest ended with {done.returncode}", flush=True)
     return done.returncode == 0
 
 

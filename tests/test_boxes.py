@@ -32,11 +32,10 @@ def by_scipy(density, lower, upper):
     """The sum over kernels of scipy's probabilities."""
     group = np.repeat(np.arange(density.n_groups), np.diff(density.offsets))
     covariances = [np.linalg.inv(t @ t.T) for t in density.transforms]
+    normal = type(multivariate_normal)(seed=0)
+    options = {"lower_limit": lower, "abseps": 1e-10, "maxpts": 10**5}
     return sum(
-        weight
-        * multivariate_normal(centre, covariances[g], seed=0, abseps=1e-10, maxpts=10**5).cdf(
-            upper, lower_limit=lower
-        )
+        weight * normal.cdf(upper, centre, covariances[g], **options)
         for weight, centre, g in zip(density.weights, density.centres, group, strict=True)
     )
 

@@ -149,7 +149,8 @@ def _draw_density(ax: Any, model: Any, bounds: np.ndarray) -> None:
     levels = np.linspace(0, highest, _N_LEVELS + 1)
     # Half of the colours only, so that dots are seen above the darkest.
     shades = {"cmap": "PuRd", "vmin": 0, "vmax": 1.5 * highest}
-    ax.contourf(x, y, density, levels=levels, **shades).set_rasterized(True)
+    ax.contourf(x, y, density, levels=levels, zorder=-1, **shades)
+    ax.set_rasterization_zorder(0)  # matplotlib 3.10 ignores it as a property of contours
 
 
 def _preference(model: Any, seen: np.ndarray, held_out: np.ndarray) -> float:
