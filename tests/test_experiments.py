@@ -412,6 +412,7 @@ class TestTables:
         assert_allclose(factor.value, np.exp(0.5 + 0.01 * np.arange(4)).mean())
         assert factor.p_value < 0.01
 
+    @pytest.mark.slow
     def test_the_page(self, tmp_path):
         rows = as_published()
         plan = replace(PRESETS["standard"], runs=3)

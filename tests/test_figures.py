@@ -53,6 +53,7 @@ def texts(figure):
     return [text.get_text() for text in figure.findobj(matplotlib.text.Text)]
 
 
+@pytest.mark.slow
 def test_every_figure_is_written(tmp_path, tiny):
     results = make_results(("D_JS", "W_hat", "L_hat", "D_JS_true", "colour"))
     results["value"][:9] = np.nan

@@ -32,7 +32,6 @@ ESTIMATORS = [
     (ROME(estimator="knn"), ["cannot be drawn along pairs", "does not integrate to one"]),
     (ROME(selection=None), ["were not ordered"]),
     (AutoROME(), []),
-    (GaussianKDE(), ["GaussianKDE finds no clusters"]),
     (VineDensity(), ["no modes to list", "cannot be drawn along single", "finds no clusters"]),
     (GaussianMixtureBIC(max_components=3), ["GaussianMixtureBIC finds no clusters"]),
 ]

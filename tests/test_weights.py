@@ -241,8 +241,10 @@ def test_very_large_and_very_small_weights(estimator, weights, few):
         with pytest.raises(ValueError, match="sample_weight adds up"):
             VineDensity().fit(X, sample_weight=weights)
         return
-    scores = fresh(estimator).fit(X, sample_weight=weights).score_samples(X)
-    assert np.isfinite(scores).all()
+    model = fresh(estimator)
+    if hasattr(model, "resolution"):
+        model.resolution = None  # spread, these are 30,000 samples
+    assert np.isfinite(model.fit(X, sample_weight=weights).score_samples(X)).all()
 
 
 @each_estimator
