@@ -2,6 +2,7 @@ import os
 import random
 import tracemalloc
 from contextlib import contextmanager
+from functools import partial
 
 import numpy as np
 import pytest
@@ -39,19 +40,35 @@ def pytest_ignore_collect(collection_path, config):
     return True if config.getoption("quick") and collection_path.name in NOT_QUICK else None
 
 
-# Before they are shuffled.
 @pytest.hookimpl(tryfirst=True)
+def pytest_generate_tests(metafunc):
+    """With ``--quick``, one item of every parametrised test is made."""
+    if metafunc.config.getoption("quick"):
+        metafunc.parametrize = partial(_parametrize_once, metafunc.parametrize)
+
+
+def _parametrize_once(parametrize, names, values, indirect=False, ids=None, **options):
+    values = list(values)
+    at = next((i for i, value in enumerate(values) if not _is_slow(value)), 0)
+    if ids is not None and not callable(ids):
+        ids = list(ids)[at : at + 1]
+    parametrize(names, values[at : at + 1], indirect=indirect, ids=ids, **options)
+
+
+def _is_slow(value):
+    return any(mark.name == "slow" for mark in getattr(value, "marks", ()))
+
+
 def pytest_collection_modifyitems(config, items):
-    """Keep the first item of every function, of those that need no browser."""
-    if not config.getoption("quick"):
-        return
-    first = {}
-    for item in items:
-        if not item.get_closest_marker("slow") and "browser" not in item.fixturenames:
-            first.setdefault((item.module, item.cls, item.originalname), item)
-    kept = set(first.values())
-    config.hook.pytest_deselected(items=[item for item in items if item not in kept])
-    items[:] = [item for item in items if item in kept]
+    """With ``--quick``, leave out what is slow or needs a browser."""
+    if config.getoption("quick"):
+        left_out = {
+            item
+            for item in items
+            if item.get_closest_marker("slow") or "browser" in item.fixturenames
+        }
+        config.hook.pytest_deselected(items=list(left_out))
+        items[:] = [item for item in items if item not in left_out]
 
 
 @pytest.fixture(autouse=True, scope="session")
