@@ -9,7 +9,7 @@ ONE_CORE := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
 .PHONY: demo test quick test-slow test-strict test-torch test-lowest test-elsewhere coverage lint \
 	bench bench-study bench-auto \
-	bench-questions bench-engines bench-tasks bench-walks bench-many bench-forecast bench-big \
+	bench-questions bench-modes bench-engines bench-tasks bench-walks bench-many bench-forecast bench-big \
 	bench-growth bench-compress bench-dask torture contest parity reproduce comparison pictures \
 	docs walk dist clean
 
@@ -105,6 +105,10 @@ bench-auto: $(BIN)/.ready
 # What questions to a density cost, beside a copy of it and its log density.
 bench-questions: $(BIN)/.ready
 	$(ONE_CORE) $(BIN)/python -m benchmarks.questions
+
+# Whether modes() finds the hills of random mixtures: 20 minutes.
+bench-modes: $(BIN)/.ready
+	$(ONE_CORE) $(BIN)/python -m benchmarks.modes
 
 # Log densities of many kernels at many points, beside scipy's and scikit-learn's.
 bench-engines: $(BIN)/.ready

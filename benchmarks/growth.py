@@ -157,7 +157,7 @@ def draw(curves, features, path):
     ):
         ax.set(xscale="log", yscale="log", xlabel=of, ylabel=what)
         ax.grid(alpha=0.3)
-        ax.legend(frameon=False, fontsize="small")
+        ax.legend(frameon=False, fontsize="small", loc="upper left")
     figure.savefig(path, dpi=150)
 
 

@@ -16,11 +16,11 @@ N_SAMPLES = 3000
 #: Ratios, and the seconds that modes take.
 BARS = Bars(
     at_most={
-        "marginal / copy, shared covariances": 5,
+        "marginal / copy, shared covariances": 2,
         "marginal / copy, own covariances": 60,
         "conditional / copy, shared covariances": 12,
         "conditional / copy, own covariances": 70,
-        "gradient / logpdf": 5,
+        "gradient / logpdf": 3,
         "Hessian / logpdf": 40,
         "seconds of modes": 5,
     }

@@ -2,9 +2,11 @@
 
 ``python docs/walk.py docs/terminal.md`` types every command below into tmux, waits until the prompt
 is back and writes what the screen then shows. tmux and the command ``sevenhills`` must be found.
+Long numbers are shortened: their last digits differ between processors.
 """
 
 import random
+import re
 import subprocess
 import sys
 import tempfile
@@ -15,6 +17,9 @@ PROMPT = "$"
 WIDTH = 110
 #: Seconds after which a command counts as hung; the first fit compiles.
 PATIENCE = 900.0
+#: Significant digits of a recorded number.
+DIGITS = 7
+LONG_NUMBER = re.compile(rf"-?\d+\.\d{{{DIGITS},}}(?:e[-+]?\d+)?")
 
 EMBEDDED = [
     "sevenhills demo",
@@ -78,6 +83,11 @@ def write_tables(folder):
         Path(folder, name).write_text(messy_table(200, seed, shift), encoding="utf-8-sig")
 
 
+def shortened(text):
+    """Return a text whose long numbers have been rounded."""
+    return LONG_NUMBER.sub(lambda found: f"{float(found[0]):.{DIGITS}g}", text)
+
+
 class Terminal:
     """A shell in tmux, on a server of its own."""
 
@@ -94,7 +104,7 @@ class Terminal:
         return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
     def _lines(self):
-        shown = self._tmux("capture-pane", "-p", "-S", "-").rstrip().splitlines()
+        shown = self._tmux("capture-pane", "-p", "-J", "-S", "-").rstrip().splitlines()
         return [line.rstrip() for line in shown]
 
     def _wait(self):
@@ -131,8 +141,9 @@ def record(terminal):
     """Return the page, section by section."""
     yield "# The command line, recorded"
     yield (
-        "`make walk` types these commands into a terminal and writes down what it shows, remarks "
-        "on standard error included."
+        "`make walk` types these commands into a terminal and records what it shows, remarks on "
+        f"standard error included. Long numbers are shortened to {DIGITS} digits here; the "
+        "commands write all of them."
     )
     sections = {
         "The embedded data": EMBEDDED,
@@ -144,7 +155,8 @@ def record(terminal):
         yield f"## {title}"
         for command in commands:
             print(command, flush=True)
-            yield "\n".join(["```text", *terminal.run(command), "```"])
+            shown = shortened("\n".join(terminal.run(command)))
+            yield f"```text\n{shown}\n```"
 
 
 def main():

@@ -50,5 +50,5 @@ for (length, density), colour in zip(
 ):
     plot_line(density, ax, label=f"petal length {length} cm", colour=colour)
 ax.set(title="Sepal length, given the petal length", xlabel="sepal length (cm)")
-ax.legend(frameon=False)
+figure.legend(frameon=False, loc="outside right upper")
 plt.show()

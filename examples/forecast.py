@@ -49,7 +49,7 @@ plot_comparison(comparison, axes[0])
 for name, evaluation in evaluations.items():
     plot_calibration(evaluation, axes[1], label=name)
 axes[1].set_title("Coverage")
-axes[1].legend(frameon=False)
+axes[1].legend(frameon=False, loc="lower right")
 
 # %%
 # All of it as a page in one file; ``forecast_report`` writes it to a path, as does ``sevenhills

@@ -51,10 +51,10 @@ axes[0].plot(expected[suspects], found[suspects], "o", color="#EE6677", label="s
 axes[0].axline((expected.mean(), expected.mean()), slope=1, color="black", lw=0.8)
 axes[0].set(xlabel="mean log density, another day", ylabel="mean log density, today")
 axes[0].set_yscale("symlog", linthresh=10)
-axes[0].legend(frameon=False)
+axes[0].legend(frameon=False, loc="lower right")
 worst = suspects[0]
 axes[1].plot(*past[worst].T, ".", color="0.6", ms=4, label="past")
 axes[1].plot(*today[worst].T, "x", color="#EE6677", label="today")
 axes[1].set(xlabel="temperature", ylabel="humidity", title=f"sensor {worst}")
-axes[1].legend(frameon=False)
+axes[1].legend(frameon=False, loc="upper right")
 plt.show()

@@ -44,5 +44,5 @@ ax.plot(*table.iloc[spoiled, :2].to_numpy().T, "x", color="#EE6677", mew=2, labe
 ring = {"ls": "", "marker": "o", "mfc": "none", "mec": "black", "ms": 10}
 ax.plot(*found.iloc[:, 1:3].to_numpy().T, label="reported", **ring)
 ax.set(xlabel="flavanoids", ylabel="total phenols", title="Rows that were reported")
-ax.legend(frameon=False)
+ax.legend(frameon=False, loc="upper left")
 plt.show()

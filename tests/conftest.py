@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 #: Files that ``--quick`` does not even import.
 NOT_QUICK = {"test_distributed.py", "test_release.py"}
 
-for name, n_examples in [("whole", 40), ("quick", 20)]:
+for name, n_examples in [("whole", 30), ("quick", 20)]:
     settings.register_profile(
         name,
         deadline=None,
@@ -91,6 +91,17 @@ def _global_generators_are_left_alone(request):
     np.testing.assert_array_equal(np.random.get_state()[1], before[0])  # noqa: NPY002
     if random.getstate() != before[1]:
         raise AssertionError("Python's global generator was used")
+
+
+@pytest.fixture
+def _no_place_is_searched_for_a_legend(monkeypatch):
+    """matplotlib warns on slow machines that the best place for a legend takes long to find."""
+    legend = pytest.importorskip("matplotlib.legend")
+
+    def refuse(*_):
+        raise AssertionError("a legend has no place of its own")
+
+    monkeypatch.setattr(legend.Legend, "_find_best_position", refuse)
 
 
 @pytest.fixture

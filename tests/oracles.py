@@ -9,7 +9,10 @@ from scipy.stats import multivariate_normal, multivariate_t
 from sklearn.cluster import cluster_optics_dbscan, cluster_optics_xi
 from sklearn.metrics import silhouette_score
 
-from sevenhills.shrinkage import POOLING, STRENGTHS
+#: The strengths of the pull to a ball: none, and four to every power of ten from 1e-5 to 1.
+STRENGTHS = np.array([0.0, *(10.0 ** (k / 4) for k in range(-20, 1))])
+#: The strengths of the pull to all clusters, in samples for each feature, but for the last.
+POOLING = np.array([0.0, 1.0])
 
 
 def plain_optics(X, n_neighbors):

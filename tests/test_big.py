@@ -198,9 +198,9 @@ def test_an_interrupted_fit_leaves_the_old_model():
         finally:
             stopped.set()
 
-    start = time.monotonic()
+    start = time.process_time()
     with pytest.raises(KeyboardInterrupt):
         fit()
-    assert time.monotonic() - start < 10
+    assert time.process_time() - start < 10
     assert vars(rome) == before
     assert len(rome.score_samples(hills(5))) == 5

@@ -20,7 +20,8 @@ from typer.testing import CliRunner
 import sevenhills
 from sevenhills import compat, datasets
 from sevenhills.cli.app import COMMANDS, app
-from sevenhills.cli.array_files import read_npz
+from sevenhills.cli.array_files import npz_table
+from sevenhills.cli.compare import _drawn
 from sevenhills.cli.numbers import Notation
 from sevenhills.cli.reading import read_table
 from sevenhills.cli.samples import Choices, samples_of
@@ -163,6 +164,7 @@ def test_fit_tells_machines(folder, tmp_path):
         },
         "n_clusters": 3,
         "n_noise": 0,
+        "resolution": {},
     }
 
 
@@ -264,6 +266,17 @@ def test_columns_are_found_by_name_or_taken_by_position(folder, model, tmp_path)
     )
 
 
+def test_columns_of_words_are_passed_over_by_position(model, tmp_path):
+    X = ANISO.sample(3, random_state=7)
+    path = tmp_path / "t.csv"
+    path.write_text("".join(f"{x},name {i},{y}\n" for i, (x, y) in enumerate(X.tolist())))
+    found = json.loads(done("score", model, path, "--no-header", "--json").stdout)
+    assert_array_equal(found["log_densities"], sevenhills.load(model).density_.logpdf(X))
+    path.write_text("".join(f"{x},name {i}\n" for i, (x, _) in enumerate(X.tolist())))
+    result = done("score", model, path, "--no-header")
+    assert "column x1: 3 words taken as missing, the first is 'name 0' in row 1" in result.stderr
+
+
 def test_missing_values_in_scores(model, tmp_path):
     path = tmp_path / "gaps.csv"
     path.write_text("x,y\n1,2\n,2\n1,tall\n,\n1e999,2\n0,0\n")
@@ -326,7 +339,8 @@ def test_describe(model):
         assert part in text
     found = json.loads(done("describe", model, "--json").stdout)
     assert list(found) == [
-        "model", "kind", "columns", "normalized", "clusters", "choice", "modes", "correlations",
+        "model", "kind", "columns", "normalized", "resolution", "clusters", "choice", "modes",
+        "correlations",
     ]  # fmt: skip
     assert [set(each) for each in found["clusters"]] == [{"label", "n_rows", "share", "mean"}] * 3
     assert set(found["choice"]["chosen"]) == {
@@ -421,6 +435,21 @@ def test_compare_takes_what_both_have(folder, tmp_path):
     assert "standard input" in refused("compare", "-", "-")
     assert "different ones of energy" in refused("compare", a, b, "--tests", "energie")
     assert "it takes --permutations 3000" in refused("compare", a, b, "--alpha", "0.001")
+
+
+def test_what_is_not_compared_is_listed_in_order(tmp_path):
+    X = np.random.RandomState(0).standard_normal((20, 6))
+    a = write_csv(tmp_path / "a.csv", X, ("x", "f", "b", "d", "e", "c"))
+    b = write_csv(tmp_path / "b.csv", X[:, :2], ("x", "a"))
+    result = done("compare", a, b, "--tests", "energy")
+    assert "only one of the tables has them: a, b, c, d, e and 1 more" in result.stderr
+
+
+def test_drawn_rows_keep_their_order():
+    table = types.SimpleNamespace(source="t.csv")
+    rows = _drawn(table, np.arange(40.0)[:, None], 25, seed=0)[:, 0]
+    assert len(rows) == 25
+    assert (np.diff(rows) > 0).all()
 
 
 def test_a_constant_of_one_table_may_be_another_in_the_other(tmp_path):
@@ -664,7 +693,7 @@ def test_encodings(tmp_path, encoding):
         (b"\x00\x01\x02", "is not text; known are csv"),
         (b"\x93NUMPY\x01", "cannot be read"),
         (b"PAR1abc", "cannot be read"),
-        (b"PKabc", "is an archive, but not of arrays"),
+        (b"PKabc", "cannot be read"),
         (b'{"a": 1}\n{"a": \n', "line 2 is not JSON"),
         (b'{"a": 1}\n[1]\n', "every line must be an object"),
         (b"[1, 2]\n[1]\n", "not equally long"),
@@ -739,7 +768,7 @@ def test_archives_that_are_not_one_table():
     np.savez(file, a=np.zeros(3), b=np.zeros(4))
     file.seek(0)
     with pytest.raises(ValueError, match="holds the arrays a, b"):
-        read_npz(file, "it")
+        npz_table(file, "it")
     file = io.BytesIO()
     np.save(file, np.zeros((2, 2, 2)))
     line = refused("fit", "-", "-o", "m", given=file.getvalue())
@@ -878,6 +907,39 @@ def test_what_is_no_file_is_not_replaced(model):
     null = Path("/dev/null")
     done("sample", model, "-o", null, "--format", "csv")
     assert null.is_char_device()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no /dev/stdout")
+def test_a_shell_appends(model, tmp_path):
+    out = tmp_path / "all.csv"
+    out.write_text("old\n")
+    command = f"{sys.executable} -m sevenhills.cli sample {model} -n 2 -o /dev/stdout --format csv"
+    script = f"{{ echo head; {command}; echo tail; }} >> {out}"
+    subprocess.run(["sh", "-c", script], check=True, stderr=subprocess.DEVNULL)
+    lines = out.read_text().splitlines()
+    assert (lines[:3], len(lines), lines[-1]) == (["old", "head", "x,y"], 6, "tail")
+
+
+def test_outputs_are_checked_before_anything_is_computed(folder, tmp_path, monkeypatch):
+    def fail(*_, **__):
+        raise AssertionError("something was computed")
+
+    for name in ("sevenhills.cli.reading.read_table", "sevenhills.forecast.evaluate"):
+        monkeypatch.setattr(name, fail)
+    gone = tmp_path / "gone" / "x"
+    data = folder / "first.csv"
+    for arguments in (
+        ["fit", data, "-o", gone],
+        ["report", data, "-o", f"{gone}.html"],
+        ["outliers", data, "-o", f"{gone}.csv"],
+        ["forecast", data, data, "-o", f"{gone}.html"],
+        ["forecast", data, data, "--parquet", f"{gone}.parquet"],
+    ):
+        assert "gone does not exist" in refused(*arguments)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    out = tmp_path / "x.parquet"
+    assert "sevenhills[parquet]" in refused("outliers", data, "-o", out)
+    assert "sevenhills[parquet]" in refused("forecast", data, data, "--parquet", out)
 
 
 def test_progress_is_shown_on_terminals_only(monkeypatch, capsys):

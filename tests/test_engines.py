@@ -168,10 +168,9 @@ def test_two_tight_clusters_seen_from_where_they_are_equally_far(n_features, ser
 
 
 @pytest.mark.parametrize("n_features", LOW)
-@pytest.mark.parametrize("seed", range(4))
-def test_weights_of_all_sizes(n_features, seed, series_everywhere):
+def test_weights_of_all_sizes(n_features, series_everywhere):
     """Some are zero, some too small for a float; heavy kernels stand beside light ones."""
-    rng = np.random.RandomState(seed)
+    rng = np.random.RandomState(0)
     n_kernels = 900 // n_features**2
     X = 3 * rng.standard_normal((n_kernels, n_features))
     log_weights = rng.choice([0.0, -20.0, -100.0, -800.0, -3000.0, -np.inf], n_kernels)

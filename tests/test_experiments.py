@@ -5,13 +5,17 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from dataclasses import replace
+from threading import Event
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from typer.testing import CliRunner
 
 from sevenhills import ROME, datasets
+from sevenhills.cli.app import app
 from sevenhills.experiments import PRESETS, Cell, Plan, Row, Store, published, run
 from sevenhills.experiments.agreement import Agreement, reason
 from sevenhills.experiments.catalogue import ABLATIONS, RECIPES, name_of
@@ -243,8 +247,19 @@ class TestRuns:
 
     def test_progress(self, tmp_path, monkeypatch):
         monkeypatch.setattr("sevenhills.experiments.runner._PAUSE", 0.01)
-        seen = []
-        run(SMALL, tmp_path, n_jobs=1, progress=lambda n, running: seen.append((n, running)))
+        seen, is_seen = [], Event()
+
+        def look(n, running):
+            seen.append((n, running))
+            if running:
+                is_seen.set()
+
+        def measure_when_seen(*args):
+            assert is_seen.wait(60)
+            return measure(*args)
+
+        monkeypatch.setattr("sevenhills.experiments.runner.measure", measure_when_seen)
+        run(SMALL, tmp_path, n_jobs=1, progress=look)
         counts = [n for n, _ in seen]
         assert counts == sorted(counts)
         assert counts[-1] == len(SMALL.cells())
@@ -260,20 +275,41 @@ class TestInterruption:
     """
     TABLES = ("tables.md", "tables.csv", "tables.tex")
     #: The command, but for what the page says of the study, which takes long and stores nothing.
+    #: A shell that runs the tests in the background has interrupts ignored.
     COMMAND = (
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "import sys; from sevenhills.experiments import report\n"
         "report.findings = lambda found: []\n"
         "from sevenhills.cli import main; main(['reproduce', *sys.argv[1:]])"
     )
 
-    def start(self, folder, jobs):
-        options = ["--no-figures", "--plan", folder / "plan.toml", "--out", folder]
-        return subprocess.Popen(
-            [sys.executable, "-c", self.COMMAND, "--quick", "--jobs", str(jobs), *options],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        )
+    #: Workers store the figures of one data set each and wait, so that the work cannot end.
+    WAITING = (
+        "from sevenhills.experiments import runner\n"
+        "def work(folder, cells):\n"
+        "    import time; from sevenhills.experiments.runner import _work\n"
+        "    _work(folder, cells); time.sleep(600)\n"
+        "runner._work = work\n"
+    )
+
+    @pytest.fixture
+    def start(self, tmp_path):
+        """Return a function that starts the command in a group of processes that ends here."""
+        (tmp_path / "plan.toml").write_text(self.PLAN)
+        options = ["--no-figures", "--plan", tmp_path / "plan.toml", "--out", tmp_path]
+        started = []
+
+        def start(before, jobs):
+            command = [sys.executable, "-c", before + self.COMMAND, "--quick", "--jobs", str(jobs)]
+            pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+            started.append(subprocess.Popen([*command, *options], **pipes, start_new_session=True))
+            return started[-1]
+
+        yield start
+        for process in started:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
 
     def stop(self, process, folder, how):
         """Stop the command when some figures are stored, and return what it said."""
@@ -285,22 +321,21 @@ class TestInterruption:
             process.send_signal(how)
         return process.communicate()[1]
 
-    def test_stopped_in_the_middle_it_goes_on(self, tmp_path):
+    def test_stopped_in_the_middle_it_goes_on(self, tmp_path, start):
         """Interrupted, started again, killed and started again, it writes the same tables."""
-        (tmp_path / "plan.toml").write_text(self.PLAN)
-        process = self.start(tmp_path, jobs=2)
+        process = start(self.WAITING, jobs=2)
         errors = self.stop(process, tmp_path, signal.SIGINT)
         assert process.returncode == 130
         assert b"goes on" in errors
         assert b"Traceback" not in errors
         stored = {row.cell: row.seconds for row in Store(tmp_path).merge()}
         assert stored
-        process = self.start(tmp_path, jobs=2)
+        process = start(self.WAITING, jobs=2)
         self.stop(process, tmp_path, signal.SIGKILL)
         assert process.returncode == -signal.SIGKILL
         more = {row.cell: row.seconds for row in Store(tmp_path).read()}
         assert len(more) > len(stored)
-        process = self.start(tmp_path, jobs=1)
+        process = start("", jobs=1)
         output, _ = process.communicate()
         assert process.returncode == 0
         assert b"agree" in output
@@ -377,6 +412,7 @@ class TestTables:
         assert_allclose(factor.value, np.exp(0.5 + 0.01 * np.arange(4)).mean())
         assert factor.p_value < 0.01
 
+    @pytest.mark.slow
     def test_the_page(self, tmp_path):
         rows = as_published()
         plan = replace(PRESETS["standard"], runs=3)
@@ -389,27 +425,26 @@ class TestTables:
 
 class TestCommand:
     def call(self, *arguments):
-        command = [sys.executable, "-m", "sevenhills.cli", "reproduce", *map(str, arguments)]
-        return subprocess.run(command, capture_output=True, text=True, check=False)
+        return CliRunner().invoke(app, ["reproduce", *map(str, arguments)])
 
     def test_bad_plans_are_one_line(self, tmp_path):
         path = tmp_path / "plan.toml"
         path.write_text('estimators = ["rme"]')
         done = self.call("--plan", path, "--out", tmp_path / "out")
-        assert done.returncode == 2
+        assert done.exit_code == 2
         assert "gaussian_kde" in done.stderr
         assert "Traceback" not in done.stderr
         assert not (tmp_path / "out").exists()
 
     def test_two_presets(self, tmp_path):
         done = self.call("--quick", "--full", "--out", tmp_path / "out")
-        assert done.returncode == 2
+        assert done.exit_code == 2
         assert "choose one" in done.stderr
 
     def test_broken_results_are_named(self, tmp_path):
         (tmp_path / "results.parquet").write_bytes(b"no parquet")
         done = self.call("--quick", "--out", tmp_path)
-        assert done.returncode == 2
+        assert done.exit_code == 2
         assert "results.parquet" in done.stderr.replace("\n", "")
         assert (tmp_path / "results.parquet").read_bytes() == b"no parquet"
 

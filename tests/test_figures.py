@@ -17,6 +17,8 @@ from sevenhills.experiments import (
 )
 from sevenhills.experiments.figures import draw_figures
 
+pytestmark = pytest.mark.usefixtures("_no_place_is_searched_for_a_legend")
+
 
 @pytest.fixture
 def tiny(monkeypatch):
@@ -51,6 +53,7 @@ def texts(figure):
     return [text.get_text() for text in figure.findobj(matplotlib.text.Text)]
 
 
+@pytest.mark.slow
 def test_every_figure_is_written(tmp_path, tiny):
     results = make_results(("D_JS", "W_hat", "L_hat", "D_JS_true", "colour"))
     results["value"][:9] = np.nan

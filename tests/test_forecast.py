@@ -14,7 +14,7 @@ from sklearn.base import clone
 
 from sevenhills import ROME, AutoROME, GaussianKDE, GaussianMixtureBIC, ManifoldParzen, compat
 from sevenhills import forecast as fc
-from sevenhills.forecast import compare, evaluate, read_evaluation
+from sevenhills.forecast import PrecisionWarning, compare, evaluate, read_evaluation
 from sevenhills.forecast.cells import Cases
 from sevenhills.forecast.joint import left_out
 from sevenhills.forecast.measures import MEASURES
@@ -500,6 +500,94 @@ class Tensor:
         return self.values
 
 
+class ShortTensor(Tensor):
+    """A tensor of a type that numpy does not have."""
+
+    dtype = "torch.bfloat16"
+
+    def detach(self):
+        return self
+
+    def cpu(self):
+        return ShortTensor(self.values, True)
+
+    def float(self):
+        return Tensor(self.values.astype(np.float32), self.is_here)
+
+    def __array__(self, dtype=None, copy=None):
+        raise TypeError("Got unsupported ScalarType BFloat16")
+
+
+def as_bfloat16(values):
+    """Values as a tensor of 16 bits, eight of which are for the exponent."""
+    bits = values.astype(np.float32).view(np.uint32) & np.uint32(0xFFFF0000)
+    return ShortTensor(bits.view(np.float32))
+
+
+def test_bfloat16_is_converted():
+    """At samples, queries, weights and labels, and in forecasts."""
+    rng = np.random.RandomState(0)
+    X = as_bfloat16(rng.standard_normal((40, 2)))
+    weights = as_bfloat16(rng.randint(1, 4, 40).astype(float))
+    model = ROME().fit(X, sample_weight=weights)
+    plain = ROME().fit(X.values.astype(float), sample_weight=weights.values)
+    assert_array_equal(model.score_samples(X), plain.score_samples(X.values))
+    assert_array_equal(model.density_.logpdf(X), plain.density_.logpdf(X.values))
+    labels = as_bfloat16((rng.uniform(size=40) < 0.5).astype(float))
+    assert_array_equal(ROME().fit(X, labels=labels).labels_, labels.values)
+    paths = as_bfloat16(rng.standard_normal((6, 12, 3, 2)))
+    truth = as_bfloat16(rng.standard_normal((6, 3, 2)))
+    with pytest.warns(PrecisionWarning):  # eight bits are few
+        found = evaluate(paths, truth, measures="ade")
+    assert found["ade"].mean == evaluate(paths.values, truth.values, measures="ade")["ade"].mean
+
+
+# Precision
+
+
+UTM = np.array([448_262.0, 5_411_932.0])
+
+
+def nll_step_of(predictions, truth):
+    return evaluate(predictions, truth, measures="nll_step")["nll_step"].mean
+
+
+@pytest.mark.parametrize("part", ["both", "predictions", "truth"])
+def test_floats_of_32_bits_far_from_the_origin_are_named(part):
+    predictions, truth = walks(20, 25, 4)
+    predictions, truth = predictions / 4, truth / 4
+    expected = nll_step_of(predictions, truth)
+    # Doubles hold the digits, and differences are taken in doubles.
+    assert nll_step_of(predictions + UTM, truth + UTM) == pytest.approx(expected, abs=1e-6)
+    rounded, rounded_truth = (
+        (values + UTM).astype(np.float32) if part in ("both", name) else values + UTM
+        for name, values in (("predictions", predictions), ("truth", truth))
+    )
+    named = "predictions and truth" if part == "both" else part
+    with pytest.warns(PrecisionWarning, match=f"^{named}: .* subtract an origin") as caught:
+        found = nll_step_of(rounded, rounded_truth)
+    assert len(caught) == 1
+    assert caught[0].filename == __file__
+    assert found > expected + 0.1
+    # Converted after an origin was subtracted, they are as good as doubles.
+    near = nll_step_of(predictions.astype(np.float32), truth.astype(np.float32))
+    assert near == pytest.approx(expected, abs=1e-3)
+
+
+def test_whole_numbers_are_not_called_rounded():
+    """Pixels are integers, and short floats hold them."""
+    predictions, truth = walks(10, 25, 4)
+    pixels = [np.round(20 * values + 900).astype(np.float32) for values in (predictions, truth)]
+    assert np.isfinite(nll_step_of(*pixels))
+
+
+def test_floats_of_16_bits_are_named():
+    predictions, truth = walks(10, 25, 4)
+    with pytest.warns(PrecisionWarning, match="predictions") as caught:
+        nll_step_of((predictions + 2000).astype(np.float16), truth + 2000)
+    assert len(caught) == 1
+
+
 def test_sources_do_not_matter(scenes, evaluation, tmp_path):
     predictions, truth = scenes
     for name, values in (("predictions", predictions), ("truth", truth)):
@@ -557,6 +645,19 @@ def test_tables_do_not_matter(rows, tmp_path, monkeypatch):
         # Absent samples are left out of a table, so that ties may be parted in another order.
         assert_allclose(found.scenes["nll"], expected.scenes["nll"])
         assert_allclose(found.levels, expected.levels)
+
+
+def test_a_table_beside_an_array():
+    """Scenes and steps of an array have no names: they are taken in the order of the table."""
+    predictions, truth = walks(4, 5, 3)
+    frame, true = long_frame(predictions, "sample"), long_frame(truth[:, None], "future")
+    true = true.drop(columns="future")
+    expected = evaluate(predictions, truth, measures="ade").scenes["ade"]
+    for pair in ((predictions, true), (frame, truth)):
+        assert_array_equal(evaluate(*pair, measures="ade").scenes["ade"], expected)
+    true["scene"] = "night " + true["scene"].astype(str)
+    true["step"] += 5
+    assert_array_equal(evaluate(predictions, true, measures="ade").scenes["ade"], expected)
 
 
 def test_tables_with_agents_and_futures(tmp_path):

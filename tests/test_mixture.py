@@ -278,3 +278,18 @@ def test_refuses_bad_counts(count, error):
 def test_refuses_bad_random_states(seed):
     with pytest.raises(TypeError, match="random_state"):
         KernelMixture(**GOOD).sample(1, random_state=seed)
+
+
+def test_what_is_optional_may_be_none():
+    arrays = {
+        "weights": [0.5, 0.5],
+        "centres": [[-1.0], [1.0]],
+        "offsets": [0, 1, 2],
+        "transforms": [[[2.0]], [[3.0]]],
+    }
+    optional = ("log_dets", "log_weights", "clusters", "counts", "feature_names")
+    found = KernelMixture(**arrays, **dict.fromkeys(optional))
+    plain = KernelMixture(**arrays)
+    for name in optional:
+        np.testing.assert_array_equal(getattr(found, name), getattr(plain, name))
+    np.testing.assert_array_equal(found.logpdf([[0.3]]), plain.logpdf([[0.3]]))

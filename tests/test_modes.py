@@ -7,9 +7,19 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import softmax
 
-from sevenhills import ROME, AutoROME, GaussianKDE, KernelMixture, ManifoldParzen, datasets
+from sevenhills import (
+    ROME,
+    AutoROME,
+    GaussianKDE,
+    GaussianMixtureBIC,
+    KernelMixture,
+    ManifoldParzen,
+    datasets,
+)
 from sevenhills.density.modes import climb
+from sevenhills.density.profiles import Excess, Profiles, whitening
 
+from .mixtures import draw, is_found
 from .strategies import awkward
 from .test_derivatives import random_mixture
 
@@ -197,6 +207,8 @@ def test_known_modes_of_mixtures(seed, n_features):
 
 # Densities made from samples: what stands out
 
+#: Seeds of mixtures that are cheap to fit.
+MIXTURES = (2, 14, 38, 11, 25, 27)
 
 ESTIMATORS = [ROME(), AutoROME(), GaussianKDE(), ManifoldParzen()]
 
@@ -228,6 +240,141 @@ def test_modes_of_a_fit_in_ten_dimensions(seed):
     assert_array_equal(np.sort(nearest), np.arange(4))
     found = density.label(X).labels
     assert_array_equal(nearest[found], labels)
+
+
+def assert_has_hills(model, X, labels):
+    """Every hill is one mode, with the share of its samples, and labels are those of the hills."""
+    modes = model.modes()
+    shares = np.bincount(labels) / len(labels)
+    assert_allclose(modes.shares, np.sort(shares)[::-1], atol=0.01)
+    pairs = np.unique(np.stack([labels, model.label(X, modes).labels]), axis=1)
+    assert_array_equal(pairs[0], np.arange(len(shares)))
+
+
+def blobs(n_features):
+    """Three blobs of different shapes, 12 standard deviations apart or more."""
+    rng = np.random.default_rng(0)
+    X = [rng.normal(size=(400, n_features)), rng.normal(size=(350, n_features)) + 12]
+    X.append(rng.exponential(size=(300, n_features)) - 14)
+    return np.concatenate(X), np.repeat([0, 1, 2], [400, 350, 300])
+
+
+@pytest.mark.parametrize("n_features", [2, 5])
+def test_blobs_of_different_shapes_are_modes(n_features):
+    X, labels = blobs(n_features)
+    assert_has_hills(AutoROME().fit(X), X, labels)
+
+
+@pytest.mark.parametrize("estimator", [ROME(), GaussianKDE(), ManifoldParzen()])
+@pytest.mark.parametrize("n_features", [1, 2, 5])
+def test_a_small_hill_is_a_mode(estimator, n_features):
+    """It has fewer samples than neighbours are looked at."""
+    X = np.random.default_rng(0).normal(size=(520, n_features))
+    X[500:, 0] += 15
+    assert_has_hills(estimator.fit(X), X, np.repeat([0, 1], [500, 20]))
+
+
+@pytest.mark.parametrize(("n_features", "n_hills", "n"), [(24, 5, 1000), (20, 3, 600)])
+def test_hills_in_many_dimensions_are_modes(n_features, n_hills, n):
+    rng = np.random.default_rng(0)
+    labels = rng.integers(n_hills, size=n)
+    X = 3 * rng.normal(size=(n_hills, n_features))[labels] + rng.normal(size=(n, n_features))
+    assert_has_hills(ROME().fit(X), X, labels)
+
+
+def test_clusters_of_walks_are_modes():
+    X = datasets.load("trajectories").split(run=0)[0][:1000]
+    model = ROME().fit(X)
+    assert model.labels_.min() == 0
+    assert_has_hills(model, X, model.labels_)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "seeds"),
+    [(ROME(), MIXTURES), (AutoROME(), MIXTURES[-3:]), (GaussianMixtureBIC(), MIXTURES)],
+)
+def test_found_mixtures_have_as_many_modes(estimator, seeds):
+    n_found = 0
+    for seed in seeds:
+        drawn = draw(seed)
+        model = estimator.fit(drawn.samples)
+        if is_found(model, drawn):
+            n_found += 1
+            assert len(model.modes()) == drawn.n_hills
+    assert n_found >= 2
+
+
+@pytest.mark.parametrize("n_features", [2, 8, 24])
+def test_one_gaussian_has_one_mode(n_features):
+    rng = np.random.default_rng(n_features)
+    numbers = [len(ROME().fit(rng.normal(size=(300, n_features))).modes()) for _ in range(5)]
+    assert np.mean(numbers) <= 1.1
+
+
+@pytest.mark.parametrize("n", [60, 500])
+def test_a_tenth_of_the_samples_is_a_hill(n):
+    X = np.random.default_rng(0).normal(size=(n, 2))
+    X[: n // 10] += 20
+    assert_has_hills(GaussianKDE().fit(X), X, np.repeat([1, 0], [n // 10, n - n // 10]))
+
+
+def test_groups_have_starts_of_their_own():
+    """Groups need not be clusters."""
+    rng = np.random.default_rng(0)
+    centres = np.r_[rng.normal(size=(500, 2)), rng.normal(size=(20, 2)) + 15]
+    transforms = [3.0 * np.eye(2), np.eye(2)]
+    density = KernelMixture(np.full(520, 1 / 520), centres, [0, 500, 520], transforms)
+    modes = density.describe(None, 520).modes()
+    assert_array_equal(np.unique(modes.basins[500:]), [1])
+    assert_array_equal(np.unique(modes.basins[:500]), [0])
+
+
+# Along a line
+
+
+def test_a_valley_along_the_line_is_that_of_the_marginal():
+    """The direction of the discriminant is known here, and so is the marginal density along it."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(700, 6))
+    X[400:, 2] += 8
+    density = density_of(GaussianKDE(), X)
+    places = density.centres[:, 2]
+    hills = [np.flatnonzero(places < 4), np.flatnonzero(places >= 4)]
+    marginal = density.marginal(2)
+    level = marginal.pdf(np.linspace(1, 7, 1000)[:, None]).min()
+    ratios = level / marginal.pdf(places[:, None])
+    found = Profiles(density, density.counts).excesses(hills)
+    for hill, excess in zip(hills, found, strict=True):
+        assert excess.n_above == pytest.approx((ratios[hill] < 1).sum(), rel=0.03)
+        assert excess.n_below == pytest.approx(ratios[hill].clip(0, 1).sum(), rel=0.05)
+
+
+def test_halves_of_one_gaussian_have_no_valley():
+    X = np.random.default_rng(0).normal(size=(400, 10))
+    density = density_of(GaussianKDE(), X)
+    places = density.centres[:, 0]
+    halves = [np.flatnonzero(places < 0), np.flatnonzero(places >= 0)]
+    for excess in Profiles(density, density.counts).excesses(halves):
+        assert excess.standing(400) < 1.25
+
+
+def test_standing_grows_with_the_samples_and_falls_with_the_pass():
+    values = [Excess(n, 0.0, 0.0).standing(1000) for n in (0, 1, 10, 100, 1000)]
+    assert values == sorted(values)
+    assert values[0] == 0
+    values = [Excess(100.0, b, 0.1).standing(1000) for b in (0, 10, 50, 99, 100)]
+    assert values == sorted(values, reverse=True)
+    assert values[-1] == 0
+    assert Excess(5.0, 0.0, 0.5).standing(50) >= 1.25
+
+
+def test_whitening_of_the_largest_numbers():
+    deviations = np.array([[1e200, 0.0], [-1e200, 0.0], [0.0, 1e197], [0.0, -1e197]])
+    axes = whitening(np.ones(4), deviations)
+    Y = deviations @ axes
+    assert np.isfinite(Y).all()
+    assert_allclose(Y.T @ Y / 4, np.eye(2), atol=1e-6)
+    assert np.isfinite(whitening(np.zeros(2), np.zeros((2, 3)))).all()
 
 
 def test_more_modes_count_if_less_is_asked_of_them():

@@ -25,8 +25,10 @@ from sevenhills import (
     compat,
     datasets,
 )
+from sevenhills.density.support import Bootstrap
 
 from .oracles import rome_log_density
+from .test_engines import by_engine
 
 pytestmark = pytest.mark.usefixtures("silent")
 
@@ -62,10 +64,10 @@ def log_terms(density, X):
     transforms = density.transforms[group].astype(np.longdouble)
     apart = X[:, None].astype(np.longdouble) - density.centres
     turned = np.einsum("qkm,kmj->qkj", apart, transforms)
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", over="ignore"):
         logs = np.log(density.weights.astype(np.longdouble)) + density.log_dets[group]
-    slopes = np.einsum("qkj,kmj->qkm", turned, transforms)
-    return logs - np.square(turned).sum(axis=-1) / 2, slopes
+        logs = logs - np.square(turned).sum(axis=-1) / 2
+    return logs, np.einsum("qkj,kmj->qkm", turned, transforms)
 
 
 def direct_log_density(density, X):
@@ -211,6 +213,113 @@ def test_a_light_wide_kernel_is_all_that_counts_far_away():
     assert_allclose(density.logpdf(far), expected, rtol=1e-12)
 
 
+# Kernels far from the others of their group
+
+
+FAR_KERNELS = {
+    "one": [1e12],
+    "one very far": [1e20],
+    "several": [1e15, -1e15, 2e15],
+    "half of them": [1e12] * 60,
+    "at all distances": [*10.0 ** np.linspace(2, 250, 50)],
+    "beyond all squares": [1e200, -1e300],
+}
+each_far = pytest.mark.parametrize("far", FAR_KERNELS.values(), ids=list(FAR_KERNELS))
+
+
+def group_with_far_kernels(far, n_features, n_kernels=120):
+    """One group with some kernels far away, and points near all of the others."""
+    rng = np.random.RandomState(n_features)
+    centres = rng.standard_normal((n_kernels, n_features))
+    centres[-len(far) :] += np.array(far)[:, None]
+    axes = np.linalg.qr(rng.standard_normal((n_features, n_features)))[0]
+    weights = np.full(n_kernels, 1 / n_kernels)
+    density = KernelMixture(
+        weights, centres, [0, n_kernels], [axes * np.linspace(2, 5, n_features)]
+    )
+    return density, centres[:30] + 0.1 * rng.standard_normal((30, n_features))
+
+
+@each_far
+@pytest.mark.parametrize("n_features", [1, 2, 3, 5, 8])
+def test_far_kernels_cost_the_others_no_digits(far, n_features):
+    density, X = group_with_far_kernels(far, n_features)
+    logs, slopes = log_terms(density, X)
+    shares = np.exp(logs - logs.max(axis=1, keepdims=True))
+    shares /= shares.sum(axis=1, keepdims=True)
+    near = (shares > 0)[:, :, None]
+    gradients = -(shares[:, :, None] * np.where(near, slopes, 0)).sum(axis=1)
+    expected = direct_log_density(density, X)
+    same = Bootstrap(density, np.full((2, density.n_kernels), 1 / density.n_kernels))
+    assert_allclose(density.logpdf(X), expected, rtol=0, atol=1e-12)
+    assert_allclose(by_engine(density, X), expected, rtol=0, atol=1e-8)
+    assert_allclose(density.grad_logpdf(X), gradients.astype(float), rtol=0, atol=1e-10)
+    assert_allclose(same.logpdf(X)[0], expected, rtol=0, atol=1e-12)
+    at_centres = density.centres[-len(far) :]
+    expected = direct_log_density(density, at_centres)
+    assert_allclose(density.logpdf(at_centres), expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("far", [[0.0], [1e12], [1e20], [1e200, -1e200]], ids=str)
+def test_far_kernels_cost_merged_kernels_no_digits(far):
+    """Cells far from each other become kernels of their own means and covariances."""
+    density, X = group_with_far_kernels(far, 2)
+    held_out = np.concatenate([X + shift for shift in (-0.2, -0.1, 0.1, 0.2)])
+    found = density.compress(held_out, max_loss=0.1, max_kernels=100).density
+    assert_(found.n_kernels < 100)
+    assert_allclose(found.logpdf(held_out).mean(), density.logpdf(held_out).mean(), atol=0.1)
+
+
+def test_kernels_all_over_the_place():
+    """More far kernels than groups of shared covariance are worth making."""
+    rng = np.random.RandomState(0)
+    centres = rng.standard_normal((300, 2)) * 10.0 ** rng.uniform(0, 30, (300, 1))
+    density = KernelMixture(np.full(300, 1 / 300), centres, [0, 300], [np.eye(2)])
+    expected = direct_log_density(density, centres)
+    assert_allclose(density.logpdf(centres), expected, rtol=0, atol=1e-12)
+    assert_allclose(by_engine(density, centres), expected, rtol=0, atol=1e-8)
+
+
+# Fits of samples with an outlier
+
+
+ROBUST = [
+    ROME(),
+    ROME(decorrelate=False),
+    ROME(estimator="gaussian"),
+    ROME(estimator="knn"),
+    ROME(estimator="mpw"),
+    ROME(start="first"),
+    compat.ROME(min_std=0.1),
+    ManifoldParzen(min_std=0.01),
+]
+
+
+def with_outliers(X, distance, n_outliers):
+    """Samples, and some more in different directions, far from the others and from each other."""
+    ways = np.random.RandomState(5).standard_normal((n_outliers, X.shape[1]))
+    return np.concatenate([X, distance * ways * np.arange(1, n_outliers + 1)[:, None]])
+
+
+@pytest.mark.parametrize("estimator", ROBUST, ids=lambda each: repr(each).split(" object")[0])
+def test_the_distance_of_an_outlier_does_not_matter(estimator, sets):
+    X = sets["two moons"]
+    moderate = copy.deepcopy(estimator).fit(with_outliers(X, 1e6, 1)).score_samples(X)
+    for distance in (1e9, 1e20, 1e100, 1e200, 1e280):
+        model = copy.deepcopy(estimator).fit(with_outliers(X, distance, 1))
+        assert_allclose(model.score_samples(X), moderate, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("n_outliers", [1, 3])
+@pytest.mark.parametrize("distance", [1e9, 1e20, 1e200, 1e280])
+def test_auto_rome_loses_little_by_outliers(distance, n_outliers, sets):
+    """Folds differ, since they are dealt out in the order of distances to the mean."""
+    X = sets["two moons"]
+    model = AutoROME().fit(with_outliers(X, distance, n_outliers))
+    assert_array_equal(model.labels_[len(X) :], -1)
+    assert_(abs(model.score(X) - AutoROME().fit(X).score(X)) < 0.3)
+
+
 # Far from the origin
 
 
@@ -229,6 +338,9 @@ def on_grid(X):
 def here_and_far(estimator, X):
     """The fits of samples and of the same samples far away, and points at which to ask both."""
     X = on_grid(X)
+    estimator = copy.deepcopy(estimator)
+    if hasattr(estimator, "resolution"):
+        estimator.resolution = None  # values that are spread are not on the grid
     rng = np.random.RandomState(0)
     queries = np.concatenate([X[:30], X[:30] + 0.1 * rng.standard_normal(X[:30].shape), 2 * X[:9]])
     here, far = copy.deepcopy(estimator).fit(X), copy.deepcopy(estimator).fit(X + FAR)

@@ -15,6 +15,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sevenhills import ROME, datasets
+from sevenhills.bandwidth import silverman
 
 from .oracles import all_labels, plain_optics, rome_log_density, score
 from .strategies import samples
@@ -37,7 +38,7 @@ def test_scikit_learn(estimator, check):
 @given(samples(min_samples=6, max_samples=60, max_features=5), st.sampled_from([0.01, 0.5]))
 def test_equals_the_slow_estimator(X, min_std):
     """Ordering, 199 labelings, choice and density, each by its plain definition."""
-    rome = ROME(min_std=min_std, start="first").fit(X)
+    rome = ROME(min_std=min_std, resolution=None, start="first").fit(X)
     k = min(5, len(X))
     ordering = plain_optics(X, k)
     labelings = all_labels(*ordering, k)
@@ -409,3 +410,38 @@ class TestBadInput:
             rome.fit(hills)
         assert_array_equal(rome.score_samples(hills), before)
         assert set(vars(rome)) == state
+
+
+class TestRotation:
+    """Rotations change the kernels of noise, which are scaled feature by feature, and no others."""
+
+    @pytest.fixture
+    def rotated(self):
+        hill = np.random.RandomState(0).standard_normal((80, 2)) * [3.0, 0.1]
+        other = np.add(hill, [0.0, 30.0])
+        X = np.concatenate([hill, other, [[60.0, -50.0]], [[-70.0, 90.0]]])
+        labels = np.repeat([0, 1, -1], [80, 80, 2])
+        c, s = np.cos(0.5), np.sin(0.5)
+        return X, labels, np.array([[c, s], [-s, c]])
+
+    @pytest.mark.parametrize("shrinkage", [None, "always"])
+    def test_clusters_do_not_change(self, rotated, shrinkage):
+        X, labels, turn = rotated
+        here = ROME(shrinkage=shrinkage).fit(X, labels=labels)
+        there = ROME(shrinkage=shrinkage).fit(X @ turn, labels=labels)
+        near, change = labels >= 0, there.score_samples(X @ turn) - here.score_samples(X)
+        assert_allclose(change[near], 0, atol=1e-9)
+        if shrinkage is None:
+            assert np.abs(change[~near]).min() > 0.5
+        else:
+            assert_allclose(change[~near], 0, atol=1e-9)
+
+    def test_noise_has_the_mean_scale_of_clusters_by_feature(self, rotated):
+        X, labels, turn = rotated
+        for given_rows in (X, X @ turn):
+            model = ROME(min_std=0.01).fit(given_rows, labels=labels)
+            stds = [given_rows[labels == label].std(axis=0) for label in (0, 1)]
+            width = silverman(1, 2) * np.mean(stds, axis=0)
+            expected = np.log(1 / 162 / (2 * np.pi)) - np.log(width).sum()
+            found = model.score_samples(given_rows[-2:])
+            assert_allclose(found, expected, rtol=1e-9)

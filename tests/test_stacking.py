@@ -1,6 +1,7 @@
 """The parts of a stacked density, and laws of the whole."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,7 +17,6 @@ from sevenhills import ROME, AutoROME, KernelMixture, datasets
 from sevenhills.clustering import find_clusters
 from sevenhills.kernels.neighbourhoods import neighbourhood_moments
 from sevenhills.stacking import STRAY, fit_partition
-from sevenhills.stacking import scatter as scatters
 from sevenhills.stacking.agreement import adjusted_rand
 from sevenhills.stacking.cell import Cell
 from sevenhills.stacking.components import (
@@ -41,7 +41,7 @@ from sevenhills.stacking.members import (
     student,
 )
 from sevenhills.stacking.partition import joined, split_by_values
-from sevenhills.stacking.race import fit_cell
+from sevenhills.stacking.race import _climb, fit_cell
 from sevenhills.stacking.scatter import (
     Ellipse,
     Shrinkage,
@@ -64,6 +64,9 @@ from .oracles import (
 from .strategies import samples
 
 seeds = st.integers(0, 2**31)
+#: What covariances may be drawn to: that of all clusters, and their own diagonal.
+POOLINGS = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9)
+DIAGONALS = (0.0, 1e-3, 0.01, 0.03, 0.1, 0.25, 0.5, 1.0)
 
 
 def random_state(seed=0):
@@ -385,13 +388,13 @@ class TestScatter:
         found = choose_shrinkage(*moments_and_held(X, folds), ridge, common)
         data = *copies_of(X, folds), ridge, common
         if shared:
-            poolings = [shrinkage_log_likelihood(*data, p, 0.0) for p in scatters._POOLING]
+            poolings = [shrinkage_log_likelihood(*data, p, 0.0) for p in POOLINGS]
             chosen = shrinkage_log_likelihood(*data, found.pooling, 0.0)
             assert_allclose(chosen, max(poolings), rtol=1e-8, atol=1e-8)
         else:
             assert found.pooling == 0
         pooling = found.pooling
-        diagonals = [shrinkage_log_likelihood(*data, pooling, d) for d in scatters._DIAGONAL]
+        diagonals = [shrinkage_log_likelihood(*data, pooling, d) for d in DIAGONALS]
         chosen = shrinkage_log_likelihood(*data, *found)
         assert_allclose(chosen, max(diagonals), rtol=1e-8, atol=1e-8)
 
@@ -876,6 +879,41 @@ def by_hand(X, shrinkage, common):
     if common is not None:
         S = (1 - shrinkage.pooling) * S + shrinkage.pooling * common
     return X.mean(axis=0), (1 - shrinkage.diagonal) * S + shrinkage.diagonal * np.diag(np.diag(S))
+
+
+def climb(scores, others=()):
+    """Return the scores that a climb finds, and the places it tries; NaN is no member."""
+    tried = []
+
+    def make(place):
+        tried.append(place)
+        if np.isnan(scores[place]):
+            raise np.linalg.LinAlgError
+        return SimpleNamespace(score=scores[place], held_out=np.zeros(1))
+
+    return [member.score for member in _climb(make, range(len(scores)), others)], tried
+
+
+class TestClimb:
+    @pytest.mark.parametrize("n_values", [1, 2, 6, 7])
+    def test_the_top_is_found_wherever_it_is(self, n_values):
+        for top in range(n_values):
+            found, _ = climb(-np.abs(np.arange(n_values) - top))
+            assert max(found) == 0
+
+    def test_it_ends_behind_the_top(self):
+        assert climb([0, 1, 2, 3, 2, 1, 0])[1] == [3, 2, 4]
+        assert climb([0, 4, 3, 2, 1, 0, 9])[1] == [3, 2, 1, 0, 4]
+        assert climb([9, 0, 1, 2, 3, 4, 0])[1] == [3, 2, 4, 5, 6]
+
+    def test_what_does_not_exist_ends_a_side(self):
+        assert climb([9, np.nan, 3, 2, 3, np.nan, 9]) == ([2, 3, 3], [3, 2, 1, 4, 5])
+        assert climb([1, 2, np.nan, 2, 1])[0] == [2, 1, 2, 1]
+
+    def test_it_does_not_begin_far_behind_others(self):
+        far, near = (SimpleNamespace(score=9, gain_over=lambda _, g=g: (g, 1.0)) for g in (6, 4))
+        assert climb([4, 3, 2], [far])[1] == [1]
+        assert climb([4, 3, 2], [near])[1] == [1, 0, 2]
 
 
 class TestRace:

@@ -32,12 +32,7 @@ from sevenhills import (
 
 from .strategies import samples
 
-CHECKED = [
-    DensityOutlierDetector(),
-    DensityOutlierDetector(GaussianKDE()),
-    DensityClassifier(),
-    DensityClassifier(ROME(min_std=0.1)),
-]
+CHECKED = [DensityOutlierDetector(), DensityClassifier()]
 
 
 class Gaussian(BaseEstimator):
@@ -121,7 +116,9 @@ class TestOutliers:
         planted = np.arange(len(X)) >= 150
 
         def quality(**options):
-            scores = DensityOutlierDetector(**options).fit(X).training_scores_
+            # Spread over their cells, rounded values would not lie on kernels of their own.
+            exact = ROME(resolution=None)
+            scores = DensityOutlierDetector(exact, **options).fit(X).training_scores_
             return roc_auc_score(planted, -scores)
 
         assert quality() > 0.97

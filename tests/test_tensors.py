@@ -12,6 +12,7 @@ from scipy.stats import chi2_contingency
 
 from sevenhills import ROME, AutoROME, GaussianKDE, KernelMixture, ManifoldParzen, datasets
 from sevenhills.density import tensors
+from sevenhills.metrics import energy_distance
 
 from . import densities
 from .test_mixture import random_mixture
@@ -334,3 +335,39 @@ def test_our_derivatives_are_those_of_autograd(name, n_features):
         # Of two terms as large as the squared gradient, the difference is left.
         size = 1 + (density.grad_logpdf(x[None]) ** 2).sum()
         assert_allclose(hessian, expected, rtol=1e-7, atol=1e-9 * size)
+
+
+# Tensors that come in
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32, torch.float64])
+def test_tensors_of_any_precision_are_taken(dtype):
+    rng = np.random.RandomState(0)
+    X = torch.tensor(rng.standard_normal((60, 2))).to(dtype)
+    weights = torch.ones(60, dtype=dtype)
+    values = X.double().numpy()
+    plain = ROME().fit(values)
+    for tensor in (X, X.clone().requires_grad_(), X.T.contiguous().T):
+        model = ROME().fit(tensor, sample_weight=weights)
+        assert_allclose(model.score_samples(tensor), plain.score_samples(values), rtol=1e-12)
+        assert_allclose(model.density_.logpdf(tensor), plain.density_.logpdf(values), rtol=1e-12)
+    found, expected = energy_distance(X, X[:30]), energy_distance(values, values[:30])
+    assert float(found) == pytest.approx(float(expected))
+
+
+@pytest.mark.parametrize("far", [[1e12], [1e20, -1e20], [1e12] * 40])
+@pytest.mark.parametrize("own", [False, True])
+def test_far_kernels_cost_the_others_no_digits(far, own):
+    rng = np.random.RandomState(0)
+    centres = rng.standard_normal((80, 2))
+    centres[-len(far) :] += np.array(far)[:, None]
+    offsets, transforms = ([0, 80], [np.eye(2)])
+    if own:
+        offsets, transforms = np.arange(81), np.tile(np.eye(2), (80, 1, 1))
+    density = KernelMixture(np.full(80, 1 / 80), centres, offsets, transforms)
+    points = centres[:30] + 0.1
+    assert_equal_logpdf(density, points, rtol=0, atol=1e-12)
+    short = density.to_torch(dtype=torch.float32)
+    found = short.log_prob(torch.tensor(points)).numpy()
+    if len(far) < 40 or not own:
+        assert_allclose(found, density.logpdf(points), atol=1e-4)

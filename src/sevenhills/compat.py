@@ -55,7 +55,7 @@ class ROME:
 
     def fit(self, X: Any, clusters: Any = None, sample_weight: Any = None) -> "ROME":
         """Fit the density to samples (n_samples, n_features), using ``clusters`` if given."""
-        model = _TiledROME(min_std=self.min_std, start="first")
+        model = _TiledROME(min_std=self.min_std, resolution=None, start="first")
         model.fit(X, sample_weight=sample_weight, labels=clusters)
         self._model = model
         self.labels_ = model.labels_

@@ -12,11 +12,12 @@ import numpy as np
 
 from . import datasets, plotting
 from .estimators import ROME, AutoROME
-from .plotting.canvas import COLOURS
+from .plotting.canvas import COLOURS, add_legend
+from .replacing import replacing
 from .validation import random_generator
 
 #: What is shown of the three shapes; few samples lie outside.
-_WINDOW = {"xlim": (-5.0, 5.4), "ylim": (-3.4, 2.6)}
+_WINDOW = {"xlim": (-5.0, 5.4), "ylim": (-3.4, 3.0)}
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -125,7 +126,7 @@ def _draw_questions() -> Any:
         sliced = auto.condition({0: x})
         plotting.plot_line(sliced, axes[1], colour=COLOURS[i + 1], label=f"given feature 0 = {x:g}")
     axes[1].set(xlabel="feature 1", xlim=(-4, 3), title="a marginal, and slices, with 90% bands")
-    axes[1].legend(frameon=False, fontsize="small", loc="upper right")
+    add_legend(axes[1])
     _draw_labels(auto, axes[2])
     axes[0].set(**_WINDOW)
     return figure
@@ -143,7 +144,7 @@ def _draw_labels(auto: AutoROME, ax: Any) -> None:
         ax.plot(*points[rows].T, ".", ms=5, color=COLOURS[label], label=f"mode {label}")
     ring = {"marker": "o", "ls": "", "mfc": "none", "mec": "black", "ms": 9, "mew": 0.8}
     ax.plot(*points[unlikely].T, label="outside of 99%", **ring)
-    ax.legend(frameon=False, fontsize="small")
+    add_legend(ax)
     ax.set(xlabel="feature 0", ylabel="feature 1", title="new points: their modes, and outliers")
 
 
@@ -207,7 +208,8 @@ def _figure(n_axes: int) -> tuple[Any, Any]:
 def _save(figure: Any, path: Path) -> None:
     import matplotlib.pyplot as plt
 
-    figure.savefig(path, dpi=120)
+    with replacing(path) as file:
+        figure.savefig(file, format="png", dpi=120)
     plt.close(figure)
 
 

@@ -24,7 +24,8 @@ def import_extra(module: str, extra: str, purpose: str) -> Any:
     Raises
     ------
     ImportError
-        If the library is missing, with the command that installs it.
+        If the library is missing, with the command that installs it; if it is there but cannot be
+        imported, with its own error.
 
     Examples
     --------
@@ -39,6 +40,18 @@ def import_extra(module: str, extra: str, purpose: str) -> Any:
             # What a library says of its own imports is no concern of the caller.
             warnings.simplefilter("ignore")
             return importlib.import_module(module)
-    except ImportError as error:
+    except ModuleNotFoundError as error:
+        if not f"{module}.".startswith(f"{error.name}."):  # another library that it needs
+            raise ImportError(_broken(module, purpose, error)) from error
         message = f"{purpose}; install it with: pip install 'sevenhills[{extra}]'"
         raise ImportError(message) from error
+    except Exception as error:  # libraries fail in many ways, as with OSError for a shared library
+        raise ImportError(_broken(module, purpose, error)) from error
+
+
+def _broken(module: str, purpose: str, error: Exception) -> str:
+    """Return the message for a library that is installed, but cannot be imported."""
+    return (
+        f"{purpose}; {module} is installed, but importing it fails with "
+        f"{type(error).__name__}: {error}"
+    )

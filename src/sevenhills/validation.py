@@ -18,6 +18,7 @@ def check_samples(estimator: Any, X: Any, *, reset: bool, missing: bool = False)
 
     NaN is refused unless values may be ``missing``.
     """
+    X = without_tensors(X)
     if _is_plain(X):
         _check_features(estimator, X, reset)
         return np.array(X, order="C")
@@ -33,6 +34,16 @@ def check_samples(estimator: Any, X: Any, *, reset: bool, missing: bool = False)
             ensure_all_finite=finite,
         )
     return np.ascontiguousarray(out)
+
+
+def without_tensors(values: Any) -> Any:
+    """Return a tensor as an array, whatever its device and precision; all else as it is."""
+    if not (hasattr(values, "detach") and hasattr(values, "cpu")):
+        return values
+    values = values.detach().cpu()
+    # numpy has no such type, but floats of 32 bits hold all of its values.
+    is_short = "bfloat16" in str(getattr(values, "dtype", ""))
+    return np.asarray(values.float() if is_short else values)
 
 
 def _check_features(estimator: Any, X: np.ndarray, reset: bool) -> None:
@@ -52,6 +63,7 @@ def check_queries(
     Columns that have names must be those of the density, if it knows them; NaN is refused unless
     values may be ``missing``.
     """
+    X = without_tensors(X)
     if not _is_plain(X):
         _check_columns(X, names)
         finite = "allow-nan" if missing else True
@@ -112,7 +124,7 @@ def check_numbers(values: Any, name: str) -> np.ndarray:
     if isinstance(values, np.ma.MaskedArray):
         raise TypeError(f"{name} is a masked array; fill or drop the masked values first")
     try:
-        return np.asarray(values, dtype=np.float64)
+        return np.asarray(without_tensors(values), dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise TypeError(f"{name} must be an array of numbers: {error}") from error
 
@@ -126,10 +138,10 @@ def check_count(value: Any, name: str, least: int = 0) -> int:
     return int(value)
 
 
-def check_positive(value: Any, name: str) -> float:
+def check_positive(value: Any, name: str, kind: str = "a number") -> float:
     """Return a finite number above zero."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise TypeError(f"{name} must be a number, got {value!r}")
+        raise TypeError(f"{name} must be {kind}, got {value!r}")
     number = _as_float(value)
     if not 0 < number < np.inf:
         raise ValueError(f"{name} must be positive and finite, got {number}")
@@ -187,7 +199,7 @@ def check_labels(labels: Any, n_samples: int, name: str = "labels") -> np.ndarra
     """Return cluster labels as int64, -1 being noise."""
     if isinstance(labels, np.ma.MaskedArray):
         raise TypeError(f"{name} is a masked array; fill or drop the masked values first")
-    out = np.asarray(labels)
+    out = np.asarray(without_tensors(labels))
     if out.shape != (n_samples,):
         raise ValueError(f"{name} must have shape ({n_samples},), got {out.shape}")
     if out.dtype.kind not in "iuf":
@@ -205,7 +217,7 @@ def check_weights(sample_weight: Any, n_samples: int) -> np.ndarray | None:
         return None
     if isinstance(sample_weight, np.ma.MaskedArray):
         raise TypeError("sample_weight is a masked array; fill or drop the masked values first")
-    given = np.asarray(sample_weight)
+    given = np.asarray(without_tensors(sample_weight))
     if given.dtype.kind not in "biufO":
         raise TypeError(f"sample_weight must be numbers, got dtype {given.dtype}")
     try:

@@ -24,11 +24,6 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     (_TWICE, "ROME(estimator='mpw')"): _COUNTED,
     (_TWICE, "ManifoldParzen()"): _COUNTED,
     (
-        "the density falls along every ray that leaves the samples",
-        "VineDensity()",
-    ): "its library extrapolates copulas far out",
-    ("weights from 1e-6 to 1 give finite answers", "VineDensity()"): "rounds rows away",
-    (
         "the score is the mean of the log densities",
         "sklearn KernelDensity()",
     ): "its score is the sum",

@@ -9,18 +9,29 @@ from .registry import family, group
 
 case = group("parameter abuse")
 
-_NUMBERS = {"min_std", "bw_method", "alpha_k", "reg_covar", "bandwidth", "atol", "rtol"}
+_NUMBERS = {
+    "min_std",
+    "resolution",
+    "bw_method",
+    "alpha_k",
+    "reg_covar",
+    "bandwidth",
+    "atol",
+    "rtol",
+}
 _NO_CHOICE = {
     "n_jobs",
     "random_state",
     "selection",
     "shrinkage",
+    "resolution",
     "n_directions",
     "bw_method",
     "metric_params",
 }
 _FROM_ZERO = {
     "min_std",
+    "resolution",
     "random_state",
     "truncation",
     "n_directions",
@@ -39,9 +50,9 @@ _ABUSES = {
     "a word": ("x", {}),
     "an empty word": ("", {}),
     "bytes": (b"auto", {}),
-    "a list": ([1, 2], {"bandwidths"}),
+    "a list": ([1, 2], {"bandwidths", "resolution"}),
     "a dictionary": ({"a": 1}, {"metric_params"}),
-    "an array": (np.array([0.5, 1.0]), {"bandwidths"}),
+    "an array": (np.array([0.5, 1.0]), {"bandwidths", "resolution"}),
     "an object": (object(), {}),
     "None": (None, _NO_CHOICE),
     "True": (True, _FLAGS | {"n_jobs"}),

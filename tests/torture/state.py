@@ -317,7 +317,7 @@ def _fresh_process():
         cwd=Path(__file__).parents[2],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=900,
     )
 
 

@@ -21,6 +21,7 @@ Every other module is a command.
 """
 
 import sys
+from io import TextIOWrapper
 
 from ..extras import import_extra
 from .failures import FAILED, INTERRUPTED
@@ -28,6 +29,9 @@ from .failures import FAILED, INTERRUPTED
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command ``sevenhills``."""
+    if isinstance(sys.stdout, TextIOWrapper):
+        # Names of files need not be text.
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         import_extra("typer", "cli", "the command line needs typer")
         from .app import app

@@ -1,10 +1,12 @@
 """npy, npz and parquet."""
 
+import io
 import zipfile
 from typing import IO, Any
 
 import numpy as np
 
+from ..decoding import Archive, check_unpacked, decoding, read_npy
 from ..extras import import_extra
 from .numbers import Notation
 from .screen import listed
@@ -16,36 +18,31 @@ _MODEL_MEMBER = "header.json"
 
 def is_model(file: IO[bytes]) -> bool:
     """Whether a file is a model file rather than data."""
-    return _MODEL_MEMBER in _members(file)
-
-
-def _members(file: IO[bytes]) -> list[str]:
     try:
         with zipfile.ZipFile(file) as archive:
-            return archive.namelist()
-    except zipfile.BadZipFile:
-        return []
+            return _MODEL_MEMBER in archive.namelist()
+    except Exception:  # there is no common error for files that are no archives
+        return False
     finally:
         file.seek(0)
 
 
-def read_npy(file: IO[bytes], source: str) -> Table:
+def npy_table(file: IO[bytes], source: str) -> Table:
     """Read an array of numpy."""
-    return _table_of_array(_load(file, source), source)
+    return _table_of_array(read_npy(file, source), source)
 
 
-def read_npz(file: IO[bytes], source: str) -> Table:
-    """Read an archive of numpy: its only table, the one called X, or arrays that are columns."""
-    members = _members(file)
-    if _MODEL_MEMBER in members:
+def npz_table(file: IO[bytes], source: str) -> Table:
+    """Read an archive of numpy: its only array, the one called X, or arrays that are columns."""
+    archive = Archive(file, source)
+    if _MODEL_MEMBER in archive.files:
         raise ValueError(f"{source} is a model, but data are needed here")
-    if not members or not all(name.endswith(".npy") for name in members):
+    if not archive.files or not all(name.endswith(".npy") for name in archive.files):
         raise ValueError(f"{source} is an archive, but not of arrays; save the table as csv")
-    arrays = dict(_load(file, source))
-    if len(arrays) == 1:
-        return _table_of_array(next(iter(arrays.values())), source)
-    if "X" in arrays:
-        return _table_of_array(arrays["X"], source)
+    names = archive.names
+    if len(names) == 1 or "X" in names:
+        return _table_of_array(archive.read("X" if "X" in names else names[0]), source)
+    arrays = {name: archive.read(name) for name in names}
     if (
         all(array.ndim == 1 for array in arrays.values())
         and len(set(map(len, arrays.values()))) == 1
@@ -58,17 +55,15 @@ def read_npz(file: IO[bytes], source: str) -> Table:
     )
 
 
-def _load(file: IO[bytes], source: str) -> Any:
-    try:
-        return np.load(file, allow_pickle=False)
-    except (ValueError, EOFError, OSError) as error:
-        raise ValueError(f"{source} cannot be read: {error}") from error
-
-
 def _table_of_array(array: np.ndarray, source: str) -> Table:
     if array.dtype.names:
-        columns = tuple(_column(name, array[name].reshape(-1)) for name in array.dtype.names)
-        return Table(source, columns, True)
+        records = array.reshape(-1)
+        for name in array.dtype.names:
+            if records[name].ndim > 1 or records[name].dtype.names:
+                raise ValueError(f"{source}: field {name!r} must hold one number in every row")
+        return Table(
+            source, tuple(_column(name, records[name]) for name in array.dtype.names), True
+        )
     if array.ndim == 1:
         array = array[:, None]
     if array.ndim != 2:
@@ -86,17 +81,21 @@ def _column(name: str, values: np.ndarray) -> Column:
     return builder.build(name)
 
 
-def read_parquet(file: IO[bytes], source: str) -> Table:
+def parquet_table(file: IO[bytes], source: str) -> Table:
     """Read a parquet file; dates, truth values and words are no numbers."""
     parquet = import_extra("pyarrow.parquet", "parquet", "reading parquet needs pyarrow")
-    try:
-        content = parquet.read_table(file)
-    except (ValueError, OSError) as error:
-        raise ValueError(f"{source} cannot be read: {error}") from error
-    names, _ = distinct(content.column_names)
-    columns = tuple(
-        _arrow_column(name, column) for name, column in zip(names, content.columns, strict=True)
-    )
+    n_packed = file.seek(0, io.SEEK_END)
+    with decoding(source):
+        content = parquet.ParquetFile(file)
+        about = content.metadata
+        groups = [about.row_group(i).total_byte_size for i in range(about.num_row_groups)]
+    check_unpacked(sum(groups), n_packed, source)
+    with decoding(source):
+        table = content.read()
+        names, _ = distinct(table.column_names)
+        columns = tuple(
+            _arrow_column(name, column) for name, column in zip(names, table.columns, strict=True)
+        )
     return Table(source, columns, True)
 
 

@@ -29,7 +29,7 @@ def describe(
       sevenhills describe model.sevenhills
       sevenhills describe model.sevenhills --json | jq .clusters
     """
-    from .models import read_model
+    from .models import read_model, units_of
     from .writing import write_json
 
     known = read_model(model)
@@ -39,6 +39,7 @@ def describe(
             "kind": known.kind,
             "columns": known.shown_names,
             "normalized": known.density.is_normalized,
+            "resolution": units_of(known.value, known.shown_names),
             "clusters": _clusters(known),
             "choice": _choice(known),
             "modes": _modes(known, jobs),

@@ -73,8 +73,10 @@ def _code_of(error: Exception) -> int:
 
 def one_line(error: BaseException) -> str:
     """Return what an error says as one line."""
-    if isinstance(error, OSError) and error.strerror and error.filename is not None:
-        return f"{error.filename}: {error.strerror}"
+    if isinstance(error, OSError) and error.strerror:
+        # Errors of all other files name them.
+        name = "standard output" if error.filename is None else os.fsdecode(error.filename)
+        return f"{name}: {error.strerror}"
     return " ".join(str(error).split()) or type(error).__name__
 
 

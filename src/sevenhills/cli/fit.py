@@ -20,6 +20,7 @@ def fit(
     ] = None,
     mode: options.Mode = "rome",
     min_std: options.MinStd = None,
+    resolution: options.Resolution = None,
     selection: Annotated[
         Literal["silhouette", "dbcv", "none"] | None,
         typer.Option(help="The score by which ROME chooses clusters; none makes one cluster."),
@@ -60,11 +61,17 @@ def fit(
     remark(*samples.remarks)
     with working(f"fitting {counted(len(samples.X), 'row')}"):
         # These take a second to import, which bad tables need not wait for.
+        from ..estimators.summary import describe_resolution
         from ..storage import save
-        from .models import fit_recipe, recipe_of
+        from .models import fit_recipe, recipe_of, units_of
 
         recipe = recipe_of(
-            mode, min_std=min_std, estimator=estimator, selection=selection, n_jobs=jobs
+            mode,
+            min_std=min_std,
+            resolution=resolution,
+            estimator=estimator,
+            selection=selection,
+            n_jobs=jobs,
         )
         model = fit_recipe(recipe, samples)
         save(model, output)
@@ -76,11 +83,13 @@ def fit(
         "columns": samples.names,
         "left_out": samples.left_out,
         **_clusters(model),
+        "resolution": units_of(model, samples.names),
     }
     if json:
         write_json(found)
     else:
-        typer.echo(_in_words(found))
+        units = getattr(model, "resolution_", ())
+        typer.echo(_in_words(found, describe_resolution(units, samples.names, "--resolution none")))
 
 
 def _clusters(model: Any) -> dict[str, int | None]:
@@ -91,7 +100,7 @@ def _clusters(model: Any) -> dict[str, int | None]:
     return {"n_clusters": len(set(labels[labels >= 0])), "n_noise": int((labels < 0).sum())}
 
 
-def _in_words(found: dict[str, Any]) -> str:
+def _in_words(found: dict[str, Any], rounded: str) -> str:
     text = (
         f"fitted {counted(found['n_rows'], 'row')} of {counted(len(found['columns']), 'column')} "
         f"({listed(found['columns'])})"
@@ -100,4 +109,5 @@ def _in_words(found: dict[str, Any]) -> str:
         text += f": {counted(found['n_clusters'], 'cluster')}"
         if found["n_noise"]:
             text += f", {found['n_noise']:,} of the rows in none"
-    return f"{text}\nsaved as {found['model']}"
+    parts = [text, rounded, f"saved as {found['model']}"]
+    return "\n".join(part for part in parts if part)

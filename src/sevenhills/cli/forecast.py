@@ -65,10 +65,12 @@ def forecast(
       sevenhills forecast samples.parquet truth.parquet --method gaussian_kde --lower-bound -20
     """
     from ..forecast import evaluate
-    from .writing import check_page_output
+    from .writing import check_output, check_page_output
 
     if output is not None:
         check_page_output(output)
+    if parquet is not None:
+        check_output(str(parquet), "parquet")
     evaluation = evaluate(
         predictions,
         truth,

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
@@ -18,7 +18,8 @@ from ..estimators import (
     VineDensity,
 )
 from ..storage import load
-from .reading import is_model_file
+from .array_files import is_model
+from .reading import opened
 from .samples import Samples
 
 #: The estimator of every mode.
@@ -49,17 +50,27 @@ def recipe_of(mode: str, **options: Any) -> Any:
 def _parsed(name: str, value: Any) -> Any:
     """Return the value of an option as estimators take it."""
     if name == "min_std":
-        return _min_std(value)
-    return None if (name, value) == ("selection", "none") else value
+        return _number_or_auto(value, "--min-std must be a number or auto")
+    if name in ("selection", "resolution") and value == "none":
+        return None
+    if name == "resolution":
+        return _number_or_auto(value, "--resolution must be a number, auto or none")
+    return value
 
 
-def _min_std(text: str) -> float | str:
+def _number_or_auto(text: str, problem: str) -> float | str:
     if text == "auto":
         return text
     try:
         return float(text)
     except ValueError:
-        raise ValueError(f"--min-std must be a number or auto, got {text!r}") from None
+        raise ValueError(f"{problem}, got {text!r}") from None
+
+
+def units_of(model: Any, names: list[str]) -> dict[str, float]:
+    """Return the units of the columns whose values were taken as rounded."""
+    units = getattr(model, "resolution_", ())
+    return {name: float(unit) for name, unit in zip(names, units, strict=False) if unit}
 
 
 def fit_recipe(recipe: Any, samples: Samples) -> Any:
@@ -100,12 +111,18 @@ class Model:
         return self.names or [f"x{i}" for i in range(self.density.n_features)]
 
 
-def read_model(path: Path) -> Model:
+def read_model(path: str | Path) -> Model:
     """Return the model in a file."""
-    if not is_model_file(str(path)):
+    with opened(str(path)) as file:
+        return model_of(file, str(path))
+
+
+def model_of(file: IO[bytes], path: str) -> Model:
+    """Return the model in a file that was opened."""
+    if not is_model(file):
         raise ValueError(f"{path} is no model; `sevenhills fit` makes one from data")
     try:
-        value = load(path)
+        value = load(file)
     except ValueError as error:
         raise ValueError(f"{path} cannot be read: {error}") from error
     # The drop-in for romepy keeps the estimator that does its work.

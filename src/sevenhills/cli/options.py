@@ -58,6 +58,13 @@ MinStd = Annotated[
     str | None,
     typer.Option(help="The smallest standard deviation in data units, or auto, if it has one."),
 ]
+Resolution = Annotated[
+    str | None,
+    typer.Option(
+        help="The unit to which values are rounded: auto recognizes it for every column, none "
+        "takes all values as exact, a number is that of all columns."
+    ),
+]
 Jobs = Annotated[int | None, typer.Option(help="Number of threads, -1 for one per core.")]
 Seed = Annotated[int | None, typer.Option(help="Makes the random numbers repeatable.")]
 

@@ -12,6 +12,7 @@ from .screen import counted, remark, working
 if TYPE_CHECKING:
     import numpy as np
 
+    from .models import Model
     from .samples import Samples
 
 #: The draws by which masses of a density are measured.
@@ -76,9 +77,12 @@ def outliers(
     else:
         if contamination is not None or columns is not None:
             raise ValueError("--contamination and --columns have no meaning with --model")
-        samples = _rows_for(model, data, layout)
+        from .models import read_model
+
+        known = read_model(model)
+        samples = _rows_for(known, data, layout)
         with working(f"judging {counted(len(samples.X), 'row')}"):
-            found = _by_model(samples, model, 0.01 if p_value is None else p_value)
+            found = _by_model(samples, known, model, 0.01 if p_value is None else p_value)
     order = found.all_rows() if every_row else found.outlying_rows()
     if json:
         write_json(found.to_dict(samples, order))
@@ -174,15 +178,14 @@ def _by_folds(
     return _Judgement(scores, p_values, scores < offset, offset, rule)
 
 
-def _rows_for(path: Path, data: str, layout: Any) -> "Samples":
+def _rows_for(model: "Model", data: str, layout: Any) -> "Samples":
     """Return the rows of data in the columns of a model."""
     import numpy as np
 
-    from .models import read_model
     from .queries import read_queries
     from .samples import Samples
 
-    queries = read_queries(read_model(path), data, layout)
+    queries = read_queries(model, data, layout)
     rows = np.flatnonzero(queries.is_complete)
     remark(*queries.remarks("drop"))
     n_left_out = len(queries.X) - len(rows)
@@ -202,14 +205,13 @@ def _rows_for(path: Path, data: str, layout: Any) -> "Samples":
     )
 
 
-def _by_model(samples: "Samples", path: Path, p_value: float) -> _Judgement:
+def _by_model(samples: "Samples", model: "Model", path: Path, p_value: float) -> _Judgement:
     """Judge rows by the mass of a density that is lower."""
     import numpy as np
 
     from ..density import Regions
-    from .models import read_model
 
-    density = read_model(path).density
+    density = model.density
     if not 0 < p_value < 1:
         raise ValueError(f"--p-value must lie between 0 and 1, got {p_value:g}")
     if not isinstance(density, Regions) or not density.is_normalized:

@@ -1,70 +1,84 @@
 """From a path, or standard input, to a table."""
 
-import gzip
 import io
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from .array_files import is_model, read_npy, read_npz, read_parquet
+from ..decoding import unzipped
+from ..replacing import naming
+from .array_files import npy_table, npz_table, parquet_table
 from .tables import Table
 from .text_files import Layout, read_csv, read_json_lines
 
 #: Files that begin with these bytes, whatever they are called.
 _READERS: dict[bytes, Callable[[IO[bytes], str], Table]] = {
-    b"\x93NUMPY": read_npy,
-    b"PK": read_npz,
-    b"PAR1": read_parquet,
+    b"\x93NUMPY": npy_table,
+    b"PK": npz_table,
+    b"PAR1": parquet_table,
 }
 _JSON_SUFFIXES = (".jsonl", ".ndjson", ".json")
 _SPACES = b" \t\r\n\xef\xbb\xbf"
 
 
 def read_table(path: str, layout: Layout | None = None) -> Table:
-    """Read a file, or standard input if its path is ``-``.
+    """Read a file, or standard input if its path is ``-``."""
+    with opened(path) as file:
+        return table_of(file, path, layout or Layout())
 
-    What a file begins with tells arrays, archives and parquet; else JSON lines are told by the
-    name of the file or, on standard input, by their first bracket, and all the rest is csv.
+
+def table_of(file: IO[bytes], path: str, layout: Layout) -> Table:
+    """Read a file that was opened.
+
+    Arrays, archives and parquet are recognised by their first bytes. JSON lines are recognised by
+    the name of the file or, on standard input, by their first bracket. Everything else is csv.
     """
-    with _open(path) as file:
-        source = "standard input" if path == "-" else path
-        begin = file.read(64)
-        file.seek(0)
-        if not begin:
-            raise ValueError(f"{source} is empty")
+    source = "standard input" if path == "-" else path
+    begin = file.read(64)
+    file.seek(0)
+    if not begin:
+        raise ValueError(f"{source} is empty")
+    with naming(source):
         for magic, read in _READERS.items():
             if begin.startswith(magic):
-                return read(file, source)
+                return _checked(read(file, source))
         if _is_json(path, begin):
-            return read_json_lines(file, source)
-        return read_csv(file, source, layout or Layout())
+            return _checked(read_json_lines(file, source))
+        return _checked(read_csv(file, source, layout))
 
 
-def is_model_file(path: str) -> bool:
-    """Whether a path leads to a model rather than to data."""
+def _checked(table: Table) -> Table:
+    """Refuse names that cannot be written to any file."""
+    for name in table.names:
+        if any("\ud800" <= character <= "\udfff" for character in name):
+            raise ValueError(
+                f"{table.source}: column {name!a} cannot be written as UTF-8, because it "
+                "holds half of a surrogate pair; rename it"
+            )
+    return table
+
+
+@contextmanager
+def opened(path: str) -> Iterator[IO[bytes]]:
+    """Open a file, a pipe or standard input, unzipped, so that it can be read from any place."""
     if path == "-":
-        return False
+        yield _seekable(sys.stdin.buffer, "standard input")
+        return
+    if Path(path).is_dir():
+        raise ValueError(f"{path} is a folder, but a file is needed")
     with open(path, "rb") as file:
-        return is_model(file)
+        yield _seekable(file, path)
 
 
-def _open(path: str) -> IO[bytes]:
-    """Open a file that one can go back in."""
-    if path == "-":
-        file: IO[bytes] = io.BytesIO(sys.stdin.buffer.read())
-    else:
-        if Path(path).is_dir():
-            raise ValueError(f"{path} is a folder, but a file is needed")
-        file = open(path, "rb")  # noqa: SIM115
-        if not file.seekable():
+def _seekable(file: IO[bytes], source: str) -> IO[bytes]:
+    with naming(source):
+        if file is sys.stdin.buffer or not file.seekable():
             file = io.BytesIO(file.read())
-    is_zipped = file.read(2) == b"\x1f\x8b"
-    file.seek(0)
-    if not is_zipped:
-        return file
-    with file:
-        return io.BytesIO(gzip.decompress(file.read()))
+        is_zipped = file.read(2) == b"\x1f\x8b"
+        file.seek(0)
+        return unzipped(file, source) if is_zipped else file
 
 
 def _is_json(path: str, begin: bytes) -> bool:

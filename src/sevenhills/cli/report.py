@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import IO, Annotated, Any
 
 import typer
 
@@ -39,20 +39,22 @@ def report(
       sevenhills report model.sevenhills --data data.csv --title "Sea levels"
     """
     from ..report import report as write_report
-    from .reading import is_model_file
+    from .array_files import is_model
+    from .reading import opened
     from .samples import Choices
     from .text_files import Layout
     from .writing import check_page_output, write_json
 
     check_page_output(output)
     layout = Layout(separator, decimal, header)
-    if is_model_file(source):
-        model, shown = _of_model(source, data, layout)
-    elif data is not None:
-        raise ValueError(f"--data belongs to a model, but {source} is none")
-    else:
-        choices = Choices(columns, None, text, missing, constant, duplicates)
-        model, shown = _of_data(source, mode, choices, layout)
+    with opened(source) as file:
+        if is_model(file):
+            model, shown = _of_model(file, source, data, layout)
+        elif data is not None:
+            raise ValueError(f"--data belongs to a model, but {source} is none")
+        else:
+            choices = Choices(columns, None, text, missing, constant, duplicates)
+            model, shown = _of_data(file, source, mode, choices, layout)
     with working("writing the report"):
         try:
             write_report(model, output, title=title, **shown)
@@ -68,14 +70,16 @@ def report(
         typer.echo(f"wrote {output}")
 
 
-def _of_model(source: str, data: str | None, layout: Any) -> tuple[Any, dict[str, Any]]:
+def _of_model(
+    file: IO[bytes], source: str, data: str | None, layout: Any
+) -> tuple[Any, dict[str, Any]]:
     """Return a saved model, and the complete rows of the data that belong to it."""
     import numpy as np
 
-    from .models import read_model
+    from .models import model_of
     from .queries import read_queries
 
-    model = read_model(Path(source))
+    model = model_of(file, source)
     if data is None:
         return model.value, {}
     queries = read_queries(model, data, layout)
@@ -89,13 +93,15 @@ def _of_model(source: str, data: str | None, layout: Any) -> tuple[Any, dict[str
     )
 
 
-def _of_data(source: str, mode: str, choices: Any, layout: Any) -> tuple[Any, dict[str, Any]]:
+def _of_data(
+    file: IO[bytes], source: str, mode: str, choices: Any, layout: Any
+) -> tuple[Any, dict[str, Any]]:
     """Return a model of data, and the rows that it was fitted to."""
     from .models import fit_recipe, recipe_of
-    from .reading import read_table
+    from .reading import table_of
     from .samples import samples_of
 
-    samples = samples_of(read_table(source, layout), choices)
+    samples = samples_of(table_of(file, source, layout), choices)
     remark(*samples.remarks)
     with working(f"fitting {counted(len(samples.X), 'row')}"):
         model = fit_recipe(recipe_of(mode), samples)

@@ -8,11 +8,31 @@ from contextlib import contextmanager
 
 from ..progress import Report, silent
 
+#: Characters of a remark and of a name in it. The middle of longer ones is left out, because a
+#: remark begins with the name of the file and ends with the remedy.
+_MOST_CHARACTERS, _MOST_OF_NAME = 600, 60
 
-def remark(*lines: str) -> None:
-    """Say something that is not a result, one line each; a terminal gets them broken at words."""
-    for line in lines:
+
+def remark(*texts: str) -> None:
+    """Say something that is not a result; a terminal gets long lines broken at words."""
+    for line in "\n".join(texts).split("\n") if texts else ():
+        line = shortened(line, _MOST_CHARACTERS)
         print(_filled(line) if sys.stderr.isatty() else line, file=sys.stderr)
+
+
+def shortened(text: str, most: int = _MOST_OF_NAME) -> str:
+    """Return a text without its middle if it is too long.
+
+    Examples
+    --------
+    >>> from sevenhills.cli.screen import shortened
+    >>> shortened("height"), shortened("abcdefghijklmnopqrst", most=11)
+    ('height', 'abcdef...st')
+    """
+    if len(text) <= most:
+        return text
+    end = (most - 3) // 3
+    return f"{text[: most - 3 - end]}...{text[len(text) - end :]}"
 
 
 def _filled(line: str) -> str:
@@ -26,7 +46,7 @@ def _filled(line: str) -> str:
 def listed(names: Iterable[str], most: int = 5) -> str:
     """Return names in a sentence, the first of them if there are many."""
     names = list(names)
-    shown = ", ".join(names[:most])
+    shown = ", ".join(map(shortened, names[:most]))
     return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
 
 

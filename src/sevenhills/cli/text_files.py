@@ -251,7 +251,7 @@ def _objects(file: IO[bytes], source: str) -> Iterator[Any]:
     text = file.read().decode("utf-8-sig", errors="replace")
     try:
         whole = json.loads(text) if text.lstrip().startswith("[") else None
-    except json.JSONDecodeError:
+    except (ValueError, RecursionError):
         whole = None  # arrays, line by line
     if isinstance(whole, list) and whole and all(isinstance(row, dict | list) for row in whole):
         yield from whole
@@ -260,5 +260,7 @@ def _objects(file: IO[bytes], source: str) -> Iterator[Any]:
         if line.strip():
             try:
                 yield json.loads(line)
-            except json.JSONDecodeError as error:
+            except RecursionError as error:
+                raise ValueError(f"{source}: line {number} is nested too deeply") from error
+            except ValueError as error:
                 raise ValueError(f"{source}: line {number} is not JSON: {error}") from error

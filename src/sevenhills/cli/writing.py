@@ -3,7 +3,6 @@
 import csv
 import io
 import json
-import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -15,7 +14,7 @@ from typing import IO, Any
 import numpy as np
 
 from ..extras import import_extra
-from ..replacing import replacing
+from ..replacing import check_writable, naming, replacing
 from .screen import counted, remark
 
 _SUFFIXES = {".csv": "csv", ".npy": "npy", ".parquet": "parquet", ".jsonl": "jsonl"}
@@ -29,34 +28,26 @@ def check_output(path: str, format: str | None) -> str:
     if format is None and path != "-" and suffix not in _SUFFIXES:
         known = ", ".join(_SUFFIXES)
         raise ValueError(f"the name of {path} must end with {known}, or --format must be given")
-    _check_folder(path)
-    return format or _SUFFIXES.get(suffix, "csv")
+    if path != "-":
+        check_writable(path)
+    found = format or _SUFFIXES.get(suffix, "csv")
+    if found == "parquet":
+        import_extra("pyarrow", "parquet", "writing parquet needs pyarrow")
+    return found
 
 
 def check_model_output(path: Path) -> None:
     """Refuse a place where no model can be written, before one is fitted."""
     if str(path) == "-":
         raise ValueError("a model is not written to standard output; give -o a file name")
-    if path.is_dir():
-        raise ValueError(f"{path} is a folder; give the name of a file")
-    _check_folder(str(path))
+    check_writable(path)
 
 
 def check_page_output(path: Path) -> None:
     """Refuse a place where no page can be written, before anything is computed for it."""
-    if path.is_dir():
-        raise ValueError(f"{path} is a folder; give the name of a file")
+    check_writable(path)
     if path.suffix.lower() not in (".html", ".htm"):
         raise ValueError(f"the name of {path} must end with .html")
-    _check_folder(str(path))
-
-
-def _check_folder(path: str) -> None:
-    folder = Path(path).parent
-    if path != "-" and not folder.is_dir():
-        raise ValueError(f"the folder {folder} does not exist")
-    if path != "-" and not os.access(path if Path(path).exists() else folder, os.W_OK):
-        raise PermissionError(f"{path} cannot be written: no permission")
 
 
 def write_table(columns: Mapping[str, np.ndarray], path: str, format: str) -> None:
@@ -91,11 +82,12 @@ def _plain(value: Any) -> Any:
 def _opened(path: str) -> Iterator[IO[bytes]]:
     """Open a file that takes the place of another when it is done, or standard output."""
     if path != "-":
-        with replacing(Path(path)) as file:
+        with replacing(path) as file:
             yield file
         return
-    yield sys.stdout.buffer
-    sys.stdout.buffer.flush()
+    with naming("standard output"):
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
 
 
 def _rows(columns: Mapping[str, np.ndarray]) -> Iterator[list[tuple[Any, ...]]]:
@@ -121,7 +113,7 @@ def _write_json_lines(columns: Mapping[str, np.ndarray], file: IO[bytes]) -> Non
 
 
 def _write_npy(columns: Mapping[str, np.ndarray], file: IO[bytes]) -> None:
-    # As bytes, because numpy asks a file of the system where it is, and pipes do not know.
+    # As bytes, because numpy asks standard output where it is, and pipes do not know.
     content = io.BytesIO()
     np.save(content, np.stack([np.asarray(each) for each in columns.values()], axis=1))
     file.write(content.getbuffer())

@@ -4,7 +4,9 @@ from .candidates import Candidates
 from .clusters import Clusters, find_clusters, given_clusters
 from .frame import Frame
 from .ordering import Ordering, neighbours_for, order_by_reachability
+from .rounding import check_resolution, resolve_resolution
 from .selection import SCORERS, choose
+from .spreading import lay_out
 
 __all__ = [
     "SCORERS",
@@ -12,9 +14,12 @@ __all__ = [
     "Clusters",
     "Frame",
     "Ordering",
+    "check_resolution",
     "choose",
     "find_clusters",
     "given_clusters",
+    "lay_out",
     "neighbours_for",
     "order_by_reachability",
+    "resolve_resolution",
 ]

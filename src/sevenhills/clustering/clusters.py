@@ -41,7 +41,10 @@ class Clusters:
     def of_given_rows(self, frame: Frame) -> "RowClusters":
         """Return the same in terms of the rows and the unit before ``frame``."""
         pieces = self.pieces.of_members(frame)
-        labels = frame.to_given(self.labels[pieces], _NOISE)
+        if frame.copies is None:
+            labels = frame.to_given(self.labels[pieces], _NOISE)
+        else:
+            labels = frame.labels_of_rows(self.pieces.heaviest(self.labels), _NOISE)
         if self.ordering is None or self.candidates is None:
             return RowClusters(labels, None, None)
         position = np.empty(len(self.labels), dtype=np.int64)

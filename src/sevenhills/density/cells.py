@@ -28,10 +28,6 @@ class Neighbourhood(NamedTuple):
         Where the kernels stand in the mixture.
     log_weights : ndarray of shape (n_kernels,)
     centres : ndarray of shape (n_kernels, n_features)
-    location : ndarray of shape (n_features,)
-        Where the coordinates begin.
-    points : ndarray of shape (n_kernels, n_features)
-        The centres in these coordinates.
     groups : ndarray of shape (n_kernels,)
         The index of the covariance of every kernel.
     factors : ndarray of shape (n_groups, n_features, n_features)
@@ -43,8 +39,6 @@ class Neighbourhood(NamedTuple):
     rows: np.ndarray
     log_weights: np.ndarray
     centres: np.ndarray
-    location: np.ndarray
-    points: np.ndarray
     groups: np.ndarray
     factors: np.ndarray
     transform: np.ndarray
@@ -56,7 +50,6 @@ class Neighbourhood(NamedTuple):
         # Sums are then added up in the same order, in whichever order kernels are given.
         rows = rows[np.lexsort(kernels.centres[rows].T)]
         centres, log_weights = kernels.centres[rows], kernels.log_weights[rows]
-        location = centres.mean(axis=0)
         group = np.searchsorted(kernels.offsets, rows, side="right") - 1
         own, groups = np.unique(group, return_inverse=True)
         masses = np.bincount(groups, shares_of(log_weights))
@@ -70,8 +63,6 @@ class Neighbourhood(NamedTuple):
             rows,
             log_weights,
             centres,
-            location,
-            (centres - location) @ transform,
             groups,
             factors @ np.linalg.inv(mean),
             transform,
@@ -115,8 +106,10 @@ class Neighbourhood(NamedTuple):
 
     def _apart(self, cell: Cell) -> tuple[np.ndarray, np.ndarray]:
         """Return how far centres are from their mean, and the shares of kernels in it."""
-        shares, points = shares_of(self.log_weights[cell]), self.points[cell]
-        return points - shares @ points, shares
+        shares, centres = shares_of(self.log_weights[cell]), self.centres[cell]
+        # From one of them: a point far away from a cell would cost it its digits.
+        apart = (centres - centres[0]) @ self.transform
+        return apart - shares @ apart, shares
 
     def merge(self, cells: Sequence[Cell]) -> Kernels:
         """Return one kernel for every cell, of the same mass, mean and covariance."""
@@ -131,7 +124,8 @@ class Neighbourhood(NamedTuple):
 
     def _mean(self, cell: Cell) -> np.ndarray:
         shares = shares_of(self.log_weights[cell])
-        return np.asarray(self.location + shares @ (self.centres[cell] - self.location))
+        centres = self.centres[cell]
+        return np.asarray(centres[0] + shares @ (centres - centres[0]))
 
     def _factor(self, cell: Cell) -> np.ndarray:
         """Return the triangular factor of the covariance of a cell."""

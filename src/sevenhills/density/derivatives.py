@@ -183,6 +183,7 @@ class _Part(Protocol):
 
 def _parts_of(kernels: Kernels) -> tuple[_Part, ...]:
     """Prepare kernels, those of large groups and the others each in their way."""
+    kernels = kernels.compact()
     small, slacks = has_own_covariances(kernels), _slacks(kernels.transforms)
     if not small.any():
         return (_Shared(kernels, slacks),)

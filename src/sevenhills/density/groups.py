@@ -28,6 +28,11 @@ def _missing() -> np.ndarray:
     return np.empty(0)
 
 
+def _given(values: Any, dtype: Any = None) -> np.ndarray:
+    """Return values as a new array, an empty one if they are not given."""
+    return _missing() if values is None else np.array(values, dtype=dtype)
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class KernelGroups(Density):
     """Kernels in groups; :class:`~sevenhills.KernelMixture` documents the arrays."""
@@ -80,13 +85,13 @@ class KernelGroups(Density):
             raise ValueError(f"transforms must have shape {expected}, got {self.transforms.shape}")
 
     def _check_logarithms(self) -> None:
-        log_dets = np.array(self.log_dets, dtype=np.float64)
+        log_dets = _given(self.log_dets, np.float64)
         if log_dets.size == 0:
             log_dets = np.linalg.slogdet(self.transforms)[1]
         if log_dets.shape != (self.n_groups,) or not np.isfinite(log_dets).all():
             raise ValueError("transforms must be regular, and log_dets finite, one for each group")
         self._keep("log_dets", log_dets)
-        log_weights = np.array(self.log_weights, dtype=np.float64)
+        log_weights = _given(self.log_weights, np.float64)
         if log_weights.size == 0:
             with np.errstate(divide="ignore"):
                 log_weights = np.log(self.weights)
@@ -95,7 +100,7 @@ class KernelGroups(Density):
         self._keep("log_weights", log_weights)
 
     def _check_descriptions(self) -> None:
-        clusters = np.array(self.clusters)
+        clusters = _given(self.clusters)
         if clusters.size == 0:
             clusters = np.zeros(self.n_groups, dtype=np.int64)
         if clusters.shape != (self.n_groups,) or clusters.dtype.kind not in "iu":
@@ -227,6 +232,14 @@ class KernelGroups(Density):
     def _kernels(self) -> Kernels:
         """The kernels as they are summed."""
         return Kernels(self.log_weights, self.centres, self.offsets, self.transforms, self.log_dets)
+
+    @cached_property
+    def _compact_parts(self) -> list[tuple[int, np.ndarray]]:
+        """The groups, those that extend over too many widths divided, and their kernels."""
+        parts = self._kernels.parts()
+        if parts is not None:
+            return parts
+        return [(g, np.arange(*ends)) for g, ends in enumerate(pairwise(self.offsets.tolist()))]
 
     @cached_property
     def _log_sums(self) -> LogSums:

@@ -1,8 +1,8 @@
 """Modes of the density, and to which of them points belong."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -15,6 +15,7 @@ from ..validation import check_not_negative, check_queries, freeze
 from .ascent import Standard, climb, find_summits
 from .derivatives import Derivatives, nearest_shares
 from .passes import Centres, Hills, find_hills
+from .profiles import whitening
 from .sums import Kernels, LogSums, log_sums_of, sums_at
 
 __all__ = ["Labels", "ModeTable", "Modes", "climb"]
@@ -25,8 +26,12 @@ _FEW_KERNELS = 256
 _FEW_FOR_PAIRS = 64
 #: The powers of one of two kernels, the other having the rest, at which their ridge is looked at.
 _POWERS = expit(np.linspace(-8, 8, 33))
-#: Neighbours among which a centre looks for a denser one.
+#: Neighbours among which a centre looks for a denser one; groups of as many have starts of their
+#: own.
 _NEIGHBOURS = 24
+#: The way to a denser neighbour is long if it is so many times what it would be to the last of the
+#: neighbours, judging by the distance of the one of this number, where samples are equally dense.
+_LONG, _CLOSE = 1.5, 4
 #: A kernel that makes up so much of the density at its centre may have a maximum of its own.
 _MOST = 0.5
 #: The highest centres from which the peak is looked for.
@@ -89,25 +94,36 @@ class Modes(Derivatives):
     def modes(self, significance: float = 1.25, n_jobs: int | None = None) -> ModeTable:
         r"""Return the modes of the density: the tops of the hills that stand out.
 
-        A density made from samples has bumps by chance. A hill counts as one if its excess mass,
-        by how much its samples :math:`x_i` are denser than the highest pass :math:`s` to another
-        hill, is larger than chance would make that of one such hill somewhere:
+        A density made from samples has bumps by chance. A hill counts if more samples stand on it
+        than chance would put there, above the highest pass :math:`s` to another hill:
 
-        .. math:: \sum_i 1 - \frac{p(s)}{p_{-i}(x_i)} \geq \text{significance} \cdot
-                  \sqrt{2 \ln(1 + N / n)} \cdot
-                  \sqrt{n + \left(\sum_i p(s) / p_{-i}(x_i)\right)^2 / n(s)}
+        .. math:: 2 \left(\sqrt{n} - \sqrt{b}\right) \geq \text{significance} \cdot
+                  \sqrt{2 \ln(1 + N / n)} \cdot \sqrt{1 + b / n(s)}, \qquad
+                  b = \max\left(\tfrac12, \sum_i \frac{p(s)}{p_{-i}(x_i)}\right)
 
-        with the :math:`n` of all :math:`N` samples that stand on the hill above the pass, the
-        density :math:`p_{-i}` without the sample itself and :math:`n(s)` samples that make up the
-        density at the pass. The last root is the standard error of the excess mass, the one
-        before what the largest of :math:`N/n` errors is expected to be. What does not count is
-        part of the hill behind the pass; a mode is the highest point of a hill. A density that
-        was not made from samples is exact, and all of its maxima count.
+        Of all :math:`N` samples, the :math:`n` samples :math:`x_i` are on the hill and denser than
+        the pass. There would be :math:`b` of them if the density were that of the pass everywhere,
+        a number that is never known to be below one half. The density :math:`p_{-i}` leaves out
+        the sample itself, and :math:`n(s)` samples make up the density at the pass. The left side
+        is the difference of two counts in standard errors. The last root is larger than one
+        because :math:`p(s)` has an error, too, and the root before is the expected size of the
+        largest of :math:`N/n` errors.
+
+        In many dimensions nearly all samples of a hill are less dense than even a deep pass. Where
+        the pass is lower than both hills by a factor of :math:`e`, the same rule is applied to the
+        marginal density of the two hills along the direction of Fisher's discriminant; at least
+        half of the samples above the pass must then be in excess, :math:`b \leq n / 2`. A hill
+        counts if it does so in either way. A hill that does not count is part of the hill behind
+        the pass. A mode is the highest point of a hill. A density that was not made from samples
+        is exact, and all of its maxima count.
+
+        Every cluster and every large group of kernels has a start of its own. With the default
+        significance, a separate hill of one tenth of the samples counts from 5 samples on.
 
         Parameters
         ----------
         significance : float, default=1.25
-            How far a hill must stand out, in units of what chance is expected to do; zero for all
+            The least standing of a hill, in units of what chance is expected to do; zero for all
             maxima.
         n_jobs : int, optional
             Number of threads.
@@ -186,7 +202,7 @@ class Modes(Derivatives):
         array([1., 1.])
         """
         X = check_queries(X, self.n_features, self.feature_names)
-        names, columns = self._kernel_labels(by)
+        names, columns = self._kernel_labels(by, n_jobs)
         log_shares = np.full((len(X), len(names)), -np.inf)
         for j in np.unique(columns):
             log_shares[:, j] = sums_at(_sums_of_some(self, columns == j), X, n_jobs)
@@ -198,12 +214,12 @@ class Modes(Derivatives):
         probabilities /= probabilities.sum(axis=1, keepdims=True)
         return Labels(names[probabilities.argmax(axis=1)], probabilities, names)
 
-    def _kernel_labels(self, by: Any) -> tuple[np.ndarray, np.ndarray]:
+    def _kernel_labels(self, by: Any, n_jobs: int | None) -> tuple[np.ndarray, np.ndarray]:
         """Return all labels, and the index of that of every kernel."""
         if isinstance(by, str) and by == "cluster":
             names, groups = np.unique(self.clusters, return_inverse=True)
             return names, groups[self._group_of_kernel]
-        modes = self._modes if isinstance(by, str) and by == "mode" else by
+        modes = self._default_modes(n_jobs) if isinstance(by, str) and by == "mode" else by
         if not isinstance(modes, ModeTable):
             raise ValueError(f"by must be 'mode', 'cluster' or modes that were found, got {by!r}")
         if modes.basins.shape != (self.n_kernels,):
@@ -213,10 +229,11 @@ class Modes(Derivatives):
             )
         return np.arange(len(modes)), modes.basins
 
-    @cached_property
-    def _modes(self) -> ModeTable:
-        """The modes that stand out as they should by default."""
-        return self.modes()
+    def _default_modes(self, n_jobs: int | None) -> ModeTable:
+        """Return the modes of the default significance, found once."""
+        if "_modes" not in self.__dict__:
+            self.__dict__["_modes"] = self.modes(n_jobs=n_jobs)
+        return cast("ModeTable", self.__dict__["_modes"])
 
 
 def _sums_of_some(density: Derivatives, chosen: np.ndarray) -> LogSums:
@@ -286,7 +303,7 @@ def _starts(
         kernels = np.arange(density.n_kernels)
         points = density.centres
         if density.n_kernels <= _FEW_FOR_PAIRS:
-            points = np.concatenate([points, _ridge_tops(density)])
+            points = np.concatenate([points, _ridge_tops(density, n_jobs)])
         return _Starts(points, kernels)
     root = _roots(density, heights, isolated, n_jobs)
     chosen, of_kernel = np.unique(root, return_inverse=True)
@@ -296,7 +313,7 @@ def _starts(
 def _best_starts(density: Derivatives, n_jobs: int | None) -> np.ndarray:
     """Return a few points from which the highest maximum is found."""
     if density.n_kernels <= _FEW_FOR_PAIRS:
-        return np.concatenate([density.centres, _ridge_tops(density)])
+        return np.concatenate([density.centres, _ridge_tops(density, n_jobs)])
     # Of conditional densities, few kernels are left; the others cannot be at the peak.
     own = density.log_weights + density.log_dets[density._group_of_kernel]
     points = density.centres[own > own.max() - _NEGLIGIBLE]
@@ -305,7 +322,7 @@ def _best_starts(density: Derivatives, n_jobs: int | None) -> np.ndarray:
     return points[highest[:_MOST_BEST]]
 
 
-def _ridge_tops(density: Derivatives) -> np.ndarray:
+def _ridge_tops(density: Derivatives, n_jobs: int | None) -> np.ndarray:
     """Return the highest points of the ridges between pairs of kernels.
 
     All modes of a pair lie on its ridge, the places where powers of the two have the maximum of
@@ -323,7 +340,7 @@ def _ridge_tops(density: Derivatives) -> np.ndarray:
         joint = (1 - power) * precisions[first] + power * precisions[second]
         steps = np.linalg.solve(joint, power * pulls[:, :, None])[:, :, 0]
         ridges[i] = density.centres[first] + steps
-    heights = sums_at(density._log_sums, ridges.reshape(-1, density.n_features))
+    heights = sums_at(density._log_sums, ridges.reshape(-1, density.n_features), n_jobs)
     heights = np.pad(heights.reshape(ridges.shape[:2]), [(1, 1), (0, 0)], constant_values=np.inf)
     is_top = (heights[1:-1] >= heights[:-2]) & (heights[1:-1] >= heights[2:])
     return ridges[is_top]
@@ -334,24 +351,60 @@ def _roots(
 ) -> np.ndarray:
     """Return, for every kernel, the dense centre to which a walk over denser neighbours leads.
 
-    Quick shift: a centre points to its nearest denser neighbour; those without one are roots.
-    With ``isolated``, kernels that make up most of the density at their centre are roots, too.
+    Quick shift: a centre points to its nearest denser neighbour of the same part; those without
+    one are roots. So are those whose way to it is long and leads through a valley. With
+    ``isolated``, kernels that make up most of the density at their centre are roots, too.
     """
     rank = np.empty(density.n_kernels, dtype=np.int64)
     rank[np.argsort(heights, kind="stable")] = np.arange(density.n_kernels)
-    Y = _whitened(density)
-    near = np.asarray(KDTree(Y).query(Y, k=_NEIGHBOURS, workers=effective_n_jobs(n_jobs))[1])
-    denser = rank[near] > rank[:, None]
-    # The first of the neighbours is the centre itself, or one at the same place.
-    parent = near[np.arange(len(near)), denser.argmax(axis=1)]
-    is_root = ~denser.any(axis=1)
+    long = _LONG * (_NEIGHBOURS / _CLOSE) ** (1 / density.n_features)
+    parent, is_long = np.arange(density.n_kernels), np.zeros(density.n_kernels, dtype=bool)
+    for kernels, among, Y in _parts(density):
+        k = np.arange(1, min(_NEIGHBOURS, len(among)) + 1)
+        apart, near = KDTree(Y).query(
+            Y[np.searchsorted(among, kernels)], k, workers=effective_n_jobs(n_jobs)
+        )
+        denser = rank[among[near]] > rank[kernels, None]
+        at = np.arange(len(kernels)), denser.argmax(axis=1)
+        parent[kernels] = np.where(denser.any(axis=1), among[near[at]], kernels)
+        is_long[kernels] = apart[at] > long * apart[:, min(_CLOSE, len(k) - 1)]
+    is_root = parent == np.arange(density.n_kernels)
+    doubtful = np.flatnonzero(is_long & ~is_root)
+    middles = (density.centres[doubtful] + density.centres[parent[doubtful]]) / 2
+    is_root[doubtful] = sums_at(density._log_sums, middles, n_jobs) < heights[doubtful]
     if isolated:
         own = density.log_weights + density.log_dets[density._group_of_kernel]
         is_root |= own > heights + np.log(_MOST)
-    parent = np.where(is_root, np.arange(len(near)), parent)
+    parent = np.where(is_root, np.arange(density.n_kernels), parent)
     while (parent[parent] != parent).any():
         parent = parent[parent]
     return parent
+
+
+def _parts(density: Derivatives) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Yield kernels of every large group, and of every cluster the others.
+
+    With them come the kernels among which their neighbours are, the same ones unless they are
+    noise, and places of those in coordinates in which the part is spread alike in all directions.
+    """
+    sizes = np.diff(density.offsets)
+    large = np.where(sizes >= _NEIGHBOURS, np.arange(density.n_groups), -1)
+    names, part = np.unique(np.stack([density.clusters, large]), axis=1, return_inverse=True)
+    part = part.ravel()[density._group_of_kernel]
+    deviations = np.empty_like(density.centres)
+    everything = np.arange(density.n_kernels)
+    chosen = [np.flatnonzero(part == i) for i in range(names.shape[1])]
+    for kernels in chosen:
+        weights = density.weights[kernels]
+        mean = np.average(
+            density.centres[kernels], axis=0, weights=weights if weights.any() else None
+        )
+        deviations[kernels] = density.centres[kernels] - mean
+    for kernels, cluster in zip(chosen, names[0], strict=True):
+        among = kernels if cluster >= 0 else everything
+        axes = whitening(density.weights[among], deviations[among])
+        places = deviations if cluster >= 0 else density.centres
+        yield kernels, among, places[among] @ axes
 
 
 def _left_out(density: Derivatives, counts: np.ndarray, heights: np.ndarray) -> np.ndarray:
@@ -360,14 +413,6 @@ def _left_out(density: Derivatives, counts: np.ndarray, heights: np.ndarray) -> 
     with np.errstate(divide="ignore", invalid="ignore"):
         shares = np.exp(own - heights) / np.maximum(counts, 1.0)
         return np.asarray(heights + np.log1p(-np.minimum(shares, 1.0)))
-
-
-def _whitened(density: Derivatives) -> np.ndarray:
-    """Return the centres in coordinates in which they are spread alike in all directions."""
-    apart = density.centres - density.weights @ density.centres
-    spread, axes = np.linalg.eigh((density.weights * apart.T) @ apart)
-    least = np.finfo(float).eps * spread[-1] + np.finfo(float).tiny
-    return apart @ (axes / np.sqrt(np.maximum(spread, least)))
 
 
 def _distinct(

@@ -7,6 +7,7 @@ import numpy as np
 from scipy.spatial import KDTree
 
 from .derivatives import Derivatives
+from .profiles import Excess, Profiles
 from .sums import log_squares_of, sums_at
 
 #: Between so many maxima all ways are looked at, and between more to so many neighbours.
@@ -17,6 +18,10 @@ _ON_WAY = 15
 _KNOTS, _BETWEEN = 24, 6
 #: Rounds of moving, each in a metric of its own, and steps in a round.
 _ROUNDS, _STEPS = 3, 5
+#: Along a line, hills are told apart only if the pass is so far below both, in log density, and if
+#: no more than this part of their samples would be there without a hill. Halves of a ring, which is
+#: one curved hill, have 0.64 of theirs left; Gaussians 4 standard deviations apart have 0.35.
+_DEEP, _MOST_BELOW = 1.0, 0.5
 
 
 class Hills(NamedTuple):
@@ -64,13 +69,15 @@ def find_hills(
     those that keep hills apart are then bent upwards.
     """
     edges = _edges(points, log_sums)
+    profiles = Profiles(density, centres.counts)
     lowest = _lowest(density, _straight(points, edges, _ON_WAY), n_jobs)
     bent = np.zeros(len(edges), dtype=bool)
     while True:
         passes = _spanning(edges, lowest.log_sums)
         saddles = _Lowest(lowest.log_sums[passes], lowest.points[passes])
         errors = _squared_errors(density, centres.counts, saddles, n_jobs)
-        hills, parting = _flood(edges[passes], saddles.log_sums, errors, centres, significance)
+        flood = _Flood(log_sums, centres, profiles, significance)
+        hills, parting = flood.run(edges[passes], saddles.log_sums, errors)
         doubtful = passes[parting]
         doubtful = doubtful[~bent[doubtful]]
         if not len(doubtful):
@@ -80,42 +87,58 @@ def find_hills(
         lowest.log_sums[doubtful], lowest.points[doubtful] = found
 
 
-def _flood(
-    edges: np.ndarray,
-    levels: np.ndarray,
-    errors: np.ndarray,
-    centres: Centres,
-    significance: float,
-) -> tuple[Hills, np.ndarray]:
-    """Flood from above; where two meet of which one does not stand out, they are one hill.
+@dataclass
+class _Flood:
+    """Flooding from above; where two hills meet of which one does not stand out, they are one."""
 
-    Returns
-    -------
-    hills : Hills
-    parting : ndarray
-        The passes between hills.
-    """
-    n = len(edges) + 1
-    members = np.split(np.argsort(centres.maxima, kind="stable"), _cuts(centres.maxima, n))
-    hills = [_Hill([i], members[i]) for i in range(n)]
-    home, standing, where, parting = np.arange(n), np.full(n, np.nan), np.arange(n), []
-    for step, ends in enumerate(edges):
-        pair = [hills[where[end]] for end in ends]
-        heights = [_standing(hill, levels[step], errors[step], centres) for hill in pair]
-        weaker = int(heights[1] < heights[0])
-        if heights[weaker] >= significance:
-            parting.append(step)
-            for hill, height in zip(pair, heights, strict=True):
-                standing[home[hill.maxima]] = np.where(
-                    hill.is_range, standing[home[hill.maxima]], height
-                )
-        else:
-            home[pair[weaker].maxima] = home[ends[1 - weaker]]
-        hills[where[ends[0]]] = joint = _joined(pair[0], pair[1], heights[weaker] >= significance)
-        where[joint.maxima] = where[ends[0]]
-    if not parting:
-        standing[home] = _standing(hills[where[0]], -np.inf, 0.0, centres)
-    return Hills(home, standing), np.array(parting, dtype=np.int64)
+    tops: np.ndarray  #: (n,) the log density at the maxima
+    centres: Centres
+    profiles: Profiles
+    significance: float
+
+    def run(
+        self, edges: np.ndarray, levels: np.ndarray, errors: np.ndarray
+    ) -> tuple[Hills, np.ndarray]:
+        """Return the hills, and which of the passes, from the highest on, are between hills."""
+        n = len(edges) + 1
+        maxima = self.centres.maxima
+        members = np.split(np.argsort(maxima, kind="stable"), _cuts(maxima, n))
+        hills = [_Hill([i], members[i]) for i in range(n)]
+        home, standing, where, parting = np.arange(n), np.full(n, np.nan), np.arange(n), []
+        for step, ends in enumerate(edges):
+            pair = [hills[where[end]] for end in ends]
+            heights = [_standing(hill, levels[step], errors[step], self.centres) for hill in pair]
+            if min(heights) < self.significance:
+                heights = np.maximum(heights, self._on_line(home, ends, levels[step])).tolist()
+            weaker = int(heights[1] < heights[0])
+            are_two = heights[weaker] >= self.significance
+            if are_two:
+                parting.append(step)
+                for hill, height in zip(pair, heights, strict=True):
+                    if not hill.is_range:
+                        standing[home[hill.maxima]] = height
+            else:
+                home[pair[weaker].maxima] = home[ends[1 - weaker]]
+            hills[where[ends[0]]] = joint = _joined(pair[0], pair[1], are_two)
+            where[joint.maxima] = where[ends[0]]
+        if not parting:
+            standing[home] = _standing(hills[where[0]], -np.inf, 0.0, self.centres)
+        return Hills(home, standing), np.array(parting, dtype=np.int64)
+
+    def _on_line(self, home: np.ndarray, ends: np.ndarray, level: float) -> list[float]:
+        """Return by how much the hills of two maxima stand out along the line between them."""
+        are_home = [home == home[end] for end in ends]
+        if min(self.tops[each].max() for each in are_home) < level + _DEEP:
+            return [0.0, 0.0]
+        parts = [np.flatnonzero(each[self.centres.maxima]) for each in are_home]
+        n_samples = self.centres.counts.sum()
+        sizes = [self.centres.counts[part].sum() for part in parts]
+        if min(Excess(n, 0.0, 0.0).standing(n_samples) for n in sizes) < self.significance:
+            return [0.0, 0.0]
+        excesses = self.profiles.excesses(parts)
+        if any(each.n_below > _MOST_BELOW * each.n_above for each in excesses):
+            return [0.0, 0.0]
+        return [each.standing(n_samples) for each in excesses]
 
 
 def _cuts(maxima: np.ndarray, n: int) -> np.ndarray:
@@ -132,12 +155,7 @@ def _joined(first: _Hill, second: _Hill, are_two: bool) -> _Hill:
 
 
 def _standing(hill: _Hill, level: float, error: float, centres: Centres) -> float:
-    """Return by how much a hill stands out of a pass, in units of chance.
-
-    Its excess mass is estimated from the samples on it, and has an error from their number and
-    one from that of the density at the pass. The largest of as many such errors as there is room
-    for such hills is what chance is expected to do.
-    """
+    """Return by how much a hill stands out of a pass, in units of chance."""
     if hill.is_range:
         return np.inf
     counts = centres.counts[hill.kernels]
@@ -145,11 +163,8 @@ def _standing(hill: _Hill, level: float, error: float, centres: Centres) -> floa
     if level > -np.inf:
         ratios = np.exp(np.minimum(level - centres.log_sums[hill.kernels], 0.0))
     on_hill = ratios < 1
-    n_above, n_below = counts[on_hill].sum(), (counts * ratios)[on_hill].sum()
-    if n_above == 0:
-        return 0.0
-    chance = np.sqrt(2 * np.log1p(centres.counts.sum() / n_above))
-    return float((n_above - n_below) / np.sqrt(n_above + error * n_below**2) / chance)
+    excess = Excess(counts[on_hill].sum(), (counts * ratios)[on_hill].sum(), error)
+    return excess.standing(centres.counts.sum())
 
 
 def _squared_errors(

@@ -33,6 +33,10 @@ _FEW = 16
 #: The numbers in a tile of kernels with covariances of their own, which should stay in the cache.
 _TILE_NUMBERS = 16_384
 
+#: Groups that extend over more widths of their kernels are divided: coordinates are measured from
+#: the middle of a group, and this many widths cost five of the sixteen digits of a double.
+_WIDEST = 2.0**16
+
 LOG_2PI = float(np.log(2 * np.pi))
 
 #: From points to the logarithms of the sums there, but for the Gaussians' constant.
@@ -75,9 +79,87 @@ class Kernels(NamedTuple):
         )
 
     def locations(self) -> np.ndarray:
-        """Return a point near every group, from which to measure coordinates without cancelling."""
-        sums = np.add.reduceat(self.centres, self.offsets[:-1])
-        return sums / np.diff(self.offsets)[:, None]
+        """Return the middle of the range of every group."""
+        lower, upper = self._ranges()
+        return 0.5 * lower + 0.5 * upper
+
+    def _ranges(self) -> tuple[np.ndarray, np.ndarray]:
+        starts = self.offsets[:-1]
+        return np.minimum.reduceat(self.centres, starts), np.maximum.reduceat(self.centres, starts)
+
+    def parts(self) -> list[tuple[int, np.ndarray]] | None:
+        """Divide groups that extend over too many widths of their kernels.
+
+        Coordinates that are measured from one point lose the digits of kernels far away from it.
+
+        Returns
+        -------
+        list of (group, rows) or None
+            The group and the kernels of every part; None if the groups may stay as they are.
+        """
+        lower, upper = self._ranges()
+        with np.errstate(over="ignore", invalid="ignore"):
+            bounds = np.matmul((upper - lower)[:, None], np.abs(self.transforms)).max(axis=(1, 2))
+        wide = ~(bounds <= _WIDEST)
+        if not wide.any():
+            return None
+        parts: list[tuple[int, np.ndarray]] = []
+        for g, (start, end) in enumerate(pairwise(self.offsets.tolist())):
+            rows = [np.arange(end - start)]
+            if wide[g]:
+                rows = _compact_parts(self.centres[start:end], self.transforms[g])
+            parts.extend((g, start + each) for each in rows)
+        return parts
+
+    def compact(self) -> "Kernels":
+        """Return the same kernels in groups, none of which extends over too many widths."""
+        parts = self.parts()
+        if parts is None or len(parts) == len(self.log_dets):
+            return self
+        groups = [g for g, _ in parts]
+        members = np.concatenate([rows for _, rows in parts])
+        return Kernels(
+            self.log_weights[members],
+            self.centres[members],
+            np.append(0, np.cumsum([len(rows) for _, rows in parts])),
+            self.transforms[groups],
+            self.log_dets[groups],
+        )
+
+
+def middle_of(centres: np.ndarray) -> np.ndarray:
+    """Return the middle of the range of points."""
+    return np.asarray(0.5 * centres.min(axis=0) + 0.5 * centres.max(axis=0))
+
+
+def _compact_parts(centres: np.ndarray, transform: np.ndarray) -> list[np.ndarray]:
+    """Divide kernels of one covariance into parts that do not extend over too many widths.
+
+    Parts are halved at the middle of their widest coordinate until they are small enough.
+
+    Returns
+    -------
+    list of ndarray
+        The indices of the kernels of every part.
+    """
+    largest = np.abs(transform).max()
+    waiting, parts = [np.arange(len(centres))], []
+    while waiting:
+        rows = waiting.pop()
+        apart = centres[rows] - middle_of(centres[rows])
+        reach = max(np.abs(apart).max(), np.finfo(float).tiny)
+        # In units in which nothing overflows.
+        turned = (apart / reach) @ (transform / largest)
+        low, high = turned.min(axis=0), turned.max(axis=0)
+        widest = int((high - low).argmax())
+        is_upper = turned[:, widest] > 0.5 * (low + high)[widest]
+        with np.errstate(over="ignore"):
+            is_compact = (high - low)[widest] <= _WIDEST / reach / largest
+        if is_compact or is_upper.all() or not is_upper.any():
+            parts.append(rows)
+        else:
+            waiting.extend([rows[~is_upper], rows[is_upper]])
+    return parts
 
 
 def has_own_covariances(kernels: Kernels) -> np.ndarray:
@@ -88,6 +170,7 @@ def has_own_covariances(kernels: Kernels) -> np.ndarray:
 
 def parted(kernels: Kernels) -> tuple[Kernels | None, Kernels | None]:
     """Return the kernels that share a covariance, and those that have one of their own."""
+    kernels = kernels.compact()
     small = has_own_covariances(kernels)
     if not small.any():
         return kernels, None
@@ -98,13 +181,12 @@ def parted(kernels: Kernels) -> tuple[Kernels | None, Kernels | None]:
 def log_sums_of(kernels: Kernels) -> LogSums:
     """Return the function that sums kernels, prepared for many calls."""
     shared, own = parted(kernels)
-    if own is None:
-        return partial(_sum_shared, shared_tiles(kernels), NEGLIGIBLE)
-    if shared is None:
-        return partial(_sum_own, own_tiles(kernels))
-    return joined(
-        partial(_sum_shared, shared_tiles(shared), NEGLIGIBLE), partial(_sum_own, own_tiles(own))
-    )
+    sums: list[LogSums] = []
+    if shared is not None:
+        sums.append(partial(_sum_shared, shared_tiles(shared), NEGLIGIBLE))
+    if own is not None:
+        sums.append(partial(_sum_own, own_tiles(own)))
+    return sums[0] if len(sums) == 1 else joined(*sums)
 
 
 def joined(first: LogSums, second: LogSums) -> LogSums:

@@ -5,7 +5,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +15,7 @@ from scipy.special import chdtri, gammaincc
 from ..threads import map_blocks
 from ..validation import check_count, check_queries, freeze, random_generator
 from .groups import KernelGroups
-from .sums import LOG_2PI, LogSums, log_squares_of, sums_at
+from .sums import LOG_2PI, LogSums, log_squares_of, middle_of, sums_at
 
 #: The numbers that a block of points and kernels may hold.
 _BLOCK_NUMBERS = 2**20
@@ -183,11 +182,10 @@ class Support(KernelGroups):
         """What finds the nearest kernels of large groups."""
         if self.n_features > _TREE_FEATURES:
             return []
-        ranges = [slice(*ends) for ends in pairwise(self.offsets)]
         return [
-            _tree_of(self.centres[rows], transform, float(self._reaches[rows].min()))
-            for rows, transform in zip(ranges, self.transforms, strict=True)
-            if rows.stop - rows.start >= _SMALL and self._reaches[rows].min() > 0
+            _tree_of(self.centres[rows], self.transforms[g], float(self._reaches[rows].min()))
+            for g, rows in self._compact_parts
+            if len(rows) >= _SMALL and self._reaches[rows].min() > 0
         ]
 
     def _is_reached(self, X: np.ndarray) -> np.ndarray:
@@ -234,7 +232,7 @@ class _Tree(NamedTuple):
 
 
 def _tree_of(centres: np.ndarray, transform: np.ndarray, reach: float) -> _Tree:
-    location = centres.mean(axis=0)
+    location = middle_of(centres)
     tree = KDTree((centres - location) @ transform)
     return _Tree(location, transform, tree, float(np.sqrt(reach)))
 
@@ -375,11 +373,12 @@ def resample(
 def squared_distances(kernels: KernelGroups, X: np.ndarray) -> np.ndarray:
     """Return squared distances (Q, K) between points and kernels in units of their widths."""
     out = np.empty((len(X), kernels.n_kernels))
-    large = np.diff(kernels.offsets) >= _SMALL
-    for g in np.flatnonzero(large):
-        rows = slice(kernels.offsets[g], kernels.offsets[g + 1])
-        out[:, rows] = _shared_squares(X, kernels.centres[rows], kernels.transforms[g])
-    small = np.flatnonzero(~large[kernels._group_of_kernel])
+    is_small = np.ones(kernels.n_kernels, dtype=bool)
+    for g, rows in kernels._compact_parts:
+        if len(rows) >= _SMALL:
+            out[:, rows] = _shared_squares(X, kernels.centres[rows], kernels.transforms[g])
+            is_small[rows] = False
+    small = np.flatnonzero(is_small)
     step = max(1, _BLOCK_NUMBERS // X.size)
     for chosen in np.split(small, range(step, len(small), step)):
         out[:, chosen] = _own_squares(kernels, X, chosen)
@@ -388,7 +387,7 @@ def squared_distances(kernels: KernelGroups, X: np.ndarray) -> np.ndarray:
 
 
 def _shared_squares(X: np.ndarray, centres: np.ndarray, transform: np.ndarray) -> np.ndarray:
-    location = centres.mean(axis=0)
+    location = middle_of(centres)
     turned = (X - location) @ transform
     return np.asarray(cdist(turned, (centres - location) @ transform, "sqeuclidean"))
 

@@ -12,11 +12,8 @@ import numpy as np
 
 from ..extras import import_extra
 from .groups import KernelGroups
-from .sums import LOG_2PI
+from .sums import LOG_2PI, Kernels, parted
 
-#: Kernels of groups that have fewer are turned each by itself, if there are many such groups.
-_SMALL = 32
-_FEW = 16
 #: The numbers that a block of points may take, for the cache.
 _BLOCK_NUMBERS = 2**20
 #: The same for a gradient: so large that memory goes back to the system.
@@ -204,7 +201,7 @@ class _KernelDistribution:
 
 
 class _Part(NamedTuple):
-    """Kernels seen from a point among them, so that a large offset cancels nothing.
+    """Kernels seen from one point, so that a large offset cancels nothing.
 
     Either they share a transform (M, M), and the centres are already turned by it, or each has
     its own, (K, M, M).
@@ -230,27 +227,36 @@ def _parts_of(density: Any, tensors: _Tensors) -> list[_Part]:
 
     Kernels that weigh nothing are left out, as they would make NaN of overflowing distances.
     """
-    weighs = density.log_weights > -np.inf
-    small = np.diff(density.offsets) < _SMALL
-    alone = small & (small.sum() > _FEW)
-    own = np.flatnonzero(alone[density._group_of_kernel] & weighs)
-    parts = [(own, density.transforms[density._group_of_kernel[own]])]
-    for g in np.flatnonzero(~alone):
-        first, end = density.offsets[g], density.offsets[g + 1]
-        parts.append((first + np.flatnonzero(weighs[first:end]), density.transforms[g]))
-    return [_part_of(density, tensors, *part) for part in parts if len(part[0])]
+    shared, own = parted(density._kernels.with_weight())
+    parts = []
+    if own is not None:
+        groups = np.repeat(np.arange(len(own.log_dets)), np.diff(own.offsets))
+        parts.append(_part_of(tensors, own, own.transforms[groups]))
+    if shared is not None:
+        for g, transform in enumerate(shared.transforms):
+            parts.append(_part_of(tensors, shared.take(np.array([g])), transform))
+    return parts
 
 
-def _part_of(density: Any, tensors: _Tensors, kernels: np.ndarray, transform: np.ndarray) -> _Part:
-    centres = density.centres[kernels]
+def _part_of(tensors: _Tensors, kernels: Kernels, transform: np.ndarray) -> _Part:
     # Of location and transform as the tensors have them, so that centres move as points do.
-    location = tensors.rounded(centres.mean(axis=0))
-    centres = centres - location
+    location = tensors.rounded(_location_of(kernels.centres, transform, tensors))
+    centres = kernels.centres - location
     if transform.ndim == 2:
         centres = centres @ tensors.rounded(transform)
-    log_dets = density.log_dets[density._group_of_kernel[kernels]]
-    heights = density.log_weights[kernels] + log_dets - 0.5 * density.n_features * LOG_2PI
+    log_dets = np.repeat(kernels.log_dets, np.diff(kernels.offsets))
+    heights = kernels.log_weights + log_dets - 0.5 * centres.shape[1] * LOG_2PI
     return _Part(*(tensors.of(each) for each in (location, transform, centres, heights)))
+
+
+def _location_of(centres: np.ndarray, transform: np.ndarray, tensors: _Tensors) -> np.ndarray:
+    """Return where the coordinates of kernels begin: at the median, which outliers do not move.
+
+    Differences between points and centres of doubles are exact enough wherever they begin.
+    """
+    if transform.ndim == 3 and tensors.dtype == tensors.torch.float64:
+        return np.zeros(centres.shape[1])
+    return np.asarray(np.quantile(centres, 0.5, axis=0, method="lower"))
 
 
 class _Squares:

@@ -7,13 +7,21 @@ import numpy as np
 from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import check_is_fitted
 
-from ..clustering import Candidates, Frame, Ordering, find_clusters
+from ..clustering import (
+    Candidates,
+    Frame,
+    Ordering,
+    check_resolution,
+    find_clusters,
+    lay_out,
+    resolve_resolution,
+)
 from ..density import KernelMixture
 from ..stacking import STRAY, CellFit, Partition, fit_partition
 from ..validation import check_not_negative, random_generator
 from .base import DensityEstimator
 from .clusters import StackedCluster
-from .summary import describe_members, member_table_html
+from .summary import describe_members, describe_resolution, member_table_html
 
 
 class AutoROME(DensityEstimator):
@@ -32,9 +40,12 @@ class AutoROME(DensityEstimator):
     Parameters
     ----------
     min_std : float, default=0
-        The smallest standard deviation of any kernel, in data units. Samples that repeat each
-        other, be it for rounding or for being counts, get narrow kernels, since the data ask for
-        them; give the width of the rounding here to smooth it out.
+        The smallest standard deviation of any kernel, in data units.
+    resolution : "auto", None, float or array-like of shape (n_features,), default="auto"
+        The unit to which values are rounded, for all features or one for each, 0 for features that
+        are exact. All samples with one value are spread evenly over the unit around it. "auto"
+        recognizes features whose values lie on a lattice, such as ages, counts and prices; None
+        takes all values as exact, so that values that repeat get narrow kernels.
     random_state : int, RandomState instance or None, default=0
         Seeds folds and starts.
     n_jobs : int, optional
@@ -46,7 +57,8 @@ class AutoROME(DensityEstimator):
         The fitted density.
     labels_ : ndarray of shape (n_samples,)
         The cluster of every sample, -1 for samples far from all clusters. Noise and small
-        clusters have joined the nearest cluster.
+        clusters have joined the nearest cluster. Equal rows of rounded values have one label,
+        that of most of them after they were spread.
     clusters_ : tuple of StackedCluster
         What became of every cluster.
     n_fragments_ : int
@@ -59,6 +71,8 @@ class AutoROME(DensityEstimator):
         All distinct candidate clusterings with their scores; None for fewer than 5 samples.
     ordering_ : Ordering or None
         Order, reachability, core distances and predecessors.
+    resolution_ : ndarray of shape (n_features,)
+        The unit of every feature, 0 where values are exact.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
         If the samples came with names that are strings.
@@ -81,48 +95,62 @@ class AutoROME(DensityEstimator):
     held_out_: float
     candidates_: Candidates | None
     ordering_: Ordering | None
+    resolution_: np.ndarray
 
     def __init__(
         self,
         *,
         min_std: float = 0.0,
+        resolution: Any = "auto",
         random_state: Any = 0,
         n_jobs: int | None = None,
     ) -> None:
         self.min_std = min_std
+        self.resolution = resolution
         self.random_state = random_state
         self.n_jobs = n_jobs
 
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_not_negative(self.min_std, "min_std")
+        check_resolution(self.resolution)
+        random_generator(self.random_state)
+
     def _fit(self, X: np.ndarray, weights: np.ndarray | None) -> None:
-        min_std = check_not_negative(self.min_std, "min_std")
         rng = random_generator(self.random_state)
-        frame = Frame.of(X, weights)
-        points = frame.enter(X)
+        resolution = resolve_resolution(self.resolution, X, weights)
+        points, frame = lay_out(X, weights, resolution)
         clusters = find_clusters(points, frame.weights, n_jobs=self.n_jobs)
         found = fit_partition(
-            points,
-            frame.weights,
+            np.ascontiguousarray(points[:, frame.features]),
+            frame.weights * frame.grain,
             clusters.pieces.heaviest(clusters.labels),
-            partial(_labels_of, n_jobs=self.n_jobs),
-            min_std / frame.unit,
+            partial(_labels_of, grain=frame.grain, n_jobs=self.n_jobs),
+            float(self.min_std) / frame.unit,
             rng,
             self.n_jobs,
         )
-        unit = np.eye(X.shape[1]) * frame.unit
+        unit = np.eye(X.shape[1])[frame.features] * frame.unit
         of_rows = clusters.of_given_rows(frame)
         self.density_ = found.density.affine(unit, np.zeros(X.shape[1]))
-        self.labels_ = frame.to_given(found.labels[frame.points], STRAY)
-        self.clusters_ = _describe(points * frame.unit, frame, found)
+        self.labels_ = frame.labels_of_rows(found.labels, STRAY)
+        self.clusters_ = _describe(points * frame.unit, frame, found, self.labels_)
         self.n_fragments_ = found.n_fragments
         self.held_out_ = found.held_out - X.shape[1] * float(np.log(frame.unit))
         self.ordering_ = of_rows.ordering
         self.candidates_ = of_rows.candidates
+        self.resolution_ = resolution
 
     def summary(self) -> str:
         """Return in a few lines what was found and what was put on it."""
         check_is_fitted(self)
         return describe_members(
-            self.clusters_, self.labels_, self.n_fragments_, self.held_out_, self.density_
+            self.clusters_,
+            self.labels_,
+            self.n_fragments_,
+            self.held_out_,
+            self.density_,
+            self._describe_resolution(),
         )
 
     def _html_repr(self) -> str:
@@ -131,22 +159,33 @@ class AutoROME(DensityEstimator):
         if not hasattr(self, "clusters_"):
             return diagram
         return diagram + member_table_html(
-            self.clusters_, self.labels_, self.n_fragments_, self.held_out_
+            self.clusters_,
+            self.labels_,
+            self.n_fragments_,
+            self.held_out_,
+            self._describe_resolution(),
         )
 
+    def _describe_resolution(self) -> str:
+        return describe_resolution(self.resolution_, getattr(self, "feature_names_in_", None))
 
-def _labels_of(points: np.ndarray, weights: np.ndarray, n_jobs: int | None) -> np.ndarray:
-    clusters = find_clusters(points, weights, n_jobs=n_jobs)
+
+def _labels_of(
+    points: np.ndarray, weights: np.ndarray, grain: float, n_jobs: int | None
+) -> np.ndarray:
+    clusters = find_clusters(points, weights / grain, n_jobs=n_jobs)
     return clusters.pieces.heaviest(clusters.labels)
 
 
-def _describe(X: np.ndarray, frame: Frame, found: Partition) -> tuple[StackedCluster, ...]:
+def _describe(
+    X: np.ndarray, frame: Frame, found: Partition, labels: np.ndarray
+) -> tuple[StackedCluster, ...]:
     def one(label: int, fit: CellFit) -> StackedCluster:
         inside = found.labels == label
         weights = frame.weights[inside]
         return StackedCluster(
             label=label,
-            n_members=int(inside[frame.points].sum()),
+            n_members=int((labels == label).sum()),
             share=float(weights.sum() / frame.weights.sum()),
             mean=np.average(X[inside], axis=0, weights=weights),
             members=fit.members,

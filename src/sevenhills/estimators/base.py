@@ -39,12 +39,16 @@ class DensityEstimator(Questions, DensityMixin, BaseEstimator, ABC):
             If fitting fails, the estimator is as it was before.
         """
         with unchanged_on_failure(self):
-            check_n_jobs(self.n_jobs)
+            self._check_parameters()
             X = check_samples(self, X, reset=True)
             weights = check_weights(sample_weight, len(X))
             self._fit(X, weights)
             self._describe_density(len(X) if weights is None else float(weights.sum()))
         return self
+
+    def _check_parameters(self) -> None:
+        """Refuse parameters that no samples could be fitted with."""
+        check_n_jobs(self.n_jobs)
 
     @abstractmethod
     def _fit(self, X: np.ndarray, weights: np.ndarray | None) -> None:

@@ -307,12 +307,13 @@ def _neighbours(
     masses = grouping.masses
     clusters = []
     for g, (start, end) in enumerate(pairwise(bounds)):
-        mass = float(masses[g])
+        mass, members = float(masses[g]), grouping.points[start:end]
         clusters.append(
             NeighbourCluster(
-                members=grouping.points[start:end] * unit,
+                members=members * unit,
                 weights=grouping.weights[start:end],
-                location=grouping.means[g] * unit,
+                # The median: a mean may be far from all members.
+                location=np.quantile(members, 0.5, axis=0, method="lower") * unit,
                 transform=maps[0].transforms[g] / unit,
                 log_det=float(maps[0].log_dets[g] - n_features * np.log(unit)),
                 n_neighbors=float(max(min(mass, 3.0), int(np.sqrt(mass)))),

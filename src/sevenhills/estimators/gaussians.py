@@ -24,6 +24,8 @@ _MOST_STEPS = 100
 _LEAST_GAIN = 1e-3
 #: Components without any member keep this weight, so that their means stay finite.
 _NOTHING = 10 * np.finfo(float).eps
+#: The automatic ``reg_covar`` is this part of the mean variance.
+_AUTO_SHARE = 1e-6
 _LOG_2PI = float(np.log(2 * np.pi))
 
 
@@ -41,8 +43,10 @@ class GaussianMixtureBIC(DensityEstimator):
         The largest number of components to try, at most the number of distinct samples.
     n_init : int, default=1
         How many starts to try for each number.
-    reg_covar : float, default=1e-6
-        The variance added to every feature, as a part of the variance of the samples.
+    reg_covar : float or "auto", default="auto"
+        The variance added to every feature, in squared data units, as that of scikit-learn's
+        ``GaussianMixture``. With "auto" it is 1e-6 times the mean variance of the features, so
+        that the density does not depend on the unit of the samples.
     random_state : int, RandomState instance or None, default=0
         Seeds the starts.
     n_jobs : int, optional
@@ -77,7 +81,7 @@ class GaussianMixtureBIC(DensityEstimator):
         *,
         max_components: int = 10,
         n_init: int = 1,
-        reg_covar: float = 1e-6,
+        reg_covar: float | str = "auto",
         random_state: Any = 0,
         n_jobs: int | None = None,
     ) -> None:
@@ -87,31 +91,55 @@ class GaussianMixtureBIC(DensityEstimator):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_count(self.max_components, "max_components", least=1)
+        check_count(self.n_init, "n_init", least=1)
+        if not self._is_auto():
+            check_positive(self.reg_covar, "reg_covar", "a number or 'auto'")
+        random_generator(self.random_state)
+
     def _fit(self, X: np.ndarray, weights: np.ndarray | None) -> None:
-        most = check_count(self.max_components, "max_components", least=1)
-        n_init = check_count(self.n_init, "n_init", least=1)
         if len(X) < 2:
             raise ValueError("X has n_samples = 1; a covariance needs at least 2")
         rng = random_generator(self.random_state)
         frame = Frame.of(X, weights)
-        whole = Grouping.whole(frame.enter(X), frame.weights)
-        ridge = check_positive(self.reg_covar, "reg_covar") * whole.spread() ** 2
-        if ridge == 0:
+        points = frame.enter(X)
+        whole = Grouping.whole(points, frame.weights)
+        if len(frame.rows) == 1:
             raise ValueError(f"the samples have no spread (n_samples = {len(X)})")
-        data = _Data(whole.deviations, frame.weights, ridge)
-        numbers = range(1, min(most, len(frame.rows)) + 1)
-        fits = [_best_fit(data, k, n_init, rng) for k in numbers]
+        ridge = self._ridge(whole, frame.unit)
+        # From the median, because an outlier moves the mean far away from all others.
+        origin = np.quantile(points, 0.5, axis=0, method="lower")
+        data = _Data(points - origin, frame.weights, ridge)
+        numbers = range(1, min(int(self.max_components), len(frame.rows)) + 1)
+        fits = [_best_fit(data, k, int(self.n_init), rng) for k in numbers]
         bic = np.array([fit.bic(data) for fit in fits])
         best = fits[int(np.argmin(bic))]
         self.density_ = KernelMixture(
             weights=best.weights,
-            centres=(best.means + whole.means[0]) * frame.unit,
+            centres=(best.means + origin) * frame.unit,
             offsets=np.arange(len(best.weights) + 1),
             transforms=best.transforms / frame.unit,
         )
         self.n_components_ = len(best.weights)
         n_numbers = float(frame.weights.sum()) * X.shape[1]
         self.bic_ = bic + 2 * n_numbers * np.log(frame.unit)
+
+    def _is_auto(self) -> bool:
+        return isinstance(self.reg_covar, str) and self.reg_covar == "auto"
+
+    def _ridge(self, whole: Grouping, unit: float) -> float:
+        """Return the variance to add, in multiples of the squared unit."""
+        if self._is_auto():
+            return _AUTO_SHARE * whole.spread() ** 2
+        number = float(self.reg_covar)
+        ridge = number / unit / unit
+        if not 0 < ridge < np.inf:
+            raise ValueError(
+                f"reg_covar = {number:g} is beyond what can be represented beside such samples"
+            )
+        return ridge
 
 
 class _Data(NamedTuple):
@@ -186,4 +214,10 @@ def _estimate(data: _Data, shares: np.ndarray, likelihood: float) -> _Fit:
     apart = data.points - means[:, None]
     scatters = np.matmul(apart.transpose(0, 2, 1), pulls[:, :, None] * apart)
     scatters = scatters / sizes[:, None, None] + data.ridge * np.eye(n_features)
-    return _Fit(sizes / sizes.sum(), means, unit_transforms(scatters), likelihood)
+    try:
+        transforms = unit_transforms(scatters)
+    except np.linalg.LinAlgError as error:
+        raise ValueError(
+            "reg_covar is too small beside the spread of the samples; pass a larger one or 'auto'"
+        ) from error
+    return _Fit(sizes / sizes.sum(), means, transforms, likelihood)

@@ -79,8 +79,15 @@ class GaussianKDE(DensityEstimator):
         self.min_std = min_std
         self.n_jobs = n_jobs
 
-    def _fit(self, X: np.ndarray, weights: np.ndarray | None) -> None:
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
         check_min_std(self.min_std)
+        if isinstance(self.bw_method, numbers.Real):
+            check_positive(self.bw_method, "bw_method")
+        else:
+            check_choice(self.bw_method, "bw_method", ("scott", "silverman"))
+
+    def _fit(self, X: np.ndarray, weights: np.ndarray | None) -> None:
         frame = Frame.of(X, weights)
         if len(frame.rows) == 1 and isinstance(self.min_std, str):
             raise ValueError(
@@ -117,9 +124,8 @@ class GaussianKDE(DensityEstimator):
         return np.where(flat, self.min_std / unit / np.linalg.norm(axes * units, axis=1), stds)
 
     def _resolve_factor(self, n_samples: float, n_features: int) -> float:
-        if isinstance(self.bw_method, numbers.Real):
-            return check_positive(self.bw_method, "bw_method")
-        check_choice(self.bw_method, "bw_method", ("scott", "silverman"))
+        if not isinstance(self.bw_method, str):
+            return float(self.bw_method)
         if self.bw_method == "scott":
             return float(n_samples ** (-1 / (n_features + 4)))
         return silverman(n_samples, n_features)
@@ -189,14 +195,21 @@ class KernelDensityCV(DensityEstimator):
         self.n_folds = n_folds
         self.n_jobs = n_jobs
 
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_count(self.n_folds, "n_folds", least=2)
+        if isinstance(self.bandwidths, str):
+            check_choice(self.bandwidths, "bandwidths", ("auto",))
+        else:
+            self._given_bandwidths()
+
     def _fit(self, X: np.ndarray, weights: np.ndarray | None) -> None:
-        n_folds = check_count(self.n_folds, "n_folds", least=2)
         if len(X) < 2:
             raise ValueError("X has n_samples = 1; cross-validation needs at least 2")
         frame = Frame.of(X, weights)
         points = X[frame.rows]
         bandwidths = self._resolve_bandwidths(frame.enter(X), frame)
-        held = deal_in_turn(frame.weights, n_folds)
+        held = deal_in_turn(frame.weights, int(self.n_folds))
         held = held[held.any(axis=1)] / frame.weights.sum()
         scores = np.array([self._score_of(points, held, bandwidth) for bandwidth in bandwidths])
         bandwidth = float(bandwidths[int(np.argmax(scores))])
@@ -217,8 +230,6 @@ class KernelDensityCV(DensityEstimator):
 
     def _resolve_bandwidths(self, points: np.ndarray, frame: Frame) -> np.ndarray:
         if isinstance(self.bandwidths, str):
-            if self.bandwidths != "auto":
-                raise ValueError(f"bandwidths must be 'auto' or numbers, got {self.bandwidths!r}")
             spread = Grouping.whole(points, frame.weights).spread() * frame.unit
             if spread == 0:
                 raise ValueError(
@@ -226,6 +237,9 @@ class KernelDensityCV(DensityEstimator):
                     "cannot be 'auto'; pass them as numbers"
                 )
             return spread * silverman(frame.weights.sum(), points.shape[1]) * _FACTORS
+        return self._given_bandwidths()
+
+    def _given_bandwidths(self) -> np.ndarray:
         if isinstance(self.bandwidths, bytes) or not isinstance(self.bandwidths, Iterable):
             raise TypeError(f"bandwidths must be 'auto' or numbers, got {self.bandwidths!r}")
         out = np.array([check_positive(each, "bandwidths") for each in self.bandwidths])

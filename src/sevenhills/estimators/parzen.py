@@ -200,19 +200,24 @@ class ManifoldParzen(DensityEstimator):
         self.n_directions = n_directions
         self.n_jobs = n_jobs
 
-    def _fit(self, X: np.ndarray, weights: np.ndarray | None) -> None:
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
         check_min_std(self.min_std)
+        if self.n_directions is not None:
+            check_count(self.n_directions, "n_directions")
+        if not (isinstance(self.n_neighbors, str) and self.n_neighbors == "auto"):
+            check_count(self.n_neighbors, "n_neighbors", least=1)
+
+    def _fit(self, X: np.ndarray, weights: np.ndarray | None) -> None:
         frame = Frame.of(X, weights)
         total = float(frame.weights.sum())
         n_neighbors = self._resolve_neighbours(total, X.shape[1])
-        whole = Grouping.whole(frame.enter(X), frame.weights)
+        points = frame.enter(X)
+        whole = Grouping.whole(points, frame.weights)
+        # Neighbours at one distance are chosen alike in whichever order features are given.
+        near = Neighbourhoods.of(points[:, frame.features], whole.weights, n_neighbors, self.n_jobs)
         spread = resolve_min_std(self.min_std, whole, frame.unit)
-        transforms, log_dets = window_transforms(
-            whole.deviations,
-            Neighbourhoods.of(whole.deviations, whole.weights, n_neighbors, self.n_jobs),
-            spread,
-            self.n_directions,
-        )
+        transforms, log_dets = window_transforms(points, near, spread, self.n_directions)
         self.density_ = KernelMixture(
             weights=frame.weights / total,
             centres=X[frame.rows],
@@ -224,18 +229,15 @@ class ManifoldParzen(DensityEstimator):
         self.min_std_ = spread * frame.unit
 
     def _resolve_neighbours(self, n_samples: float, n_features: int) -> int:
-        """Return the number of neighbours, having checked it and that of directions."""
-        if self.n_directions is not None:
-            directions = check_count(self.n_directions, "n_directions")
-            if directions > n_features:
-                raise ValueError(
-                    f"n_directions must not exceed the {n_features} features, got {directions}"
-                )
-        if isinstance(self.n_neighbors, str) and self.n_neighbors == "auto":
-            return neighbours_of_window(n_samples, n_features)
-        n_neighbors = check_count(self.n_neighbors, "n_neighbors", least=1)
-        if n_neighbors > n_samples:
+        """Return the number of neighbours, having compared it and that of directions with X."""
+        if self.n_directions is not None and self.n_directions > n_features:
             raise ValueError(
-                f"n_neighbors must not exceed n_samples = {n_samples:g}, got {n_neighbors}"
+                f"n_directions must not exceed the {n_features} features, got {self.n_directions}"
             )
-        return n_neighbors
+        if isinstance(self.n_neighbors, str):
+            return neighbours_of_window(n_samples, n_features)
+        if self.n_neighbors > n_samples:
+            raise ValueError(
+                f"n_neighbors must not exceed n_samples = {n_samples:g}, got {self.n_neighbors}"
+            )
+        return int(self.n_neighbors)

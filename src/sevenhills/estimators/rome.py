@@ -11,10 +11,12 @@ from ..clustering import (
     SCORERS,
     Candidates,
     Clusters,
-    Frame,
     Ordering,
+    check_resolution,
     find_clusters,
     given_clusters,
+    lay_out,
+    resolve_resolution,
 )
 from ..density import KernelMixture, NeighbourDensity
 from ..progress import Report, silent, spoken
@@ -24,7 +26,6 @@ from ..validation import (
     check_flag,
     check_labels,
     check_min_std,
-    check_n_jobs,
     check_positive,
     check_samples,
     check_weights,
@@ -33,7 +34,7 @@ from ..validation import (
 from .base import DensityEstimator
 from .clusters import Cluster, Grouping, resolve_min_std
 from .downstream import DOWNSTREAM, SHRINKAGE, Options, cluster_density
-from .summary import cluster_table_html, describe_clusters
+from .summary import cluster_table_html, describe_clusters, describe_resolution
 
 #: The least variance that the study adds to Gaussians, in data units.
 _SMALLEST_RIDGE = 1e-6
@@ -74,6 +75,12 @@ class ROME(DensityEstimator):
         drawn to that of all clusters and to a ball, as much as samples that are left out ask for;
         noise then has the covariance that clusters have in common. Without ``decorrelate`` and
         ``normalize`` there is no covariance to shrink.
+    resolution : "auto", None, float or array-like of shape (n_features,), default="auto"
+        The unit to which values are rounded, for all features or one for each, 0 for features that
+        are exact. All samples with one value are spread evenly over the unit around it, so that
+        whole numbers do not fall apart into as many clusters. "auto" recognizes features whose
+        values lie on a lattice, such as ages, counts and prices; None takes all values as exact.
+        Features with fewer than 8 values, such as classes, always stay as they are with "auto".
     start : {"canonical", "first"}, default="canonical"
         Where the ordering starts: at the sample nearest to the mean, which makes the result
         independent of the order of the rows, or at the first row.
@@ -101,7 +108,8 @@ class ROME(DensityEstimator):
     density_ : KernelMixture or NeighbourDensity
         The fitted density.
     labels_ : ndarray of shape (n_samples,)
-        The cluster of every sample, -1 being noise.
+        The cluster of every sample, -1 being noise. Equal rows of rounded values have one label,
+        that of most of them after they were spread.
     clusters_ : tuple of Cluster
         Size, mean, spread and bandwidth of every cluster.
     candidates_ : Candidates or None
@@ -110,6 +118,8 @@ class ROME(DensityEstimator):
         Order, reachability, core distances and predecessors; None if there was no choice.
     min_std_ : float
         The smallest standard deviation that was used, in data units.
+    resolution_ : ndarray of shape (n_features,)
+        The unit of every feature, 0 where values are exact.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
         If the samples came with names that are strings.
@@ -148,6 +158,7 @@ class ROME(DensityEstimator):
     clusters_: tuple[Cluster, ...]
     labels_: np.ndarray
     min_std_: float
+    resolution_: np.ndarray
     density_: KernelMixture | NeighbourDensity
 
     #: Whether clusters of fewer members than features keep the variance that romepy gives them.
@@ -162,6 +173,7 @@ class ROME(DensityEstimator):
         normalize: bool = True,
         estimator: str = "kde",
         shrinkage: str | None = None,
+        resolution: Any = "auto",
         start: str = "canonical",
         k_min: int = 5,
         k_max: int = 20,
@@ -178,6 +190,7 @@ class ROME(DensityEstimator):
         self.normalize = normalize
         self.estimator = estimator
         self.shrinkage = shrinkage
+        self.resolution = resolution
         self.start = start
         self.k_min = k_min
         self.k_max = k_max
@@ -224,15 +237,15 @@ class ROME(DensityEstimator):
         self._check_parameters()
         report = spoken() if self.verbose else silent
         report("sorting", 0.0)
-        frame = Frame.of(X, weights, self.start, labels)
-        points = frame.enter(X)
+        resolution = resolve_resolution(self.resolution, X, weights)
+        points, frame = lay_out(X, weights, resolution, self.start, labels)
         if labels is None:
             found = self._cluster(points, frame.weights, report)
         else:
             found = given_clusters(labels[frame.rows], frame.weights)
         rows, assigned, masses = found.pieces.joined(found.labels)
         report("density", 0.0)
-        grouping = Grouping.of(points[rows], assigned, masses)
+        grouping = Grouping.of(points[rows], assigned, masses * frame.grain)
         options = self._downstream(grouping, frame.unit)
         of_rows = found.of_given_rows(frame)
         counts = Counter(of_rows.labels[frame.members].tolist())
@@ -241,6 +254,7 @@ class ROME(DensityEstimator):
         self.ordering_ = of_rows.ordering
         self.candidates_ = of_rows.candidates
         self.min_std_ = options.min_std * frame.unit
+        self.resolution_ = resolution
 
     def _cluster(self, points: np.ndarray, weights: np.ndarray, report: Report) -> Clusters:
         return find_clusters(
@@ -274,8 +288,9 @@ class ROME(DensityEstimator):
         )
 
     def _check_parameters(self) -> None:
-        check_n_jobs(self.n_jobs)
+        super()._check_parameters()
         check_min_std(self.min_std)
+        check_resolution(self.resolution)
         check_choice(self.estimator, "estimator", DOWNSTREAM)
         check_choice(self.shrinkage, "shrinkage", SHRINKAGE)
         check_choice(self.selection, "selection", (*SCORERS, None))
@@ -296,7 +311,12 @@ class ROME(DensityEstimator):
         """Return in a few lines what was found and why this clustering was chosen."""
         check_is_fitted(self)
         return describe_clusters(
-            self.clusters_, self.min_std_, self.candidates_, self.density_, self.estimator
+            self.clusters_,
+            self.min_std_,
+            self.candidates_,
+            self.density_,
+            self.estimator,
+            self._describe_resolution(),
         )
 
     def _html_repr(self) -> str:
@@ -304,4 +324,8 @@ class ROME(DensityEstimator):
         diagram: str = estimator_html_repr(self)
         if not hasattr(self, "clusters_"):
             return diagram
-        return diagram + cluster_table_html(self.clusters_, self.candidates_)
+        rounded = self._describe_resolution()
+        return diagram + cluster_table_html(self.clusters_, self.candidates_, rounded)
+
+    def _describe_resolution(self) -> str:
+        return describe_resolution(self.resolution_, getattr(self, "feature_names_in_", None))

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from html import escape
+from textwrap import wrap
 
 import numpy as np
 
@@ -12,8 +13,12 @@ from .clusters import NOISE, Cluster, StackedCluster
 #: What densities of clusters are sums of.
 _TERMS = {"kde": "kernels", "gaussian": "kernels", "knn": "neighbours", "mpw": "windows"}
 _HEADINGS = ("cluster", "samples", "share", "widest std", "narrowest std", "bandwidth")
+#: Rounded features that are named.
+_MOST_FEATURES = 8
 #: Together less than the 80 characters of a narrow terminal.
 _WIDTHS = (9, 9, 8, 12, 15, 11)
+#: Longer sentences are wrapped.
+_WIDTH = 79
 
 
 def describe_clusters(
@@ -22,11 +27,16 @@ def describe_clusters(
     candidates: Candidates | None,
     density: KernelMixture | NeighbourDensity,
     estimator: str,
+    rounded: str,
 ) -> str:
-    """Return a fit as text: its clusters, and the candidates among which they were chosen."""
+    """Return a fit as text: its clusters, and the candidates among which they were chosen.
+
+    ``rounded`` is what :func:`describe_resolution` says.
+    """
     lines = [
         f"{density.n_kernels} {_TERMS[estimator]} in {density.n_features} dimensions, "
         f"{_count(clusters)}, min_std = {min_std:.4g}",
+        *wrap(rounded, _WIDTH),
         _line(_HEADINGS),
     ]
     lines += [_line(_cells(cluster)) for cluster in clusters]
@@ -36,15 +46,49 @@ def describe_clusters(
     return "\n".join(lines)
 
 
+def describe_resolution(
+    resolution: Sequence[float] | np.ndarray,
+    names: Sequence[str] | None,
+    exact: str = "resolution=None",
+) -> str:
+    """Return in a sentence which features are rounded, and to what; nothing if none is.
+
+    Parameters
+    ----------
+    resolution : sequence of shape (n_features,)
+        The unit of every feature, 0 where values are exact.
+    names : sequence of str or None
+        Of the features.
+    exact : str
+        How to take all values as exact.
+    """
+    rounded = np.flatnonzero(resolution)
+    if not len(rounded):
+        return ""
+    units = [
+        f"{f'feature {j}' if names is None else names[j]} to {resolution[j]:.4g}"
+        for j in rounded[:_MOST_FEATURES]
+    ]
+    more = len(rounded) - len(units)
+    listed = ", ".join(units) + (f" and {more} more" if more else "")
+    return (
+        f"Rounded values: {listed}. Equal ones are spread evenly over their unit; {exact} "
+        "takes them as exact."
+    )
+
+
 def _line(cells: Sequence[str]) -> str:
     return "".join(f"{cell:>{width}}" for cell, width in zip(cells, _WIDTHS, strict=True))
 
 
-def cluster_table_html(clusters: Sequence[Cluster], candidates: Candidates | None) -> str:
+def cluster_table_html(
+    clusters: Sequence[Cluster], candidates: Candidates | None, rounded: str
+) -> str:
     """Return a fit as an HTML table of its clusters."""
     rows = [_row_html("th", _HEADINGS)]
     rows += [_row_html("td", _cells(cluster)) for cluster in clusters]
-    caption = f'<p style="margin: 0.7em 0 0.3em">{escape(describe_choice(candidates))}</p>'
+    text = f"{rounded} {describe_choice(candidates)}".strip()
+    caption = f'<p style="margin: 0.7em 0 0.3em">{escape(text)}</p>'
     return f'{caption}<table style="border-collapse: collapse">{"".join(rows)}</table>'
 
 
@@ -95,11 +139,13 @@ def describe_members(
     n_fragments: int,
     held_out: float,
     density: KernelMixture,
+    rounded: str,
 ) -> str:
     """Return a stacked fit as text: what was put on every cluster, and what it gained."""
     lines = [
         f"{density.n_kernels} kernels in {density.n_features} dimensions, "
         f"{len(clusters)} cluster{'' if len(clusters) == 1 else 's'}",
+        *wrap(rounded, _WIDTH),
         *_remarks(labels, n_fragments, held_out),
         "".join(f"{h:>{w}}" for h, w in zip(_MEMBER_HEADINGS[:4], (9, 9, 8, 22), strict=True))
         + f"  {_MEMBER_HEADINGS[4]}",
@@ -112,14 +158,18 @@ def describe_members(
 
 
 def member_table_html(
-    clusters: Sequence[StackedCluster], labels: np.ndarray, n_fragments: int, held_out: float
+    clusters: Sequence[StackedCluster],
+    labels: np.ndarray,
+    n_fragments: int,
+    held_out: float,
+    rounded: str,
 ) -> str:
     """Return a stacked fit as an HTML table of its members."""
     rows = [_row_html("th", _MEMBER_HEADINGS)]
     for cluster in clusters:
         *cells, members = _member_cells(cluster)
         rows.append(_row_html("td", (*cells, "; ".join(members))))
-    text = " ".join(_remarks(labels, n_fragments, held_out))
+    text = " ".join([rounded, *_remarks(labels, n_fragments, held_out)]).strip()
     caption = f'<p style="margin: 0.7em 0 0.3em">{escape(text)}</p>'
     return f'{caption}<table style="border-collapse: collapse">{"".join(rows)}</table>'
 

@@ -78,8 +78,6 @@ def draw_reachability(fits: Fits, chosen: list[Distribution]) -> Any:
         for area in ax.collections:
             area.set_rasterized(True)
         _draw_outline(ax, rome.ordering_)
-        ax.legend(frameon=False, ncols=3, loc="upper right", handlelength=1, columnspacing=1)
-        ax.set_ylim(0, 1.35 * ax.get_ylim()[1])
         trivial = rome.candidates_.scores[rome.candidates_.chosen] == TRIVIAL_SCORE
         ax.set_title(f"{spoken(entry)}: {'no cut' if trivial else ax.get_title()}")
         ax.set_xlabel("samples in the order of OPTICS" if ax in panels[-2:] else "")

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Protocol
 
+from ..replacing import replacing
 from .agreement import UNEXPLAINED, Agreement, reason
 from .catalogue import RECIPES
 from .findings import findings
@@ -53,10 +54,10 @@ def write_tables(folder: Path, rows: Sequence[Row]) -> list[Table]:
     tables = [*paper_tables(rows), *beyond_tables(rows)]
     folder.mkdir(parents=True, exist_ok=True)
     markdown = "\n\n".join(_section(table) for table in tables)
-    (folder / "tables.md").write_text(f"{markdown}\n", encoding="utf-8")
-    (folder / "tables.csv").write_text(to_csv(tables), encoding="utf-8")
+    _write(folder / "tables.md", f"{markdown}\n")
+    _write(folder / "tables.csv", to_csv(tables))
     latex = "\n".join(f"% {table.title}\n{to_latex(table)}" for table in tables)
-    (folder / "tables.tex").write_text(latex, encoding="utf-8")
+    _write(folder / "tables.tex", latex)
     return tables
 
 
@@ -102,7 +103,12 @@ def write_page(
         *_failures(rows),
     ]
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("\n\n".join(filter(None, parts)) + "\n", encoding="utf-8")
+    _write(path, "\n\n".join(filter(None, parts)) + "\n")
+
+
+def _write(path: Path, text: str) -> None:
+    with replacing(path) as file:
+        file.write(text.encode())
 
 
 _RULE = (

@@ -1,6 +1,5 @@
 """Stored results: one row for every figure, kept from one run to the next."""
 
-import os
 import shutil
 import tempfile
 from collections.abc import Iterable, Sequence
@@ -13,6 +12,7 @@ from uuid import uuid4
 import numpy as np
 
 from ..extras import import_extra
+from ..replacing import replacing
 from .plan import Cell
 
 #: What a file of results says of itself.
@@ -158,12 +158,8 @@ def _write(path: Path, rows: Sequence[Row]) -> None:
     parquet = import_extra("pyarrow.parquet", "experiments", "storing results needs pyarrow")
     arrow = import_extra("pyarrow", "experiments", "storing results needs pyarrow")
     table = arrow.Table.from_pylist([asdict(row) for row in rows], schema=_schema(arrow))
-    unfinished = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    try:
-        parquet.write_table(table, unfinished)
-        os.replace(unfinished, path)
-    finally:
-        unfinished.unlink(missing_ok=True)
+    with replacing(path) as file:
+        parquet.write_table(table, file)
 
 
 def _read(path: Path) -> list[Row]:

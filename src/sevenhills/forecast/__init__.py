@@ -2,6 +2,7 @@
 
 from .baselines import ConstantVelocity, NearestPasts
 from .calibration import Coverage
+from .checks import PrecisionWarning
 from .comparison import Comparison, Difference, compare
 from .evaluation import evaluate
 from .measures import MEASURES, Measure
@@ -18,6 +19,7 @@ __all__ = [
     "Evaluation",
     "Measure",
     "NearestPasts",
+    "PrecisionWarning",
     "Row",
     "Tracks",
     "WalkLaw",

@@ -13,10 +13,14 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from ..decoding import Archive, map_npy
+from ..validation import without_tensors
 from .tables import LongTable, ParquetTable, same_agents
 
 #: Numbers in a block.
 _BLOCK_SIZE = 500_000
+#: The relative rounding of floats of 32 bits.
+SHORT_EPS = 2.0**-23
 #: More coordinates than this beside so few steps look like swapped axes.
 _MANY_COORDINATES, _FEW_STEPS = 6, 3
 
@@ -45,6 +49,7 @@ class ArraySource:
 
     values: np.ndarray
     names: np.ndarray | None = None
+    eps: float = SHORT_EPS  #: what numbers are rounded to, if not to doubles, beside their size
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -69,7 +74,7 @@ def open_source(value: Any, name: str) -> Source:
         return _open_file(Path(value), name)
     if hasattr(value, "columns") and hasattr(value, "__getitem__"):
         return LongTable.of_frame(value, name)
-    return ArraySource(_checked(_as_array(value, name), name))
+    return ArraySource(_checked(_as_array(value, name), name), eps=_eps_of(value))
 
 
 def _open_file(path: Path, name: str) -> Source:
@@ -77,7 +82,7 @@ def _open_file(path: Path, name: str) -> Source:
         raise FileNotFoundError(f"{name}: there is no file {path}")
     suffix = path.suffix.lower()
     if suffix == ".npy":
-        return ArraySource(_checked(np.load(path, mmap_mode="r", allow_pickle=False), name))
+        return ArraySource(_checked(map_npy(path), name))
     if suffix == ".npz":
         return ArraySource(_checked(_member(path, name), name))
     if suffix in (".parquet", ".pq"):
@@ -89,24 +94,29 @@ def _open_file(path: Path, name: str) -> Source:
 
 def _member(path: Path, name: str) -> np.ndarray:
     """Return the array of an archive that has the name of the argument, or the only one."""
-    with np.load(path, allow_pickle=False) as archive:
-        members = list(archive.files)
+    with path.open("rb") as file:
+        archive = Archive(file, str(path))
+        members = archive.names
         if name not in members and len(members) != 1:
             raise ValueError(f"{name}: {path.name} has no array {name!r}, only {members}")
-        return np.asarray(archive[name if name in members else members[0]])
+        return archive.read(name if name in members else members[0])
 
 
 def _as_array(value: Any, name: str) -> np.ndarray:
     if isinstance(value, np.ndarray):
         return value
-    for step in ("detach", "cpu"):  # a tensor may have gradients, or live on another device
-        value = getattr(value, step, lambda value=value: value)()
     try:
-        return np.asarray(value)
+        return np.asarray(without_tensors(value))
     except ValueError as error:
         raise ValueError(
             f"{name} must be one array; pad shorter paths and absent samples with NaN ({error})"
         ) from error
+
+
+def _eps_of(value: Any) -> float:
+    """Return the relative rounding of floats of 16 bits, and of 32 bits for all others."""
+    dtype = str(getattr(value, "dtype", ""))
+    return {"bfloat16": 2.0**-7, "float16": 2.0**-10}.get(dtype.rpartition(".")[2], SHORT_EPS)
 
 
 def _checked(values: np.ndarray, name: str) -> np.ndarray:

@@ -1,20 +1,27 @@
 """What no forecast may hold: NaN in the midst of a path, infinity, a unit of its own."""
 
+import warnings
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import NamedTuple
 
 import numpy as np
 
-from .arrays import Forecasts
+from .arrays import SHORT_EPS, Forecasts, Source
 from .cells import lengths_of
 
 #: Scales, or distances beside extents, that differ by this are a matter of units.
 _OTHER_UNIT = 30.0
 #: So many samples say how far an agent goes.
 _A_FEW = 8
+#: Values rounded to more than this part of the spread between samples call for a warning.
+_COARSE = 0.01
 #: A spread below this part of the coordinates themselves is nothing but rounding.
 _ROUNDING = 1e-13
+
+
+class PrecisionWarning(UserWarning):
+    """Samples are rounded too much for the figures that are made from them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +67,7 @@ def survey(forecasts: Forecasts, check_units: bool) -> Survey:
         Whether to refuse predictions and truths of very different sizes or places.
     """
     spreads, present, sizes, digest = [], [], [], sha256()
+    roundings: dict[str, list[np.ndarray]] = {"predictions": [], "truth": []}
     for start, stop in forecasts.blocks():
         paths, truths = forecasts.read(start, stop)
         _check_values(paths, "predictions", "sample", start, forecasts)
@@ -68,11 +76,15 @@ def survey(forecasts: Forecasts, check_units: bool) -> Survey:
         _check_presence(lengths, horizons, start, forecasts)
         spreads.append(_spreads(paths, lengths))
         present.append(np.count_nonzero(lengths, axis=1))
+        roundings["predictions"].append(_roundings(paths, forecasts.predictions))
+        roundings["truth"].append(_roundings(truths, forecasts.truth))
         sizes.append(_sizes(paths, truths, spreads[-1]))
         digest.update(np.where(np.isnan(truths), np.nan, truths + 0.0).tobytes())
     if check_units:
         _check_units(_Sizes(*map(np.concatenate, zip(*sizes, strict=True))))
-    return Survey(np.concatenate(spreads), np.concatenate(present), digest.hexdigest()[:16])
+    found = Survey(np.concatenate(spreads), np.concatenate(present), digest.hexdigest()[:16])
+    _warn_of_rounding({n: np.concatenate(each) for n, each in roundings.items()}, found.spreads)
+    return found
 
 
 def name_scene(i: int, forecasts: Forecasts) -> str:
@@ -135,6 +147,34 @@ def _spreads(paths: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     spreads = np.sqrt(squares / np.maximum(free, 1))
     largest = np.abs(values).max(axis=(1, 3, 4))
     return np.where(spreads > _ROUNDING * largest, spreads, 0.0)
+
+
+def _roundings(values: np.ndarray, source: Source) -> np.ndarray:
+    """Return to what the coordinates of an agent (B, A) are rounded, 0 if by doubles only."""
+    with np.errstate(over="ignore"):
+        short = values.astype(np.float32)
+    is_short = ((short == values) | np.isnan(values)).all(axis=(1, 3, 4))
+    largest = np.abs(np.where(np.isnan(values), 0.0, values)).max(axis=(1, 3, 4))
+    return np.where(is_short, largest * getattr(source, "eps", SHORT_EPS), 0.0)
+
+
+def _warn_of_rounding(roundings: dict[str, np.ndarray], spreads: np.ndarray) -> None:
+    """Warn if short floats do not hold the coordinates in most scenes."""
+    there = spreads > 0
+    coarse = {
+        name: values[there]
+        for name, values in roundings.items()
+        if there.any() and np.mean(values[there] > _COARSE * spreads[there]) > 0.5
+    }
+    if coarse:
+        apart = np.median(np.concatenate(list(coarse.values())))
+        warnings.warn(
+            f"{' and '.join(coarse)}: coordinates are rounded to short floats, {apart:.2g} apart, "
+            f"beside a spread of {np.median(spreads[there]):.2g} between samples; subtract an "
+            "origin near the paths before converting them, or keep them as floats of 64 bits",
+            PrecisionWarning,
+            stacklevel=4,
+        )
 
 
 def _sizes(paths: np.ndarray, truths: np.ndarray, spreads: np.ndarray) -> _Sizes:

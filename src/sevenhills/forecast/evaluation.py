@@ -75,7 +75,7 @@ def evaluate(
     ``nll_agents``      yes     the same for all agents of a scene together
     ``nll_per_value``   yes     ``nll`` divided by the numbers in a path; only if asked for
     ``nll_step``        yes     the same with a density for every step, mean over steps
-    ``energy_score``    yes     :math:`E|X - y| - \frac{1}{2} E|X - X'|` of the samples themselves
+    ``energy_score``    yes     :math:`(E|X - y| - \frac{1}{2} E|X - X'|) / \sqrt T` of the samples
     ``ece``             no      how far the coverage of highest-density regions is from their mass
     ``kl``              yes     Kullback-Leibler divergence of several truths from the forecast
     ``jsd``             no      Jensen-Shannon divergence, in bits
@@ -85,6 +85,10 @@ def evaluate(
     ``miss_rate``       no      truths that end far from the nearest of (the most) k samples
     ``ade_likeliest``   no      that of the sample of the highest density
     ==================  ======  ===================================================================
+
+    For paths of :math:`T` steps, ``energy_score`` and ``wasserstein`` are divided by
+    :math:`\sqrt T`, so that they are in the unit of a single point and horizons compare; the
+    customary energy score of whole paths is :math:`\sqrt T` times as large.
 
     A proper measure is best, on average, for the distribution that the truth comes from. The
     others can be improved by forecasts that are wrong: nearest samples by spreading them, mean
@@ -149,6 +153,13 @@ def evaluate(
     Returns
     -------
     Evaluation
+
+    Warns
+    -----
+    PrecisionWarning
+        If predictions or truth are rounded, as by floats of 32 bits far from the origin, to more
+        than a hundredth of the spread between samples. Subtract an origin near the paths before
+        the conversion; the digits cannot be had afterwards.
 
     Notes
     -----

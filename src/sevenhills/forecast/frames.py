@@ -8,6 +8,7 @@ from math import isnan
 from typing import Any
 
 from ..extras import import_extra
+from ..replacing import replacing
 
 _CELL = "padding: 0.1em 0.9em; text-align: right"
 
@@ -37,7 +38,8 @@ class Tabular(ABC):
         """Write the table to a file."""
         parquet = import_extra("pyarrow.parquet", "frames", "to_parquet needs pyarrow")
         arrow = import_extra("pyarrow", "frames", "to_parquet needs pyarrow")
-        parquet.write_table(arrow.table(dict(self.columns())), path)
+        with replacing(path) as file:
+            parquet.write_table(arrow.table(dict(self.columns())), file)
 
     def to_latex(self) -> str:
         """Return the table in LaTeX, with the rules of the package booktabs."""

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..extras import import_extra
+from ..replacing import replacing
 from ..validation import check_choice
 from .calibration import Coverage
 from .frames import Tabular
@@ -148,7 +149,9 @@ class Evaluation(Tabular):
             "settings": dict(self.settings),
             "degenerate": dict(self.degenerate),
         }
-        parquet.write_table(table.replace_schema_metadata({_METADATA: json.dumps(about)}), path)
+        table = table.replace_schema_metadata({_METADATA: json.dumps(about)})
+        with replacing(path) as file:
+            parquet.write_table(table, file)
 
     def _caption(self) -> str:
         found = [f"{count} {name}" for name, count in self.degenerate.items() if count]

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..decoding import decoding
 from ..extras import import_extra
 
 #: What tells the paths of a scene apart, by argument; a truth without it has one future.
@@ -197,7 +198,9 @@ class ParquetTable:
 
     def __init__(self, path: Path, name: str) -> None:
         parquet = import_extra("pyarrow.parquet", "frames", "reading parquet files needs pyarrow")
-        self._file = parquet.ParquetFile(path)
+        self._path = path
+        with decoding(str(path)):
+            self._file = parquet.ParquetFile(path)
         self.layout = Layout.of(self._file.schema_arrow.names, name)
         sizes = [
             self._file.metadata.row_group(i).num_rows for i in range(self._file.num_row_groups)
@@ -248,8 +251,9 @@ class ParquetTable:
             )
 
     def _columns(self, group: int, keys: Sequence[str]) -> dict[str, np.ndarray]:
-        table = self._file.read_row_group(group, columns=list(keys))
-        columns = {key: table[key].to_numpy() for key in keys}
+        with decoding(str(self._path)):
+            table = self._file.read_row_group(group, columns=list(keys))
+            columns = {key: table[key].to_numpy() for key in keys}
         return dict(_numbers(columns, self.layout))
 
     def part(self, start: int, stop: int) -> Rows:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_array
 
-from ..validation import check_count, check_numbers
+from ..validation import check_count, check_numbers, without_tensors
 
 
 class UnnormalizedWarning(UserWarning):
@@ -36,7 +36,7 @@ def check_points(X: Any, name: str) -> Points:
     if isinstance(X, np.ma.MaskedArray):
         raise TypeError(f"{name} is a masked array; fill or drop the masked values first")
     try:
-        values = check_array(X, dtype=np.float64, order="C", input_name=name)
+        values = check_array(without_tensors(X), dtype=np.float64, order="C", input_name=name)
     except ValueError as error:
         message = f"{name} must hold samples of shape (n_samples, n_features): {error}"
         raise ValueError(message) from error

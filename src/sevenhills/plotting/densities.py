@@ -7,7 +7,7 @@ import numpy as np
 
 from ..density import KernelMixture
 from ..validation import check_queries
-from .canvas import COLOURS, add_legend, current_axes, drawn_rows, in_lines
+from .canvas import COLOURS, add_legend, current_axes, drawn_rows, in_lines, literal
 from .regions import feature_name, mixture_of, plot_line
 
 #: Features of a corner plot unless they are chosen: more panels than that cannot be read.
@@ -125,7 +125,7 @@ def plot_difference(
     ax = current_axes(ax)
     if one.n_features == 1:
         for density, name, colour in zip((one, other), names, COLOURS, strict=False):
-            plot_line(density, ax, level=None, colour=colour, label=name)
+            plot_line(density, ax, level=None, colour=colour, label=literal(name))
     else:
         _draw_ratio(one, other, names, ax)
     add_legend(ax)

@@ -70,6 +70,8 @@ def plot_reachability(rome: ROME | AutoROME, ax: Any = None) -> Any:
     rule, parameter = candidates.rules[i], candidates.parameters[i]
     if rule == "dbscan":
         ax.axhline(parameter, color="black", linestyle="--", linewidth=1)
+    if has_distinct_colours(labels):
+        add_legend(ax)
     score = f"{candidates.criterion} {candidates.scores[i]:.3f}"
     symbol = "ε" if rule == "dbscan" else "ξ"
     ax.set(
@@ -79,8 +81,6 @@ def plot_reachability(rome: ROME | AutoROME, ax: Any = None) -> Any:
         xlim=(0, len(order)),
         ylim=(0, None),
     )
-    if has_distinct_colours(labels):
-        add_legend(ax)
     return ax
 
 

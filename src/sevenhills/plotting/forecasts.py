@@ -7,7 +7,7 @@ import numpy as np
 from ..forecast import Comparison, Evaluation
 from ..forecast.arrays import open_forecasts
 from ..validation import check_count
-from .canvas import COLOURS, NOISE_COLOUR, add_legend, current_axes, in_lines
+from .canvas import COLOURS, NOISE_COLOUR, add_legend, current_axes, in_lines, literal
 
 _TRUTH_COLOUR = COLOURS[1]
 
@@ -45,7 +45,7 @@ def plot_calibration(evaluation: Evaluation, ax: Any = None, label: str | None =
         marker="o",
         ms=3,
         lw=1,
-        label=None if label is None else f"{label}, ECE {evaluation['ece'].mean:.3f}",
+        label=None if label is None else f"{literal(label)}, ECE {evaluation['ece'].mean:.3f}",
     )
     ax.set(xlabel="mass of the region", ylabel="share of truths in it", xlim=(0, 1), ylim=(0, 1))
     ax.set_aspect("equal")

@@ -110,14 +110,15 @@ def plot_line(
     ax = current_axes(ax)
     low, high = density.interval(1 - 2 * _TAIL)
     x = np.linspace(low, high, _N_GRID)
-    ax.plot(x, density.pdf(x[:, None]), color=colour, label=label)
+    (line,) = ax.plot(x, density.pdf(x[:, None]), color=colour, label=label)
     if level is not None:
         lower, upper = density.bootstrap().band(x[:, None], level)
         ax.fill_between(x, np.exp(lower), np.exp(upper), color=colour, alpha=0.25, linewidth=0)
     ax.set(xlabel=in_lines(feature_name(density, 0)), ylabel="density")
-    # The top goes with all lines that were drawn so far.
+    # The bottom is zero without a margin; the top follows all lines.
+    line.sticky_edges.y.append(0.0)
+    ax.update_datalim([(low, 0.0)])
     ax.autoscale(axis="y")
-    ax.set_ylim(bottom=0)
     return ax
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..density import ModeTable
+from ..estimators.summary import describe_resolution
 from ..validation import check_count
 from .clusters import ordering_data, positions
 from .coordinates import (
@@ -153,7 +154,7 @@ def build_report(
     options: dict[str, Any] = {"feature_names": feature_names, "features": features, "title": title}
     options |= {"source": source, "random_state": random_state or None}
     sections = [
-        Section("summary", "What was found", Html(_summary(found) + notes_html(notes))),
+        Section("summary", "What was found", Html(_summary(found) + _notes(subject, notes))),
         Section("line", "One feature", _line(found)),
         *_of_pairs(found),
         Section("clusters", "Clusters", _clusters(found)),
@@ -261,6 +262,12 @@ def _subtitle(subject: Subject) -> str:
 def _summary(found: _Findings) -> Html:
     n_outliers = None if isinstance(found.outliers, str) else found.outliers.count
     return summary_html(found.subject, found.modes, n_outliers, found.shown)
+
+
+def _notes(subject: Subject, notes: Sequence[str]) -> Html:
+    """Return what is to be said of the samples."""
+    rounded = describe_resolution(getattr(subject.model, "resolution_", ()), subject.names)
+    return notes_html([*notes, rounded] if rounded else notes)
 
 
 def _line(found: _Findings) -> Html:

@@ -3,7 +3,6 @@
 import os
 from collections.abc import Iterable, Mapping
 from html import escape
-from pathlib import Path
 from string import Template
 from typing import Any
 
@@ -43,6 +42,7 @@ _PAGE = Template("""<!DOCTYPE html>
 body { margin: 0 auto; padding: 1rem; max-width: 62rem; color: var(--ink);
   background: var(--paper); font: 16px/1.5 system-ui, sans-serif; }
 h1 { font-size: 1.5rem; margin: 0.5rem 0; }
+h1, p { overflow-wrap: anywhere; }
 h2 { font-size: 1.15rem; margin: 2rem 0 0.5rem; }
 .table { overflow-x: auto; }
 :focus-visible { outline: 3px solid var(--blue); outline-offset: 2px; }
@@ -59,7 +59,8 @@ figure { margin: 0 0 1rem; flex: 1 1 17rem; max-width: 30rem; }
   th, td { padding: 0.25rem 0.35rem; }
   table { font-size: 0.8rem; }
 }
-svg { width: 100%; height: auto; }
+/* Text is laid out in the font of matplotlib and may be wider in the reader's. */
+svg { width: 100%; height: auto; overflow: visible; }
 figcaption, .small { font-size: 0.85rem; opacity: 0.85; }
 </style>
 </head>
@@ -151,8 +152,8 @@ def forecast_report(
         See :func:`forecast_html`.
     """
     page = forecast_html(evaluation, predictions, truth, agents=agents, title=title)
-    with replacing(Path(path)) as file:
-        file.write(page.encode())
+    with replacing(path) as file:
+        file.write(page.encode("utf-8", "backslashreplace"))
 
 
 def verdicts(evaluation: Evaluation) -> list[str]:

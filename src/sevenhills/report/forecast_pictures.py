@@ -9,7 +9,7 @@ import numpy as np
 
 from ..extras import import_extra
 from ..forecast import Evaluation
-from ..plotting.canvas import COLOURS, new_figure
+from ..plotting.canvas import COLOURS, add_legend, new_figure
 from ..plotting.forecasts import plot_calibration, plot_forecast
 
 #: Stands for the colour of the text until the picture is on the page, which may be dark or light.
@@ -75,7 +75,7 @@ def spread(evaluation: Evaluation, measure: str) -> str:
         ax.hist(np.clip(values, low, high), bins=30, color=COLOURS[0], alpha=0.8)
         ax.axvline(mean, color=COLOURS[1], lw=1.5, label=f"mean {mean:.4g}")
         ax.set(xlabel=measure, ylabel="scenes")
-        ax.legend(frameon=False, labelcolor=_INK)
+        add_legend(ax, labelcolor=_INK)
 
     return drawn(draw, (4.2, 3.7), f"{measure} of the scenes")
 

@@ -73,7 +73,7 @@ class Report:
         """
         path = Path(path)
         with replacing(path) as file:
-            file.write(self.html.encode())
+            file.write(self.html.encode("utf-8", "backslashreplace"))
         return path
 
     def __repr__(self) -> str:
@@ -147,7 +147,8 @@ def table(caption: str, headings: Sequence[Any], rows: Iterable[Sequence[Any]]) 
 
     The first cell of every row is its heading.
     """
-    head = "".join(f'<th scope="col">{text(each)}</th>' for each in headings)
+    # Long headings are cut on the page.
+    head = "".join(f'<th scope="col" title="{text(each)}">{text(each)}</th>' for each in headings)
     body = "".join(_row(row) for row in rows)
     return fill("table.html", caption=caption, head=Html(head), body=Html(body))
 

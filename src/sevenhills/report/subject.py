@@ -159,15 +159,17 @@ def _check_rows(model: Any, X: np.ndarray | None) -> None:
             f"X must be the {len(labels)} samples that the model was fitted to, got {len(X)}"
         )
     ordering = getattr(model, "ordering_", None)
-    if X is not None and ordering is not None and not _could_be_ordered_so(X, ordering):
+    # Rounded rows were spread by up to half a unit before they were ordered.
+    slack = float(np.linalg.norm(getattr(model, "resolution_", 0.0)))
+    if X is not None and ordering is not None and not _could_be_ordered_so(X, ordering, slack):
         raise ValueError("X must be the samples that the model was fitted to, these are others")
 
 
-def _could_be_ordered_so(X: np.ndarray, ordering: Ordering) -> bool:
+def _could_be_ordered_so(X: np.ndarray, ordering: Ordering, slack: float) -> bool:
     """Whether no sample is farther from the one it was reached from than it was said to be."""
     rows = np.flatnonzero(ordering.predecessor >= 0)
     steps = np.linalg.norm(X[rows] - X[ordering.predecessor[rows]], axis=1)
-    rounding = 1e-9 * float(np.abs(X).max())
+    rounding = 1e-9 * float(np.abs(X).max()) + slack
     return bool((steps <= ordering.reachability[rows] * (1 + 1e-6) + rounding).all())
 
 

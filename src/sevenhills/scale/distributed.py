@@ -35,7 +35,8 @@ class DistributedROME(DensityMixin, BaseEstimator):
 
     Neither the partitions nor the order of the rows make any difference. Where all distinct rows
     fit in the sample, the density is that of :class:`~sevenhills.ROME`, but that rows that are
-    equal always belong to one cluster.
+    equal always belong to one cluster. Rounded values are spread over their unit to find the
+    clusters of the sample; kernels are put on the rows as they are.
 
     Parameters
     ----------

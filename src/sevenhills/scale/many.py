@@ -60,11 +60,10 @@ def fit_many(
 ) -> list[Any]:
     """Fit an estimator to each of many data sets.
 
-    The answers are those of ``[clone(estimator).fit(X) for X in datasets]``, to the bit on
-    one machine. Of large data, other processes round otherwise if linear algebra has fewer threads
-    there. The work is
-    done by joblib, a batch of data sets at a time, so that ``joblib.parallel_config`` moves it to
-    threads, processes or other machines.
+    The answers are those of ``[clone(estimator).fit(X) for X in datasets]``, to the bit on one
+    machine; of large data, processes round differently if linear algebra has fewer threads there.
+    The work is done by joblib, a batch of data sets at a time, so that ``joblib.parallel_config``
+    moves it to threads, processes or other machines.
 
     Parameters
     ----------

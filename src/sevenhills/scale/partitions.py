@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.utils import check_array
 
 from ..extras import import_extra
+from ..validation import without_tensors
 
 #: A task that is still to be done, or its result somewhere else.
 Delayed = Any
@@ -117,7 +118,9 @@ class Partitions:
     def _at_hand(cls, X: Any) -> "Partitions":
         columns = getattr(X, "columns", None)
         # NaN is left to be found where its partition is known.
-        values = check_array(X, dtype=np.float64, ensure_all_finite=False, input_name="X")
+        values = check_array(
+            without_tensors(X), dtype=np.float64, ensure_all_finite=False, input_name="X"
+        )
         found = cls._of_array(dask_module("dask.array").from_array(values, chunks=(_N_ROWS, -1)))
         if columns is None:
             return found

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..clustering.frame import unit_of
+from ..clustering.frame import balanced_unit
 from ..estimators.clusters import Cluster, Grouping
 from .assignment import Assignment
 from .reductions import Moments
@@ -88,10 +88,12 @@ class Plan(NamedTuple):
         seed: int,
     ) -> "Plan":
         """Plan a survey of the clusters of a sample."""
+        largest = float((0.5 * overview.upper - 0.5 * overview.lower).max())
+        typical = min((float(each.stds.max()) for each in clusters if each.stds.any()), default=0)
         return cls(
             np.array([cluster.label for cluster in clusters]),
             np.array([cluster.mean for cluster in clusters]),
-            unit_of(np.stack([overview.lower, overview.upper])),
+            balanced_unit(typical or largest, largest) if largest > 0 else 1.0,
             coreset_size,
             seed,
         )

@@ -19,6 +19,9 @@ from .scatter import covariance, unit_transforms
 STRAY = -1
 #: Samples farther than this many standard deviations from all clusters belong to none.
 _ASTRAY = 10.0
+#: So do samples that are this many times farther from the median of their cluster than typical
+#: members, however the silhouettes of the others gain by it.
+_FAR = 2.0**20
 #: Every kernel has at least this variance, in units of the variance within clusters.
 _LEAST_VARIANCE = 1e-8
 #: As many samples as this are expected to be like none that was seen.
@@ -113,12 +116,14 @@ def _squares(stds: np.ndarray) -> np.ndarray:
 def joined(X: np.ndarray, weights: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """Let noise and small clusters join the cluster of their nearest sample.
 
-    Samples that are far from all clusters stay alone. Clusters are numbered anew.
+    Samples that are far from all clusters, their own included, stay alone. Clusters are numbered
+    anew.
     """
     least = _least(X.shape[1])
-    inside = labels >= 0
+    inside = (labels >= 0) & ~_is_far(X, labels)
     sizes = counts(labels[inside], weights[inside])
-    kept = inside & (sizes[labels] >= least)
+    kept = inside.copy()
+    kept[inside] = sizes[labels[inside]] >= least
     if not kept.any():
         return np.zeros(len(X), dtype=np.int64)
     numbers = np.unique(labels[kept], return_inverse=True)[1]
@@ -130,6 +135,17 @@ def joined(X: np.ndarray, weights: np.ndarray, labels: np.ndarray) -> np.ndarray
     near = apart <= _ASTRAY * _radii(X[kept], weights[kept], numbers)[numbers[nearest]]
     out[~kept] = np.where(near, numbers[nearest], STRAY)
     return out
+
+
+def _is_far(X: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Return which rows are so far from their cluster that its covariance would be theirs."""
+    far = np.zeros(len(X), dtype=bool)
+    for label in np.unique(labels[labels >= 0]):
+        rows = np.flatnonzero(labels == label)
+        apart = np.abs(X[rows] - np.quantile(X[rows], 0.5, axis=0, method="lower")).max(axis=1)
+        if apart.any():
+            far[rows] = apart > _FAR * np.quantile(apart[apart > 0], 0.5, method="lower")
+    return far
 
 
 def _radii(X: np.ndarray, weights: np.ndarray, labels: np.ndarray) -> np.ndarray:

@@ -21,8 +21,9 @@ def mean_and_error(values: np.ndarray, asked: np.ndarray) -> tuple[float, float]
 
     Examples
     --------
-    >>> mean_and_error(np.array([0.0, 4.0]), np.array([3.0, 1.0]))
-    (1.0, 0.8660254037844386)
+    >>> mean, error = mean_and_error(np.array([0.0, 4.0]), np.array([3.0, 1.0]))
+    >>> mean, round(error, 3)
+    (1.0, 0.866)
     """
     total = asked.sum()
     mean = asked @ values / total

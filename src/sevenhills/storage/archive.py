@@ -1,8 +1,8 @@
 """The container: an uncompressed archive of arrays with a header, checked before it is trusted."""
 
 import hashlib
+import io
 import json
-import os
 import re
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -139,19 +139,20 @@ def _add(archive: zipfile.ZipFile, name: str, parts: Sequence[Any]) -> None:
 # Reading
 
 
-def read(path: Path, max_bytes: int) -> Content:
+def read(file: IO[bytes], max_bytes: int) -> Content:
     """Read a model file, having checked that it is whole and no larger than allowed."""
-    with open(path, "rb") as file:
-        size = os.fstat(file.fileno()).st_size
-        _check_ends(file, size)
-        _check_size("file", size, max_bytes)
-        with _blaming("directory"):
-            archive = zipfile.ZipFile(file)
-        with archive:
-            files = _directory(archive, size)
-            fields, members = _parse_header(_bytes_of(archive, files[_HEADER]))
-            _check_table(members, files, max_bytes)
-            arrays = {each.name: _array(archive, files[each.file], each) for each in members}
+    if not file.seekable():
+        file = io.BytesIO(file.read(max_bytes + 1))
+    size = file.seek(0, io.SEEK_END)
+    _check_ends(file, size)
+    _check_size("file", size, max_bytes)
+    with _blaming("directory"):
+        archive = zipfile.ZipFile(file)
+    with archive:
+        files = _directory(archive, size)
+        fields, members = _parse_header(_bytes_of(archive, files[_HEADER]))
+        _check_table(members, files, max_bytes)
+        arrays = {each.name: _array(archive, files[each.file], each) for each in members}
     declared = fields.pop(_DIGEST)
     if _digest(fields, arrays.values()) != declared:
         raise ModelFileError(f"{_DIGEST}: the contents are not those that were written")
@@ -176,6 +177,7 @@ def _check_size(name: str, size: int, max_bytes: int) -> None:
 
 def _check_ends(file: IO[bytes], size: int) -> None:
     """Refuse a file that is no archive from its first byte to its last, or has a long directory."""
+    file.seek(0)
     begin = file.read(4)
     file.seek(max(0, size - 42))
     end = file.read(42)

@@ -142,7 +142,7 @@ def _check_shares(reader: Reader, weights: np.ndarray, noise: KernelMixture | No
 
 def pack_vine(density: VineCopula) -> Entries:
     """Return a vine as the text that its library writes, and what it is measured in."""
-    text = density.vine.to_json()
+    text, background = density.vine.to_json(), density.background
     if type(density.vine).from_json(text).to_json() != text:
         raise ModelFileError("vine: its library does not read what it has written")
     return {
@@ -150,6 +150,9 @@ def pack_vine(density: VineCopula) -> Entries:
         "vine": np.frombuffer(text.encode("utf-8"), dtype=np.uint8),
         "centre": density.centre,
         "unit": float(density.unit),
+        "features": density.features,
+        "background_weight": float(density.background_weight),
+        **nested("background", {"": None} if background is None else pack_kernels(background)),
     }
 
 
@@ -168,7 +171,20 @@ def unpack_vine(reader: Reader) -> VineCopula:
         raise reader.fail(str(error), "vine") from error
     if vine.dim != len(centre):
         raise reader.fail(f"must have {len(centre)} features, got {vine.dim}", "vine")
-    return VineCopula(vine, centre, unit)
+    if "features" not in reader:  # a file that an earlier version wrote
+        return VineCopula(vine, centre, unit, np.arange(len(centre)))
+    features = reader.integers("features", (len(centre),))
+    if (np.sort(features) != np.arange(len(centre))).any():
+        raise reader.fail("must name every feature once", "features")
+    background, weight = reader.at("background"), reader.number("background_weight")
+    if not 0 <= weight < 1:
+        raise reader.fail("must be at least 0 and less than 1", "background_weight")
+    if background.is_none():
+        return VineCopula(vine, centre, unit, features)
+    kernels = unpack_kernels(background)
+    if kernels.n_features != len(centre):
+        raise reader.fail(f"must have {len(centre)} features", "background")
+    return VineCopula(vine, centre, unit, features, kernels, weight)
 
 
 class _Kind(NamedTuple):

@@ -198,6 +198,8 @@ class Reader:
     def _text(self, value: Any, key: str) -> str:
         if not isinstance(value, str):
             raise self.fail("must be a text", key)
+        if any("\ud800" <= character <= "\udfff" for character in value):
+            raise self.fail(f"{value!a} cannot be written as UTF-8; rename it", key)
         return value
 
     def _array(self, key: str, kind: str, shape: tuple[int | None, ...]) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from ..validation import check_count
 from .archive import read, write
@@ -16,7 +16,9 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     """Write a fitted estimator, or a density alone, to a file.
 
     The file is written next to its place first and moved there as a whole, so that whatever goes
-    wrong, an older file of this name is left as it was. One model gives one file, byte for byte.
+    wrong, an older file of this name is left as it was. The new file has the mode and the owner of
+    the older one. A file that can be written but not replaced, for instance in a read-only folder,
+    is written in place. One model gives one file, byte for byte.
 
     Parameters
     ----------
@@ -54,7 +56,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     write(Path(path), content)
 
 
-def load(path: str | os.PathLike[str], *, max_bytes: int = _MOST_BYTES) -> Any:
+def load(path: str | os.PathLike[str] | IO[bytes], *, max_bytes: int = _MOST_BYTES) -> Any:
     """Read a model that :func:`save` has written.
 
     Log densities, draws and summaries are those of the saved model, to the bit on one
@@ -62,7 +64,7 @@ def load(path: str | os.PathLike[str], *, max_bytes: int = _MOST_BYTES) -> Any:
 
     Parameters
     ----------
-    path : path-like
+    path : path-like or binary file
     max_bytes : int, default=2**31
         Files that are larger, or claim to be, are refused before they are read.
 
@@ -98,4 +100,7 @@ def load(path: str | os.PathLike[str], *, max_bytes: int = _MOST_BYTES) -> Any:
     KernelMixture(n_features=1, n_kernels=1, n_groups=1)
     """
     check_count(max_bytes, "max_bytes", least=1)
-    return unpack(read(Path(path), max_bytes))
+    if isinstance(path, str | os.PathLike):
+        with open(path, "rb") as file:
+            return unpack(read(file, max_bytes))
+    return unpack(read(path, max_bytes))

@@ -64,11 +64,14 @@ _COUNT = _single(int, partial(Reader.whole, least=1))
 _SPREAD = _single(float, partial(Reader.number, least=0.0))
 #: Not there unless the samples came with names.
 _NAMES = "feature_names_in_"
+#: Not there in files of earlier versions and of the drop-in for romepy, where values are exact.
+_UNITS = "resolution_"
 _FEATURES = {"n_features_in_": _COUNT, _NAMES: _single(list, _unpack_names)}
 _CLUSTERING = {
     "labels_": _array(Reader.integers, least=-1),
     "ordering_": _Codec(pack_ordering, unpack_ordering),
     "candidates_": _Codec(pack_candidates, unpack_candidates),
+    _UNITS: _array(Reader.floats, least=0.0),
 }
 _ROME = {
     **_FEATURES,
@@ -130,7 +133,8 @@ def pack(model: Any) -> Content:
         return _content(name, {}, {"density_": model})
     if isinstance(model, compat.ROME):
         _check_fitted(model, model.fitted)
-        return _content(name, {"min_std": model.min_std}, vars(model._model))
+        state = {key: value for key, value in vars(model._model).items() if key != _UNITS}
+        return _content(name, {"min_std": model.min_std}, state)
     _check_fitted(model, hasattr(model, "density_"))
     return _content(name, model.get_params(deep=False), vars(model))
 
@@ -190,7 +194,12 @@ def unpack(content: Content) -> Any:
     if content.kind not in _KINDS:
         raise ModelFileError(f"class: must be one of {', '.join(_KINDS)}, got {content.kind!r}")
     kind = _KINDS[content.kind]
-    fitted = _fitted(Reader(content.entries), kind.attributes)
+    codecs = dict(kind.attributes)
+    if "resolution" not in content.parameters and _UNITS not in content.entries:
+        codecs.pop(_UNITS, None)
+    fitted = _fitted(Reader(content.entries), codecs)
+    if _UNITS in kind.attributes:
+        fitted.setdefault(_UNITS, np.zeros(fitted["density_"].n_features))
     if kind.model is KernelMixture:
         _check_parameters(content, ())
         return fitted["density_"]
@@ -198,7 +207,17 @@ def unpack(content: Content) -> Any:
         _check_parameters(content, ("min_std",))
         return _compat(content.parameters, fitted)
     _check_parameters(content, kind.model().get_params(deep=False))
-    return _with_attributes(kind.model(**content.parameters), fitted)
+    return _with_attributes(_recipe(kind.model, content.parameters), fitted)
+
+
+def _recipe(model: Callable[..., Any], parameters: Mapping[str, Any]) -> Any:
+    """Return an estimator whose parameters it would accept when it is fitted."""
+    recipe = model(**parameters)
+    try:
+        recipe._check_parameters()
+    except (TypeError, ValueError) as error:
+        raise ModelFileError(f"parameters: {error}") from error
+    return recipe
 
 
 def _check_parameters(content: Content, known: Collection[str]) -> None:
@@ -217,7 +236,8 @@ def _with_attributes(model: Any, attributes: Mapping[str, Any]) -> Any:
 def _compat(parameters: Mapping[str, Any], fitted: Mapping[str, Any]) -> compat.ROME:
     """Return the drop-in for romepy around the estimator that does its work."""
     model = compat.ROME(**parameters)
-    model._model = _with_attributes(compat._TiledROME(**parameters, start="first"), fitted)
+    inner = _recipe(compat._TiledROME, {**parameters, "resolution": None, "start": "first"})
+    model._model = _with_attributes(inner, fitted)
     model.labels_ = fitted["labels_"]
     model.num_features = fitted["n_features_in_"]
     model.fitted = True
@@ -246,6 +266,8 @@ def _check_features(fitted: Mapping[str, Any]) -> None:
         known = getattr(fitted["density_"], "feature_names", None)
         if known is not None and list(known) != list(fitted[_NAMES]):
             raise ModelFileError(f"{_NAMES}: not those of the density")
+    if _UNITS in fitted:
+        found[_UNITS] = len(fitted[_UNITS])
     for cluster in fitted.get("clusters_", ()):
         found["clusters_.mean"] = len(cluster.mean)
     for name, number in found.items():

@@ -48,14 +48,15 @@
     figure.hidden = !view.points || view.names.length < 2;
     if (figure.hidden) return () => {};
     const points = report.rowsOf(view.points);
+    const div = figure.querySelector(".plot");
     const redraw = () => {
       const [i, j] = chosen();
-      report.draw(figure.querySelector(".plot"), [
+      report.draw(div, [
         ...report.pointsOf(points[i], points[j], { showlegend: false }),
         ...report.markOf(points[i], points[j], { showlegend: false }),
       ], {
-        xaxis: report.axis(report.safe(view.names[i], 40), { range: view.ranges[i] }),
-        yaxis: report.axis(report.safe(view.names[j], 30), { range: view.ranges[j] }),
+        xaxis: report.axis(report.titleAcross(div, view.names[i]), { range: view.ranges[i] }),
+        yaxis: report.axis(report.titleUp(div, view.names[j]), { range: view.ranges[j] }),
         uirevision: report.revisionOf(i, j), hovermode: "closest",
       });
     };

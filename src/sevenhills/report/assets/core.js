@@ -41,10 +41,57 @@ const report = (() => {
     label < 0 ? "circle" : SYMBOLS[Math.floor(label / data.colours.length) % SYMBOLS.length];
   const nameOf = (label) => (label < 0 ? "noise" : `cluster ${label}`);
 
+  const escaped = (text) => text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
+  const shortened = (name, most) => {
+    const letters = Array.from(name);
+    return letters.length > most ? [...letters.slice(0, most - 1), "…"] : letters;
+  };
+
   // Plotly reads text as HTML, and long names would push pictures aside.
-  function safe(name, most = 32) {
-    const short = name.length > most ? `${name.slice(0, most - 1)}…` : name;
-    return short.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
+  const safe = (name, most = 32) => escaped(shortened(name, most).join(""));
+
+  // The width of a text, in the font of the page, which differs between systems.
+  const pen = document.createElement("canvas").getContext("2d");
+  function widthOf(text, size) {
+    const { fontFamily, letterSpacing } = getComputedStyle(document.body);
+    pen.font = `${size}px ${fontFamily}`;
+    pen.letterSpacing = letterSpacing === "normal" ? "0px" : letterSpacing;
+    return pen.measureText(text).width;
+  }
+
+  // A name in lines of some pixels, broken at spaces; an ellipsis stands for what does not fit.
+  function wrapped(name, size, room, most) {
+    const fits = (letters) => widthOf(letters.join(""), size) <= room;
+    const lines = [];
+    let rest = shortened(name.trim(), 80);
+    while (rest.length && lines.length < most) {
+      let line = rest;
+      const end = lines.length === most - 1 ? ["…"] : [];
+      if (!fits(line)) {
+        while (line.length > 1 && !fits([...line, ...end])) line = line.slice(0, -1);
+        const space = rest.lastIndexOf(" ", line.length);
+        if (!end.length && space > 0) line = rest.slice(0, space + 1);
+        line = [...line, ...end];
+      }
+      lines.push(escaped(line.join("").trim()));
+      rest = rest.slice(line.length);
+    }
+    return lines.join("<br>");
+  }
+
+  const TITLE_SIZE = 14;
+  // Titles of axes, each of which takes a part of a picture beside ticks and margins.
+  const titleAcross = (div, name, part = 1) =>
+    wrapped(name, TITLE_SIZE, part * (div.clientWidth - 100), 2);
+  const titleUp = (div, name, part = 1) =>
+    wrapped(name, TITLE_SIZE, part * (div.clientHeight - 90), 2);
+  // A name left of a picture, cut in its middle: long names often differ at their ends only.
+  function tickName(div, name) {
+    const letters = shortened(name, 80);
+    let short = letters.join("");
+    for (let n = letters.length - 2; n > 1 && widthOf(short, 13) > 0.35 * div.clientWidth; n -= 1)
+      short = [...letters.slice(0, Math.ceil(n / 2)), "…", ...letters.slice(-Math.floor(n / 2))].join("");
+    return escaped(short);
   }
 
   function figure(value) {
@@ -60,7 +107,7 @@ const report = (() => {
     const line = variable("--grid");
     return {
       ...(range && { range: [...range] }),
-      title: { text: title, standoff: 8 }, automargin: true, gridcolor: line, linecolor: line,
+      title: { text: title, standoff: 8, font: { size: TITLE_SIZE } }, automargin: true, gridcolor: line, linecolor: line,
       zeroline: false, ticks: "outside", tickcolor: line, ticklen: 4, ...extra,
     };
   }
@@ -90,6 +137,9 @@ const report = (() => {
   function fill(select, names, chosen) {
     select.replaceChildren(...names.map((name, i) => new Option(name, i, false, i === chosen)));
     select.value = String(chosen);
+    // The menu may be too narrow for the name that is chosen.
+    select.onpointerenter = () => { select.title = names[Number(select.value)]; };
+    select.onpointerenter();
   }
 
   // Two menus that never show the same direction.
@@ -227,7 +277,8 @@ const report = (() => {
 
   return {
     data, state, rows, revisionOf, axis, change, classOf, colourOf, count, draw, figure, fill, labels, matrix,
-    byPlace, nameOf, pairOfMenus, resetButton, rowName, rowsOf, safe, share, start, symbolOf, unpack, variable,
+    byPlace, nameOf, pairOfMenus, resetButton, rowName, rowsOf, safe, share, start, symbolOf, tickName,
+    titleAcross, titleUp, unpack, variable,
     // A view is made of an element and returns what draws it; a linked one shows the state.
     view: (name, maker, linked = false) => { makers[name] = { maker, linked }; },
   };

@@ -25,7 +25,7 @@
           line: { color: report.variable("--ink"), width: 2 } });
       }
       report.draw(div, traces, {
-        xaxis: report.axis(report.safe(view.names[i], 60), { range: view.ranges[i] }),
+        xaxis: report.axis(report.titleAcross(div, view.names[i]), { range: view.ranges[i] }),
         yaxis: report.axis("density", { rangemode: "tozero" }),
         uirevision: report.revisionOf(i), bargap: 0, showlegend: true, hovermode: "x",
       });
@@ -70,8 +70,8 @@
         ? `Regions of highest density that hold ${view.pairs.masses.map(report.share).join(", ")} of the mass.`
         : "";
       report.draw(div, traces, {
-        xaxis: report.axis(report.safe(view.names[i], 60), { range: view.ranges[i] }),
-        yaxis: report.axis(report.safe(view.names[j], 40), { range: view.ranges[j] }),
+        xaxis: report.axis(report.titleAcross(div, view.names[i]), { range: view.ranges[i] }),
+        yaxis: report.axis(report.titleUp(div, view.names[j]), { range: view.ranges[j] }),
         uirevision: report.revisionOf(i, j), hovermode: "closest",
         showlegend: traces.some((trace) => trace.showlegend !== false),
       });
@@ -168,9 +168,10 @@
   report.view("loadings", (root) => {
     const menu = root.querySelector(".axis");
     report.fill(menu, data.axes.loadings.map((_, i) => `axis ${i + 1}`), 0);
+    const div = root.querySelector(".plot");
     const redraw = () => {
       const { names, parts } = data.axes.loadings[Number(menu.value)];
-      report.draw(root.querySelector(".plot"), [{
+      report.draw(div, [{
         type: "bar", orientation: "h", x: parts, y: names.map((_, i) => i),
         marker: { color: `rgba(${report.variable("--region")}, .7)` },
         customdata: names.map((name) => report.safe(name, 60)),
@@ -178,7 +179,7 @@
       }], {
         xaxis: report.axis("", { range: [-1.02, 1.02] }),
         yaxis: report.axis("", { autorange: "reversed", tickmode: "array", ticks: "",
-          tickvals: names.map((_, i) => i), ticktext: names.map((name) => report.safe(name, 18)) }),
+          tickvals: names.map((_, i) => i), ticktext: names.map((name) => report.tickName(div, name)) }),
       });
     };
     menu.addEventListener("change", redraw);

@@ -11,9 +11,10 @@ report.view("quality", (root) => () => {
     x: masses, y: covered, name, mode: "lines", line: { color: report.colourOf(k), width: 2, dash: dashes[k] },
     hovertemplate: `${name}: %{y:.0%} inside the region of %{x:.0%}<extra></extra>`,
   }));
-  report.draw(root.querySelector(".plot"), [chance, diagonal, ...lines], {
+  const div = root.querySelector(".plot");
+  report.draw(div, [chance, diagonal, ...lines], {
     xaxis: report.axis("mass of the region", { range: [0, 1], tickformat: ".0%" }),
-    yaxis: report.axis("held-out samples inside", { range: [0, 1.01], tickformat: ".0%" }),
+    yaxis: report.axis(report.titleUp(div, "held-out samples inside"), { range: [0, 1.01], tickformat: ".0%" }),
     showlegend: true, hovermode: "closest", uirevision: report.revisionOf(),
   });
 });

@@ -36,8 +36,10 @@
       traces.unshift(marks(points[i], points[j], `data (${report.count(points[i].length)} drawn)`, 0, {}));
       traces.push(...report.markOf(points[i], points[j]));
     }
-    const names = [report.safe(view.names[i], 40), report.safe(view.names[j], 30)];
-    const first = points ? [0, below ? 1 : 0.48] : [0, 1];
+    const beside = points && !below;
+    const names = [report.titleAcross(div, view.names[i], beside ? 0.48 : 1),
+      report.titleUp(div, view.names[j], below ? 0.42 : 1)];
+    const first = beside ? [0, 0.48] : [0, 1];
     const extra = points && {
       xaxis2: report.axis(names[0], { domain: below ? [0, 1] : [0.52, 1], anchor: "y2", matches: "x" }),
       yaxis2: report.axis(below ? names[1] : "", { domain: below ? [0, 0.42] : [0, 1], anchor: "x2", matches: "y",
@@ -58,7 +60,7 @@
     const traces = [bars(draws[i], "samples of the density", 3)];
     if (points) traces.unshift(bars(points[i], "data", 0));
     report.draw(div, traces, {
-      xaxis: report.axis(report.safe(view.names[i], 60), { range: view.ranges[i] }),
+      xaxis: report.axis(report.titleAcross(div, view.names[i]), { range: view.ranges[i] }),
       yaxis: report.axis("density"), barmode: "overlay", showlegend: true, uirevision: report.revisionOf(i),
     });
   }
