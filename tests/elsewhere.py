@@ -138,7 +138,8 @@ def as_nobody(environment):
         return []
     plain = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
     reading = ["--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search"]
-    importing = [sys.executable, "-c", "import numpy, sevenhills"]
+    child = "subprocess.run([sys.executable, '-c', ''], check=True)"
+    importing = [sys.executable, "-c", f"import subprocess, sys, numpy, sevenhills; {child}"]
     for command in ([*plain, "--"], [*plain, *reading, "--"]):
         with contextlib.suppress(FileNotFoundError):
             tried = [*command, *importing]
