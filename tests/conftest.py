@@ -35,6 +35,26 @@ def pytest_configure(config):
     settings.load_profile("quick" if config.getoption("quick") else "whole")
 
 
+def pytest_sessionstart(session):
+    """Compile most kernels before workers start, which would each compile all of them."""
+    if not session.config.getoption("numprocesses", None):
+        return
+    from sevenhills import ROME, AutoROME, ManifoldParzen, datasets
+
+    X = datasets.load("two_moons").sample(400, random_state=0)
+    for estimator in (ROME(selection="dbcv"), AutoROME()):
+        estimator.fit(X).score_samples(X)
+    ROME().fit(datasets.load("trajectories").sample(300, random_state=0)).score_samples(
+        X[:, [0] * 24]
+    )
+    for density in (ROME().fit(X).density_, ManifoldParzen().fit(X).density_):
+        density.modes()
+        density.hess_logpdf(X[:5])
+        density.condition({0: 0.5}).mean()
+        density.marginal(0).cdf(X[:5, :1])
+        density.logpdf(np.tile(X, (200, 1)))
+
+
 def pytest_ignore_collect(collection_path, config):
     # The import of dask alone takes a second.
     return True if config.getoption("quick") and collection_path.name in NOT_QUICK else None
@@ -60,12 +80,13 @@ def _is_slow(value):
 
 
 def pytest_collection_modifyitems(config, items):
-    """With ``--quick``, leave out what is slow or needs a browser."""
+    """With ``--quick``, leave out what takes long or needs a browser."""
     if config.getoption("quick"):
         left_out = {
             item
             for item in items
-            if item.get_closest_marker("slow") or "browser" in item.fixturenames
+            if {mark.name for mark in item.iter_markers()} & {"slow", "whole"}
+            or "browser" in item.fixturenames
         }
         config.hook.pytest_deselected(items=list(left_out))
         items[:] = [item for item in items if item not in left_out]

@@ -75,6 +75,7 @@ def test_counted_draws_agree(estimator):
         assert abs(found - share) < 4 * error + 1e-4
 
 
+@pytest.mark.whole
 def test_errors_are_honest():
     """The scores have a t distribution of 15 degrees of freedom, whose deviation is 1.07."""
     scores = []

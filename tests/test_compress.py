@@ -301,6 +301,7 @@ class TestReproducible:
 
 class TestAnyMixture:
     @pytest.mark.parametrize("name", ["auto", "parzen"])
+    @pytest.mark.whole
     def test_kernels_with_covariances_of_their_own(self, name):
         model, held_out = fitted(name), datasets.load("aniso").sample(600, random_state=7)
         found = model.compress(held_out, max_loss=0.5, max_kernels=100)

@@ -98,6 +98,7 @@ def test_commands_run_or_say_why_not(page):
             assert command in NOT_RUN
 
 
+@pytest.mark.whole
 def test_the_python_of_the_readme_runs(folder):
     assert run_python(README)
 
@@ -233,6 +234,7 @@ def test_the_recorded_commands_are_those_that_would_be_typed():
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="recorded on Linux")
+@pytest.mark.whole
 def test_the_terminal_shows_what_was_recorded(folder, monkeypatch):
     monkeypatch.setenv("COLUMNS", str(WALK["WIDTH"]))
     WALK["write_tables"](folder)

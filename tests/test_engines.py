@@ -97,6 +97,7 @@ def test_random_mixtures_in_high_dimension(seed, n_features, n_groups, n, spread
     st.sampled_from([0.003, 0.1, 1.0, 30.0]),
     st.sampled_from([1e-6, 1e-8, 1e-9]),
 )
+@pytest.mark.whole
 def test_awkward_samples_with_a_series_wherever_there_is_a_kernel(X, factor, tol):
     """Ties, lattices, lines and outliers, in kernels from too thin to too wide."""
     with pytest.MonkeyPatch.context() as patch:
@@ -312,6 +313,7 @@ def test_a_tolerance_must_be_a_positive_number(tol):
         kernels_at(np.zeros((3, 2)), 1.0).logpdf([[0.0, 0.0]], tol=tol)
 
 
+@pytest.mark.whole
 def test_memory_is_bounded(memory_limit):
     rng = np.random.RandomState(0)
     warm = kernels_at(rng.standard_normal((500, 2)), 0.5)

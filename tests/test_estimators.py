@@ -189,6 +189,7 @@ class TestManifoldParzen:
         assert_allclose(model.score_samples(queries), expected, rtol=1e-7, atol=1e-7)
 
     @pytest.mark.parametrize("n_directions", [0, 1, 2, None])
+    @pytest.mark.whole
     def test_integrates_to_one_and_samples_follow(self, moons, n_directions):
         model = ManifoldParzen(min_std=0.05, n_directions=n_directions).fit(moons)
         step = 0.02

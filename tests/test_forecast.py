@@ -202,6 +202,7 @@ def test_steps_by_any_estimator(method):
 
 
 @pytest.mark.parametrize("shape", [(60, 3, 2), (12, 4, 2)])
+@pytest.mark.whole
 def test_paths_are_those_of_the_estimator(shape):
     predictions, truth = walks(2, *shape)
     for method, estimator in (

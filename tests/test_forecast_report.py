@@ -82,6 +82,7 @@ class TestPage:
         page = (tmp_path / "r.html").read_text(encoding="utf-8")
         assert "<h1>&lt;b&gt; &amp; co</h1>" in page
 
+    @pytest.mark.whole
     def test_says_who_is_too_narrow_and_who_too_wide(self, evaluations):
         said = {name: " ".join(verdicts(each)) for name, each in evaluations.items()}
         assert "as wide as they should be" in said["oracle"]

@@ -300,6 +300,7 @@ def test_moments_of_any_mixture(seed, n_features, n_groups):
 
 @settings(max_examples=15)
 @given(st.integers(0, 10**6), st.integers(1, 4), st.integers(1, 30), st.integers(1, 3))
+@pytest.mark.whole
 def test_integral_of_a_product_kernel_by_kernel(seed, n_features, n_groups, n_others):
     one = random_mixture(seed, n_features, n_groups, 30, stretch=0.5)
     other = random_mixture(seed + 1, n_features, n_others, 12, stretch=0.5)

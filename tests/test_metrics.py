@@ -396,6 +396,7 @@ def test_indicator_equals_its_formula():
     ],
     ids=["same", "one blob"],
 )
+@pytest.mark.whole
 def test_error_of_the_indicator(truth, p):
     """Where p is the truth, too, where both distances are nothing but noise."""
     rng = np.random.RandomState(0)

@@ -484,6 +484,7 @@ def test_bad_arguments_are_refused():
 
 @given(awkward(max_samples=60, max_features=6), st.sampled_from([GaussianKDE, ManifoldParzen]))
 @settings(max_examples=20)
+@pytest.mark.whole
 def test_modes_of_awkward_samples(X, estimator):
     try:
         density = density_of(estimator(), X)

@@ -462,6 +462,7 @@ def test_memory_of_rome(memory_limit):
         model.sample(20_000, random_state=0)
 
 
+@pytest.mark.whole
 def test_memory_of_manifold_parzen(memory_limit):
     """Three matrices for each sample, while they are made."""
     source = datasets.load("trajectories")
@@ -473,6 +474,7 @@ def test_memory_of_manifold_parzen(memory_limit):
         model.score_samples(queries)
 
 
+@pytest.mark.whole
 def test_memory_of_auto_rome(memory_limit):
     source = datasets.load("two_moons")
     X, queries = source.sample(1000, random_state=0), source.sample(20_000, random_state=1)

@@ -124,6 +124,7 @@ def test_what_cannot_be_drawn_is_refused(aniso, ax):
         plotting.plot_density(ROME().fit(np.eye(6) + X[:6, :1]), X, ax)
 
 
+@pytest.mark.whole
 def test_demo(tmp_path, capsys, monkeypatch):
     draw = demo.three_shapes
     monkeypatch.setattr(demo, "three_shapes", lambda n, random_state: draw(n // 4, random_state))
@@ -264,6 +265,7 @@ def test_legends_cover_no_data(drawings, name, size):
     assert box.y1 <= outer.y1
 
 
+@pytest.mark.whole
 def test_only_these_pictures_have_legends(drawings):
     axes = {name: Figure().subplots() for name in drawings}
     for name, draw in drawings.items():
@@ -328,6 +330,7 @@ def draw_all(first, second, ax):
 
 
 @pytest.mark.parametrize(("first", "second"), AWKWARD_NAMES)
+@pytest.mark.whole
 def test_names_are_no_formulas(ax, first, second):
     for figure in draw_all(first, second, ax):
         figure.draw_without_rendering()

@@ -152,6 +152,7 @@ def test_rome():
     on_examples(ROME(), range(6), min_samples=1)
 
 
+@pytest.mark.whole
 def test_auto_rome():
     on_examples(AutoROME(), range(3), min_samples=1)
 

@@ -99,6 +99,7 @@ def test_coverage_of_own_samples_is_uniform(fitted):
         assert kstest(values, "uniform").pvalue > 0.005, estimator
 
 
+@pytest.mark.whole
 def test_a_level_has_its_mass(fitted):
     for estimator, density in fitted:
         held = density.logpdf(density.sample(4000, random_state=11))

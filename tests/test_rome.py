@@ -36,6 +36,7 @@ def test_scikit_learn(estimator, check):
 
 
 @given(samples(min_samples=6, max_samples=60, max_features=5), st.sampled_from([0.01, 0.5]))
+@pytest.mark.whole
 def test_equals_the_slow_estimator(X, min_std):
     """Ordering, 199 labelings, choice and density, each by its plain definition."""
     rome = ROME(min_std=min_std, resolution=None, start="first").fit(X)
@@ -66,6 +67,7 @@ def test_any_samples_give_a_finite_density(X):
         assert np.isfinite(rome.sample(5, random_state=0)).all()
 
 
+@pytest.mark.whole
 def test_integrates_to_one(hills):
     rome = ROME().fit(hills)
     axes = np.linspace(-60, 70, 1301), np.linspace(-60, 70, 1301)

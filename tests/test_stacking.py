@@ -1249,6 +1249,7 @@ class TestWeightedPartition:
 
     @settings(max_examples=15)
     @given(samples(min_samples=1, max_samples=50, max_features=4), wild_weights(50, 50), seeds)
+    @pytest.mark.whole
     def test_any_weights_give_a_finite_density(self, X, weights, seed):
         X = np.unique(X, axis=0)
         weights = weights[: len(X)]

@@ -510,6 +510,7 @@ def test_every_truncation_is_refused(small, path, distance):
 
 
 @each_distance
+@pytest.mark.whole
 def test_every_flipped_byte_is_refused_or_harmless(small, fitted, path, distance):
     patterns = np.random.RandomState(0).randint(1, 256, size=len(small))
     n_harmless = 0
@@ -524,6 +525,7 @@ def test_every_flipped_byte_is_refused_or_harmless(small, fitted, path, distance
     assert n_harmless < len(small) / distance / 4
 
 
+@pytest.mark.whole
 def test_every_turned_byte_of_a_density_is_refused_or_harmless(path):
     density = KernelMixture([0.25, 0.75], [[0.0], [3.0]], [0, 1, 2], [[[1.0]], [[2.0]]])
     save(density, path)
@@ -536,6 +538,7 @@ def test_every_turned_byte_of_a_density_is_refused_or_harmless(path):
             assert_identical(found, density)
 
 
+@pytest.mark.whole
 def test_damage_takes_no_memory(small, path):
     load_of_the_whole = model_in(path, small)  # compiles and imports what is needed
     assert load_of_the_whole is not None
@@ -1043,6 +1046,7 @@ def test_limits_of_size(files, path):
         load(files / "rome", max_bytes=1e9)
 
 
+@pytest.mark.whole
 def test_a_header_too_long_to_be_read_is_not_written(path):
     table = pd.DataFrame(FEW, columns=["a", "b" * 10_000_000])
     with pytest.raises(ModelFileError, match=r"header\.json: "):
@@ -1075,6 +1079,7 @@ def test_pickles(estimator, moons, path):
     [each for each in ESTIMATORS if not isinstance(each, VineDensity)],
     ids=repr,
 )
+@pytest.mark.whole
 def test_skops(estimator, moons):
     skops = pytest.importorskip("skops.io")
     model = clone(estimator).fit(moons)

@@ -200,6 +200,7 @@ def test_support_may_be_split_and_threaded(n_groups, n_features, monkeypatch):
     assert_allclose(density.bootstrap(5).logpdf(X, n_jobs=2), whole[2], rtol=1e-12)
 
 
+@pytest.mark.whole
 def test_memory_is_bounded(memory_limit):
     rng = np.random.RandomState(0)
     density = round_kernels(rng.standard_normal((20_000, 9)), 0.3)

@@ -311,6 +311,7 @@ def check_that_the_oracle_wins(n_scenes, n_samples):
     assert excess["under-confident"] > 0.2
 
 
+@pytest.mark.whole
 def test_the_oracle_wins_with_few_samples():
     check_that_the_oracle_wins(120, 20)
 
