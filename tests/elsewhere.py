@@ -174,7 +174,6 @@ def run(machine, folder, arguments):
     }
     command = []
     if machine.is_nobody:
-        os.chmod(folder, 0o755)
         environment = {k: v for k, v in environment.items() if k not in ("HOME", "USER", "LOGNAME")}
         command = as_nobody(environment)
         if command:
@@ -201,9 +200,12 @@ def main(arguments):
     if arguments[:1] == ["--here"]:
         import pytest
 
-        locale.setlocale(locale.LC_ALL, "")  # as interactive programs do
+        # As libraries with a window do; errors of the system stay in English, which tests look for.
+        locale.setlocale(locale.LC_ALL, "")
+        locale.setlocale(locale.LC_MESSAGES, "C")
         return pytest.main(["--quick", "-p", "no:cacheprovider", "-q", *arguments[1:]])
     with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)  # other users have their folders in it
         passed = [run(machine, Path(folder), arguments) for machine in machines(Path(folder))]
     return 0 if all(passed) else 1
 
