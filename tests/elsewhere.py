@@ -10,6 +10,7 @@ import json
 import locale
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -189,10 +190,10 @@ def run(machine, folder, arguments):
         done = subprocess.run(
             tests, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **start
         )
-    lines = done.stdout.splitlines() or ["no output"]
-    print("\n".join(lines) if done.returncode else "  " + lines[-1], flush=True)
     if done.returncode:
-        print(f"  pytest ended with {done.returncode}", flush=True)
+        print(done.stdout, f"pytest ended with {done.returncode}", sep="\n", flush=True)
+    else:  # libraries may print more at the exit
+        print("  " + re.findall(r".*\d passed.*", done.stdout)[-1], flush=True)
     return done.returncode == 0
 
 
