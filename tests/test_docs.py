@@ -121,6 +121,7 @@ def test_the_examples_of_pages_run(page, folder):
     run_python(page)
 
 
+@pytest.mark.slow  # `make docs` runs them, too
 @pytest.mark.usefixtures("_no_place_is_searched_for_a_legend")
 @pytest.mark.parametrize("script", EXAMPLES, ids=lambda script: script.stem)
 def test_the_scripts_of_the_gallery_run(script, folder, capsys, monkeypatch):

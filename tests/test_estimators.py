@@ -48,6 +48,15 @@ ABLATIONS = [
 CHECKED = [ROME(estimator="knn"), *{type(each): each for each in RIVALS}.values()]
 NORMALISED = [*RIVALS, *(each for each in ABLATIONS if each.estimator != "knn")]
 
+#: Each draws samples in a way of its own.
+DRAWN = [
+    ManifoldParzen(n_directions=1, n_neighbors=3),
+    GaussianMixtureBIC(max_components=4),
+    VineDensity(),
+    AutoROME(),
+    ROME(estimator="mpw", decorrelate=False),
+]
+
 
 def name_of(estimator):
     return repr(estimator)
@@ -77,7 +86,7 @@ def test_integrates_to_one(estimator, moons):
     assert_allclose(np.exp(model.score_samples(grid)).sum() * step**2, 1.0, atol=0.02)
 
 
-@each_normalised
+@pytest.mark.parametrize("estimator", DRAWN, ids=name_of)
 def test_samples_follow_the_density(estimator, moons):
     """A chi-square over the bins of a grid, whose masses are integrals of the density."""
     model = clone(estimator).fit(moons)

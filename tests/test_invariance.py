@@ -110,7 +110,7 @@ def shuffle_often(estimator, name, numbers):
 @each_estimator
 @each_set
 def test_shuffled_rows(estimator, name):
-    shuffle_often(estimator, name, range(1 if isinstance(estimator, SLOW) else 2))
+    shuffle_often(estimator, name, range(1))
 
 
 @pytest.mark.slow

@@ -311,7 +311,7 @@ def test_the_distance_of_an_outlier_does_not_matter(estimator, sets):
 
 
 @pytest.mark.parametrize("n_outliers", [1, 3])
-@pytest.mark.parametrize("distance", [1e9, 1e20, 1e200, 1e280])
+@pytest.mark.parametrize("distance", [1e9, 1e280])
 def test_auto_rome_loses_little_by_outliers(distance, n_outliers, sets):
     """Folds differ, since they are dealt out in the order of distances to the mean."""
     X = sets["two moons"]

@@ -251,10 +251,9 @@ def marks_of(ax):
     return np.concatenate(shown)
 
 
-@pytest.mark.parametrize("size", [(3.5, 2.8), (8, 6)])
 @pytest.mark.parametrize("name", LEGENDS)
-def test_legends_cover_no_data(drawings, name, size):
-    figure = Figure(figsize=size, layout="constrained")
+def test_legends_cover_no_data(drawings, name):
+    figure = Figure(figsize=(3.5, 2.8), layout="constrained")
     canvas, ax = FigureCanvasAgg(figure), figure.subplots()
     drawings[name](ax)
     canvas.draw()
@@ -415,6 +414,7 @@ def test_a_forecast_shows_samples_and_truth(walks, ax):
         plotting.plot_forecast(predictions[..., :1], truth[..., :1], 0, ax)
 
 
+@pytest.mark.slow
 def test_pictures_are_the_same_in_every_process_to_the_pixel(drawings):
     command = [sys.executable, "-m", "tests.pictures"]
     # Sets of another process have another order.
