@@ -43,8 +43,6 @@ ESTIMATORS = [
     VineDensity(),
     AutoROME(),
 ]
-#: Those that take a second for a fit.
-SLOW = (AutoROME, GaussianMixtureBIC, VineDensity)
 SETS = ["two moons", "trajectories", "lattice", "mixed"]
 
 each_estimator = pytest.mark.parametrize("estimator", ESTIMATORS, ids=repr)
