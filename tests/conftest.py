@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_limits
 #: Files that ``--quick`` does not even import.
 NOT_QUICK = {"test_distributed.py", "test_release.py"}
 
-for name, n_examples in [("whole", 25), ("quick", 20)]:
+for name, n_examples in [("whole", 20), ("quick", 20)]:
     settings.register_profile(
         name,
         deadline=None,

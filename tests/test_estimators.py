@@ -46,7 +46,6 @@ ABLATIONS = [
 ]
 #: scikit-learn's checks are about a class and its parameters; ROME's own are in test_rome.py.
 CHECKED = [ROME(estimator="knn"), *{type(each): each for each in RIVALS}.values()]
-NORMALISED = [*RIVALS, *(each for each in ABLATIONS if each.estimator != "knn")]
 
 #: Each draws samples in a way of its own.
 DRAWN = [
@@ -62,7 +61,6 @@ def name_of(estimator):
     return repr(estimator)
 
 
-each_normalised = pytest.mark.parametrize("estimator", NORMALISED, ids=name_of)
 each_estimator = pytest.mark.parametrize("estimator", [*RIVALS, *ABLATIONS], ids=name_of)
 
 
@@ -76,7 +74,7 @@ def test_scikit_learn(estimator, check):
     check(estimator)
 
 
-@each_normalised
+@pytest.mark.parametrize("estimator", DRAWN, ids=name_of)
 def test_integrates_to_one(estimator, moons):
     model = clone(estimator).fit(moons)
     assert model.is_normalized

@@ -321,6 +321,7 @@ class TestInterruption:
             process.send_signal(how)
         return process.communicate()[1]
 
+    @pytest.mark.slow
     def test_stopped_in_the_middle_it_goes_on(self, tmp_path, start):
         """Interrupted, started again, killed and started again, it writes the same tables."""
         process = start(self.WAITING, jobs=2)

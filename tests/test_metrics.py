@@ -567,6 +567,7 @@ def test_calibration_from_the_best_to_the_worst():
     assert calibration_error(own_rows, STANDARD.score_samples(truths)) < 0.03
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", [1.0, 1.5])
 @pytest.mark.parametrize(("n", "n_own"), [(100, 500), (500, 100)])
 def test_error_of_calibration(scale, n, n_own):

@@ -474,6 +474,7 @@ def test_memory_of_manifold_parzen(memory_limit):
         model.score_samples(queries)
 
 
+@pytest.mark.slow
 @pytest.mark.whole
 def test_memory_of_auto_rome(memory_limit):
     source = datasets.load("two_moons")

@@ -137,7 +137,7 @@ def on_examples(estimator, numbers, **sizes):
     for number in numbers:
 
         @seed(number)
-        @settings(max_examples=6)
+        @settings(max_examples=5)
         @given(awkward(**sizes))
         def law(X):
             answers_are_finite(estimator, X)
@@ -229,7 +229,7 @@ def assert_same_density(model, other, X):
 
 @needs_weights
 @each_weighted
-@settings(max_examples=6)
+@settings(max_examples=5)
 @given(X=weighted_samples, number=seeds, most=st.integers(1, 4))
 def test_a_weight_is_a_number_of_rows(estimator, X, number, most):
     weights = np.random.RandomState(number).randint(0, most + 1, len(X))
@@ -248,7 +248,7 @@ def test_a_weight_is_a_number_of_rows(estimator, X, number, most):
 
 @needs_weights
 @each_weighted
-@settings(max_examples=6)
+@settings(max_examples=5)
 @given(X=weighted_samples, number=seeds)
 def test_any_weights_give_finite_answers(estimator, X, number):
     rng = np.random.RandomState(number)
@@ -266,7 +266,7 @@ def test_any_weights_give_finite_answers(estimator, X, number):
 @pytest.mark.parametrize(
     "estimator", [each for each in WEIGHTED if not isinstance(each, compat.ROME)], ids=name_of
 )
-@settings(max_examples=6)
+@settings(max_examples=5)
 @given(X=weighted_samples, number=seeds)
 def test_the_order_of_weighted_rows_does_not_matter(estimator, X, number):
     rng = np.random.RandomState(number)
