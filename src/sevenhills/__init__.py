@@ -5,7 +5,7 @@ import only from those above them in this list:
 
 =================  =============================================================
 ``kernels``        hot loops: arrays in, arrays out
-``replacing``      files that are written as a whole or not at all
+``atomic_write``   files that are written as a whole or not at all
 ``decoding``       files of others: damage, pickles and bombs are refused
 ``progress``       progress callbacks of long computations
 ``threads``        threads over blocks of work
