@@ -29,8 +29,8 @@ from sevenhills.scale.parcels import Parcel, _can_be_packed
 
 ESTIMATORS = [
     ROME(),
-    ROME(selection="dbcv", estimator="gaussian"),
-    ROME(estimator="knn", min_std=0.1),
+    ROME(selection="dbcv", density="gaussian"),
+    ROME(density="knn", min_std=0.1),
     AutoROME(),
     GaussianKDE(),
     GaussianMixtureBIC(max_components=2, random_state=np.random.RandomState(0)),
