@@ -65,32 +65,51 @@ class Layout:
         object.__setattr__(self, "separator", separator)
 
 
+@dataclass(frozen=True)
+class _Dialect:
+    """The properties of a CSV file, and the cells of its first rows."""
+
+    encoding: str
+    n_skipped: int
+    separator: str
+    notation: Notation
+    has_header: bool
+    head: list[list[str]]
+
+
 def read_csv(file: IO[bytes], source: str, layout: Layout) -> Table:
     """Read a table; separator, decimal mark and header are recognized unless they are given."""
-    encoding, head = _decoded_head(file, source)
-    n_skipped, lines = _head_lines(head)
-    if not lines:
-        raise ValueError(f"{source} is empty: there is neither a header nor a row")
-    separator = layout.separator or _separator_of(lines)
-    rows = _rows(lines, separator, source)
-    notation = Notation(layout.decimal)
-    if layout.decimal == "auto":
-        notation = Notation.from_cells((cell for row in rows for cell in row), separator)
-    has_header = layout.header
-    if has_header is None:
-        has_header = is_header(rows[0], rows[1:], notation)
-    names, changes = distinct_names(rows[0]) if has_header else (default_names(len(rows[0])), [])
+    dialect = _recognize(file, source, layout)
+    names, remarks = name_columns(dialect.head[0], dialect.has_header, source, layout)
     parts = [
-        [column_from_cells(name, chunk[i].tolist(), notation, first_row) for i, name in enumerate(names)]
-        for first_row, chunk in _chunks(
-            file, source, separator, encoding, n_skipped, has_header, rows
-        )
+        [
+            column_from_cells(name, cells[i].tolist(), dialect.notation, first_row)
+            for i, name in enumerate(names)
+        ]
+        for first_row, cells in _chunks(file, source, dialect)
     ]
     if not parts:
         raise ValueError(f"{source} has a header but no rows")
     columns = tuple(concatenate_columns(each) for each in zip(*parts, strict=True))
-    remarks = _remarks(source, names, notation, encoding, has_header, layout)
-    return Table(source, columns, has_header, (*remarks, *renaming_remarks(source, changes)))
+    if dialect.notation.mark == "," and layout.decimal == "auto":
+        remarks.append(f"{source} has decimal commas (--decimal . says otherwise)")
+    if dialect.encoding == "cp1252":
+        remarks.append(f"{source} is not UTF-8; it was read as Windows-1252")
+    return Table(source, columns, dialect.has_header, tuple(remarks))
+
+
+def _recognize(file: IO[bytes], source: str, layout: Layout) -> _Dialect:
+    encoding, text = _decoded_head(file, source)
+    n_skipped, lines = _head_lines(text)
+    if not lines:
+        raise ValueError(f"{source} is empty: there is neither a header nor a row")
+    separator = layout.separator or _separator_of(lines)
+    head = _rows(lines, separator, source)
+    notation = Notation(layout.decimal)
+    if layout.decimal == "auto":
+        notation = Notation.from_cells((cell for row in head for cell in row), separator)
+    has_header = is_header(head, notation) if layout.header is None else layout.header
+    return _Dialect(encoding, n_skipped, separator, notation, has_header, head)
 
 
 def _decoded_head(file: IO[bytes], source: str) -> tuple[str, str]:
@@ -153,8 +172,9 @@ def _looks_like_a_number(cell: str) -> bool:
     return is_missing(cell) or any(Notation(mark).is_number(cell) for mark in (".", ","))
 
 
-def is_header(first: Sequence[str], rest: Sequence[Sequence[str]], notation: Notation) -> bool:
-    """Return whether a row has words where others have numbers, or nothing but words."""
+def is_header(rows: Sequence[Sequence[str]], notation: Notation) -> bool:
+    """Return whether the first row has words where others have numbers, or nothing but words."""
+    first, *rest = rows
     present = [i for i, cell in enumerate(first) if not is_missing(cell)]
     words = [i for i in present if not notation.is_number(first[i])]
     if words == present:
@@ -162,39 +182,50 @@ def is_header(first: Sequence[str], rest: Sequence[Sequence[str]], notation: Not
     return any(notation.is_number(row[i]) for i in words for row in rest if i < len(row))
 
 
-def _chunks(
-    file: IO[bytes],
-    source: str,
-    separator: str,
-    encoding: str,
-    n_skipped: int,
-    has_header: bool,
-    head: Sequence[Sequence[str]],
-) -> Iterator[tuple[int, Any]]:
+def name_columns(
+    first_row: Sequence[str], has_header: bool, source: str, layout: Layout
+) -> tuple[list[str], list[str]]:
+    """Return the names of columns, and remarks on those that the file does not give."""
+    if has_header:
+        names, changes = distinct_names(first_row)
+        return names, renaming_remarks(source, changes)
+    names = default_names(len(first_row))
+    shown = names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
+    remark = f"{source} has no header: the columns are called {shown} (--header says otherwise)"
+    return names, [remark] if layout.header is None else []
+
+
+def renaming_remarks(source: str, changes: Sequence[str]) -> list[str]:
+    """Return the remark on columns that got another name, if there are any."""
+    problem = "a column has no name or that of another"
+    return [f"{source}: {problem}: {listed(changes)}"] if changes else []
+
+
+def _chunks(file: IO[bytes], source: str, dialect: _Dialect) -> Iterator[tuple[int, Any]]:
     """Yield frames of texts without the header, each with the number of its first row."""
     pandas = import_extra("pandas", "cli", "reading csv needs pandas")
-    # One more column than the longest row of the head shows rows that are too long.
-    width = max(map(len, head)) + 1
     frames = pandas.read_csv(
         file,
-        sep=r"\s+" if separator == " " else separator,
+        sep=r"\s+" if dialect.separator == " " else dialect.separator,
         header=None,
-        names=range(width),
+        # One more column than the longest row of the head shows rows that are too long.
+        names=range(max(map(len, dialect.head)) + 1),
         index_col=False,
         dtype=str,
         na_filter=False,
-        skiprows=n_skipped,
+        skiprows=dialect.n_skipped,
         chunksize=_CHUNK_ROWS,
-        encoding=encoding,
+        encoding=dialect.encoding,
         encoding_errors="replace",
     )
-    expected = f"{'the header' if has_header else 'the first row'} has {len(head[0])}"
+    width = len(dialect.head[0])
+    expected = f"{'the header' if dialect.has_header else 'the first row'} has {width}"
     try:
         for frame in frames:
-            rows = frame.iloc[int(has_header and frame.index[0] == 0) :]
+            rows = frame.iloc[int(dialect.has_header and frame.index[0] == 0) :]
             if len(rows):
-                first_row = int(rows.index[0]) + 1 - has_header
-                _check_lengths(rows.iloc[:, len(head[0]) :], len(head[0]), expected, source, first_row)
+                first_row = int(rows.index[0]) + 1 - dialect.has_header
+                _check_lengths(rows, width, first_row, expected, source)
                 yield first_row, rows
     except pandas.errors.ParserError as error:
         found = re.search(r"Expected \d+ fields in line (\d+), saw (\d+)", str(error))
@@ -203,9 +234,10 @@ def _chunks(
         raise _too_long(source, f"line {found[1]}", found[2], expected) from error
 
 
-def _check_lengths(extra: Any, width: int, expected: str, source: str, first_row: int) -> None:
+def _check_lengths(rows: Any, width: int, first_row: int, expected: str, source: str) -> None:
     """Refuse cells beyond the last column; blank ones are harmless."""
-    is_filled = np.array([[bool(cell.strip()) for cell in row] for row in extra.itertuples(index=False)])
+    beyond = rows.iloc[:, width:].itertuples(index=False)
+    is_filled = np.array([[bool(cell.strip()) for cell in row] for row in beyond])
     if is_filled.any():
         row = int(is_filled.any(axis=1).argmax())
         n_cells = width + int(is_filled[row].nonzero()[0][-1]) + 1
@@ -217,31 +249,3 @@ def _too_long(source: str, row: str, n_cells: int | str, expected: str) -> Value
         f"{source}: {row} has {n_cells} cells, but {expected}; is the --separator right, or a "
         "quote missing?"
     )
-
-
-def _remarks(
-    source: str,
-    names: Sequence[str],
-    notation: Notation,
-    encoding: str,
-    has_header: bool,
-    layout: Layout,
-) -> Iterator[str]:
-    if not has_header and layout.header is None:
-        yield no_header_remark(source, names)
-    if notation.mark == "," and layout.decimal == "auto":
-        yield f"{source} has decimal commas (--decimal . says otherwise)"
-    if encoding == "cp1252":
-        yield f"{source} is not UTF-8; it was read as Windows-1252"
-
-
-def no_header_remark(source: str, names: Sequence[str]) -> str:
-    """Return the remark on a table whose columns got default names."""
-    shown = names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
-    return f"{source} has no header: the columns are called {shown} (--header says otherwise)"
-
-
-def renaming_remarks(source: str, changes: Sequence[str]) -> list[str]:
-    """Return the remark on columns that got another name, if there are any."""
-    problem = "a column has no name or that of another"
-    return [f"{source}: {problem}: {listed(changes)}"] if changes else []

@@ -27,9 +27,7 @@ def make_estimator(name: str, **options: Any) -> Any:
         if value is None:
             continue
         if option not in known:
-            raise ValueError(
-                f"--{option.replace('_', '-')} has no meaning with --estimator {name}"
-            )
+            raise ValueError(f"--{option.replace('_', '-')} has no meaning with --estimator {name}")
         estimator.set_params(**{option: _parsed(option, value)})
     return estimator
 

@@ -217,9 +217,7 @@ def _varying(
     said = listed([f"{name} ({values[name][0]:g})" for name in flat])
     if constant == "raise" or len(flat) == len(columns):
         what = "every column has" if len(flat) == len(columns) else "there are columns with"
-        raise ValueError(
-            f"{table.source}: {what} one value only: {said}; use --constant keep"
-        )
+        raise ValueError(f"{table.source}: {what} one value only: {said}; use --constant keep")
     remark = f"left out {'column' if len(flat) == 1 else 'columns'} {said}: one value only"
     kept = [column for column in columns if column.name not in flat]
     return kept, _LeftOut(flat, len(flat), (remark,))

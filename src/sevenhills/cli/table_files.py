@@ -6,6 +6,7 @@ import sys
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import IO, Any
 
@@ -14,8 +15,15 @@ import numpy as np
 from ..atomic_write import naming
 from ..decoding import Archive, check_unpacked, decoding, read_npy, unzipped
 from ..extras import import_extra
-from .columns import Notation, Table, column_from_array, default_names, distinct_names
-from .csv_dialects import Layout, is_header, no_header_remark, read_csv, renaming_remarks
+from .columns import (
+    Notation,
+    Table,
+    column_from_array,
+    column_from_cells,
+    default_names,
+    distinct_names,
+)
+from .csv_dialects import Layout, is_header, name_columns, read_csv, renaming_remarks
 from .screen import listed
 
 #: A member that only model files have.
@@ -23,6 +31,8 @@ _MODEL_MEMBER = "header.json"
 #: The folder that only spreadsheets have.
 _SPREADSHEET_FOLDER = "xl/"
 _JSON_SUFFIXES = (".jsonl", ".ndjson", ".json")
+#: Rows by which the header of a sheet is recognized.
+_HEAD_ROWS = 200
 _BLANKS = b" \t\r\n\xef\xbb\xbf"
 
 
@@ -65,10 +75,9 @@ def table_of(file: IO[bytes], path: str, layout: Layout) -> Table:
     if not start:
         raise ValueError(f"{source} is empty")
     with naming(source):
-        reader = next((read for magic, read in _READERS.items() if start.startswith(magic)), None)
-        if reader is None and _is_json(path, start):
-            reader = _read_json_lines
-        table = read_csv(file, source, layout) if reader is None else reader(file, source)
+        other = _read_json_lines if _is_json(path, start) else read_csv
+        readers = (read for magic, read in _READERS.items() if start.startswith(magic))
+        table = next(readers, other)(file, source, layout)
     _check_names(table)
     return table
 
@@ -99,17 +108,17 @@ def is_model(file: IO[bytes]) -> bool:
         file.seek(0)
 
 
-def _read_npy(file: IO[bytes], source: str) -> Table:
+def _read_npy(file: IO[bytes], source: str, layout: Layout) -> Table:
     return _table_from_array(read_npy(file, source), source)
 
 
-def _read_zip(file: IO[bytes], source: str) -> Table:
+def _read_zip(file: IO[bytes], source: str, layout: Layout) -> Table:
     """Read a spreadsheet, or an archive of arrays: its only one, the one called X, or columns."""
     archive = Archive(file, source)
     if _MODEL_MEMBER in archive.files:
         raise ValueError(f"{source} is a model, but data are needed here")
     if any(name.startswith(_SPREADSHEET_FOLDER) for name in archive.files):
-        return _read_spreadsheet(file, source)
+        return _read_spreadsheet(file, source, layout)
     if not archive.files or not all(name.endswith(".npy") for name in archive.files):
         raise ValueError(f"{source} is an archive, but not of arrays; save the table as csv")
     names = archive.names
@@ -152,7 +161,7 @@ def _table_from_frame(
     return Table(source, columns, has_names, tuple(remarks))
 
 
-def _read_parquet(file: IO[bytes], source: str) -> Table:
+def _read_parquet(file: IO[bytes], source: str, layout: Layout) -> Table:
     parquet = import_extra("pyarrow.parquet", "parquet", "reading parquet needs pyarrow")
     n_packed = file.seek(0, io.SEEK_END)
     with decoding(source):
@@ -166,7 +175,7 @@ def _read_parquet(file: IO[bytes], source: str) -> Table:
         return _table_from_frame(frame, names, source, True)
 
 
-def _read_spreadsheet(file: IO[bytes], source: str) -> Table:
+def _read_spreadsheet(file: IO[bytes], source: str, layout: Layout) -> Table:
     """Read the first sheet of an xlsx file."""
     pandas = import_extra("pandas", "cli", "reading xlsx needs pandas")
     import_extra("python_calamine", "cli", "reading xlsx needs python-calamine")
@@ -176,41 +185,42 @@ def _read_spreadsheet(file: IO[bytes], source: str) -> Table:
     file.seek(0)
     with decoding(source):
         book = pandas.ExcelFile(file, engine="calamine")
-        frame = book.parse(0, header=None, na_filter=False)
+        frame = pandas.read_excel(book, header=None, na_filter=False)
     if frame.empty:
         raise ValueError(f"{source} is empty: its first sheet has no cells")
-    remarks = []
+    head = frame.iloc[:_HEAD_ROWS].astype(str).to_numpy().tolist()
+    has_names = is_header(head, Notation(".")) if layout.header is None else layout.header
+    names, remarks = name_columns(head[0], has_names, source, layout)
     if len(book.sheet_names) > 1:
-        remarks.append(f"{source}: only its first sheet was read, {book.sheet_names[0]}")
-    first, rest = (frame.iloc[rows].astype(str).to_numpy().tolist() for rows in ([0], slice(1, 200)))
-    has_names = is_header(first[0], rest, Notation("."))
-    names, changes = distinct_names(first[0]) if has_names else (default_names(len(first[0])), [])
-    if not has_names:
-        remarks.append(no_header_remark(source, names))
-    remarks += renaming_remarks(source, changes)
+        remarks.append(f"{source}: only the first of its sheets was read: {book.sheet_names[0]}")
     body = frame.iloc[int(has_names) :].infer_objects()
     if body.empty:
         raise ValueError(f"{source} has a header but no rows")
     return _table_from_frame(body, names, source, has_names, remarks)
 
 
-def _read_json_lines(file: IO[bytes], source: str) -> Table:
+def _read_json_lines(file: IO[bytes], source: str, layout: Layout) -> Table:
     """Read an object, or an array, from every line, or an array of these."""
-    pandas = import_extra("pandas", "cli", "reading JSON lines needs pandas")
     rows = list(_json_rows(file, source))
     if not rows:
         raise ValueError(f"{source} is empty: there is no row")
     has_names = all(isinstance(row, dict) for row in rows)
-    if not has_names:
-        if not all(isinstance(row, list) for row in rows):
-            raise ValueError(f"{source}: every line must be an object, or every line an array")
-        if len({len(row) for row in rows}) > 1:
-            raise ValueError(f"{source}: the rows are not equally long")
-    frame = pandas.DataFrame(rows, dtype=object)
-    names, changes = (
-        distinct_names(frame.columns) if has_names else (default_names(frame.shape[1]), [])
-    )
-    return _table_from_frame(frame, names, source, has_names, renaming_remarks(source, changes))
+    if has_names:
+        keys = list(dict.fromkeys(chain.from_iterable(rows)))
+        names, changes = distinct_names(keys)
+        cells = [[row.get(key) for row in rows] for key in keys]
+    elif not all(isinstance(row, list) for row in rows):
+        raise ValueError(f"{source}: every line must be an object, or every line an array")
+    elif len({len(row) for row in rows}) > 1:
+        raise ValueError(f"{source}: the rows are not equally long")
+    else:
+        names, changes, cells = (
+            default_names(len(rows[0])),
+            [],
+            [*map(list, zip(*rows, strict=True))],
+        )
+    columns = tuple(map(column_from_cells, names, cells))
+    return Table(source, columns, has_names, tuple(renaming_remarks(source, changes)))
 
 
 def _json_rows(file: IO[bytes], source: str) -> Iterator[Any]:
@@ -233,7 +243,7 @@ def _json_rows(file: IO[bytes], source: str) -> Iterator[Any]:
 
 
 #: Readers of binary formats, by the first bytes of their files.
-_READERS: dict[bytes, Callable[[IO[bytes], str], Table]] = {
+_READERS: dict[bytes, Callable[[IO[bytes], str, Layout], Table]] = {
     b"\x93NUMPY": _read_npy,
     b"PK": _read_zip,
     b"PAR1": _read_parquet,

@@ -1,0 +1,24 @@
+"""The command demo."""
+
+import sys
+
+from numpy.testing import assert_array_equal
+
+from sevenhills.cli.samples import Choices, samples_of
+from sevenhills.cli.table_files import read_table
+
+from .runner import ANISO, done
+
+
+def test_demo_writes_tables_and_pictures(tmp_path, monkeypatch):
+    drawn = []
+    monkeypatch.setattr("sevenhills.demo.main", drawn.append)
+    assert "wrote" in done("demo", tmp_path / "tour").stderr
+    assert drawn == [[str(tmp_path / "tour")]]
+    train, test = ANISO.split(run=0)
+    for name, rows in (("aniso.csv", train), ("aniso_new.csv", test)):
+        found = samples_of(read_table(str(tmp_path / "tour" / name)), Choices())
+        assert_array_equal(found.X, rows)
+        assert found.names == ["x", "y"]
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    assert "no pictures: the pictures need matplotlib" in done("demo", tmp_path).stderr
