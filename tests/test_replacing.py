@@ -15,8 +15,6 @@ import numpy as np
 import pytest
 
 from sevenhills import KernelMixture, save
-from sevenhills.experiments import Cell
-from sevenhills.experiments.store import Store
 from sevenhills.forecast import evaluate
 from sevenhills.replacing import check_writable, replacing
 from sevenhills.report.page import Report
@@ -238,14 +236,6 @@ def write_report(path):
     Report("title", "<html></html>").save(path)
 
 
-def write_results(path):
-    store = Store(path.parent)
-    store.main = path
-    store.parts.mkdir()
-    store.merge([Cell("aniso", 0, 100, "rome", "score")])
-    store.close()
-
-
 def write_paths(path):
     evaluate(np.zeros((1, 4, 3, 2)), np.zeros((1, 3, 2)), measures=["ade"]).to_parquet(path)
 
@@ -255,7 +245,6 @@ def write_paths(path):
     [
         partial(save, KernelMixture([1.0], [[0.0]], [0, 1], [[[1.0]]])),
         write_report,
-        write_results,
         write_paths,
     ],
 )
