@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from sevenhills.replacing import replacing
+from sevenhills.atomic_write import atomic_write
 
 from .agreement import UNEXPLAINED, Agreement, reason
 from .catalogue import RECIPES
@@ -108,7 +108,7 @@ def write_page(
 
 
 def _write(path: Path, text: str) -> None:
-    with replacing(path) as file:
+    with atomic_write(path) as file:
         file.write(text.encode())
 
 

@@ -11,8 +11,8 @@ from uuid import uuid4
 
 import numpy as np
 
+from sevenhills.atomic_write import atomic_write
 from sevenhills.extras import import_extra
-from sevenhills.replacing import replacing
 
 from .plan import Cell
 
@@ -159,7 +159,7 @@ def _write(path: Path, rows: Sequence[Row]) -> None:
     parquet = import_extra("pyarrow.parquet", "parquet", "storing results needs pyarrow")
     arrow = import_extra("pyarrow", "parquet", "storing results needs pyarrow")
     table = arrow.Table.from_pylist([asdict(row) for row in rows], schema=_schema(arrow))
-    with replacing(path) as file:
+    with atomic_write(path) as file:
         parquet.write_table(table, file)
 
 
