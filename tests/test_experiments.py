@@ -122,7 +122,7 @@ class TestPlans:
             model = RECIPES[name_of(each)].build(aniso)
             if each.method == "rome":
                 assert model.selection == each.selection
-                assert model.estimator == each.estimator
+                assert model.density == each.estimator
                 if each.normalize is not None:
                     assert (model.decorrelate, model.normalize) == (
                         each.decorrelate,

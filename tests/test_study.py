@@ -31,7 +31,7 @@ def build(cell):
         selection=cell.selection,
         decorrelate=cell.decorrelate is not False,
         normalize=cell.normalize is not False,
-        estimator=cell.estimator,
+        density=cell.estimator,
     )
 
 

@@ -59,7 +59,7 @@ class Recipe:
             "selection": None if parts[1] == "none" else parts[1],
             "decorrelate": decorrelate,
             "normalize": normalize,
-            "estimator": parts[-1],
+            "density": parts[-1],
         }
 
     @property

@@ -103,7 +103,7 @@ def ridge_of_gaussians() -> Finding:
     train, test = distribution.split(run=0)
     labels = ROME(min_std=distribution.min_std).fit(train).labels_
     wide, narrow = (
-        ROME(min_std=min_std, estimator="gaussian").fit(train, labels=labels).score(test)
+        ROME(min_std=min_std, density="gaussian").fit(train, labels=labels).score(test)
         for min_std in (distribution.min_std, 1e-3)
     )
     return Finding(

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from ..replacing import replacing
+from ..atomic_write import atomic_write
 from .agreement import UNEXPLAINED, Agreement, reason
 from .catalogue import RECIPES
 from .findings import findings
@@ -107,7 +107,7 @@ def write_page(
 
 
 def _write(path: Path, text: str) -> None:
-    with replacing(path) as file:
+    with atomic_write(path) as file:
         file.write(text.encode())
 
 

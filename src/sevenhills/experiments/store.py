@@ -11,8 +11,8 @@ from uuid import uuid4
 
 import numpy as np
 
+from ..atomic_write import atomic_write
 from ..extras import import_extra
-from ..replacing import replacing
 from .plan import Cell
 
 #: What a file of results says of itself.
@@ -158,7 +158,7 @@ def _write(path: Path, rows: Sequence[Row]) -> None:
     parquet = import_extra("pyarrow.parquet", "experiments", "storing results needs pyarrow")
     arrow = import_extra("pyarrow", "experiments", "storing results needs pyarrow")
     table = arrow.Table.from_pylist([asdict(row) for row in rows], schema=_schema(arrow))
-    with replacing(path) as file:
+    with atomic_write(path) as file:
         parquet.write_table(table, file)
 
 

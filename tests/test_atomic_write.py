@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 
 from sevenhills import KernelMixture, save
+from sevenhills.atomic_write import atomic_write, check_writable
 from sevenhills.experiments import Cell
 from sevenhills.experiments.store import Store
 from sevenhills.forecast import evaluate
-from sevenhills.replacing import check_writable, replacing
 from sevenhills.report.page import Report
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="modes and descriptors of POSIX")
@@ -29,12 +29,12 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can change the
 
 
 def write(path, content=b"new"):
-    with replacing(path) as file:
+    with atomic_write(path) as file:
         file.write(content)
 
 
 def write_half(path):
-    with replacing(path) as file:
+    with atomic_write(path) as file:
         file.write(b"half")
         raise ValueError("no more")
 
@@ -225,7 +225,7 @@ def test_the_mode_is_kept_and_nobody_else_reads_meanwhile(tmp_path, mode):
     path = tmp_path / "secret"
     path.write_bytes(b"old")
     path.chmod(mode)
-    with umask(0), replacing(path) as file:
+    with umask(0), atomic_write(path) as file:
         file.write(b"new")
         file.flush()
         (unfinished,) = set(tmp_path.iterdir()) - {path}
