@@ -298,7 +298,7 @@ class TestFolds:
         assert_allclose(sum(fold.test_weights[0] for fold in folds), weight)
 
     def test_seeds(self):
-        one, same, other = (deal(np.ones(50), random_state(seed))[0].rows for seed in (1, 1, 2))
+        one, same, other = (deal(np.ones(50), random_state(seed))[0].train for seed in (1, 1, 2))
         assert_array_equal(one, same)
         assert (one != other).any()
 
