@@ -28,7 +28,6 @@ import only from those above them in this list:
 ``forecast``       forecasts given as samples, scored
 ``plotting``       pictures
 ``report``         pages in one file: of a fit, and of an evaluation
-``experiments``    the study, rerun beside its published figures
 ``demo``           a short tour
 ``cli``            the command line
 =================  =============================================================
