@@ -7,11 +7,12 @@ from math import isfinite
 import numpy as np
 from scipy.special import logsumexp
 
-from .. import datasets
-from ..density import KernelMixture
-from ..estimators import ROME, ManifoldParzen
-from ..metrics import wasserstein
-from ..validation import random_generator
+from sevenhills import datasets
+from sevenhills.density import KernelMixture
+from sevenhills.estimators import ROME, ManifoldParzen
+from sevenhills.metrics import wasserstein
+from sevenhills.validation import random_generator
+
 from .published import published
 from .tables import Summary
 

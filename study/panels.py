@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from ..atomic_write import atomic_write
-from ..datasets import Distribution
-from ..extras import import_extra
-from ..plotting.canvas import new_figure
-from ..plotting.comparisons import DATA_COLOUR, SAMPLE_COLOUR
+from sevenhills.atomic_write import atomic_write
+from sevenhills.datasets import Distribution
+from sevenhills.extras import import_extra
+from sevenhills.plotting.canvas import new_figure
+from sevenhills.plotting.comparisons import DATA_COLOUR, SAMPLE_COLOUR
 
 #: The width of a page in inches.
 WIDTH = 7.5
