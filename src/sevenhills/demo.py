@@ -123,7 +123,7 @@ def _draw_questions() -> Any:
     plotting.plot_regions(auto, ax=axes[0])
     plotting.plot_line(auto.marginal(1), axes[1], label="marginal")
     for i, x in enumerate((-2.2, 2.0)):
-        sliced = auto.condition({0: x})
+        sliced = auto.conditional({0: x})
         plotting.plot_line(sliced, axes[1], colour=COLOURS[i + 1], label=f"given feature 0 = {x:g}")
     axes[1].set(xlabel="feature 1", xlim=(-4, 3), title="a marginal, and slices, with 90% bands")
     add_legend(axes[1])
@@ -137,8 +137,8 @@ def _draw_labels(auto: AutoROME, ax: Any) -> None:
     rng = random_generator(2)
     low, high = np.array([_WINDOW["xlim"], _WINDOW["ylim"]]).T
     points = np.concatenate([three_shapes(300, random_state=3), rng.uniform(low, high, (60, 2))])
-    labels = auto.label(points).labels
-    unlikely = auto.coverage(points) > 0.99
+    labels = auto.predict(points, by="mode")
+    unlikely = auto.hdr_probability(points) > 0.99
     for label in np.unique(labels):
         rows = labels == label
         ax.plot(*points[rows].T, ".", ms=5, color=COLOURS[label], label=f"mode {label}")
