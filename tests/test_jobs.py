@@ -121,8 +121,8 @@ def test_estimators_ask_their_density_with_their_own(name, models, used):
     [
         ROME(),
         ROME(selection="dbcv"),
-        ROME(estimator="knn"),
-        ROME(estimator="mpw"),
+        ROME(density="knn"),
+        ROME(density="mpw"),
         AutoROME(),
         GaussianKDE(),
         GaussianMixtureBIC(max_components=2),

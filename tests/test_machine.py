@@ -261,7 +261,7 @@ class Life(RuleBasedStateMachine):
 
 LIVES = [
     (ROME(), 20),
-    (ROME(estimator="knn"), 10),
+    (ROME(density="knn"), 10),
     (AutoROME(), 6),
     (ManifoldParzen(), 10),
     (GaussianKDE(), 10),

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy.stats import chisquare, kstest
+from scipy.stats import chisquare, kstest, multivariate_normal
 
 from sevenhills import KernelMixture
 

@@ -156,7 +156,7 @@ def test_regions_and_lines(aniso, ax):
         with pytest.raises(ValueError, match="feature"):
             draw(model, ax=ax)
     with pytest.raises(TypeError, match="mixture of kernels"):
-        plotting.plot_regions(ROME(estimator="knn").fit(X), ax=ax)
+        plotting.plot_regions(ROME(density="knn").fit(X), ax=ax)
 
 
 def test_candidates_show_the_chosen_one(aniso, ax):

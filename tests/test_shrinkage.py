@@ -99,15 +99,15 @@ def test_held_out_walks_are_likelier(n_samples):
     assert scores["auto"] > scores[None] + 30
 
 
-@pytest.mark.parametrize("estimator", ["kde", "gaussian", "knn", "mpw"])
-def test_every_estimator(estimator):
+@pytest.mark.parametrize("density", ["kde", "gaussian", "knn", "mpw"])
+def test_every_density(density):
     X = datasets.load("trajectories").sample(20, random_state=0)
-    options = {"estimator": estimator, "selection": None}
+    options = {"density": density, "selection": None}
     plain = ROME(**options).fit(X)
     shrunk = ROME(**options, shrinkage="auto").fit(X)
     test = datasets.load("trajectories").sample(50, random_state=1)
     assert np.isfinite(shrunk.score_samples(test)).all()
-    if estimator in ("kde", "gaussian"):
+    if density in ("kde", "gaussian"):
         assert shrunk.score(test) > plain.score(test)
 
 

@@ -5,9 +5,9 @@ import only from those above them in this list:
 
 =================  =============================================================
 ``kernels``        hot loops: arrays in, arrays out
-``replacing``      files that are written as a whole or not at all
+``atomic_write``   files that are written as a whole or not at all
 ``decoding``       files of others: damage, pickles and bombs are refused
-``progress``       what a long piece of work says while it goes on
+``progress``       progress callbacks of long computations
 ``threads``        threads over blocks of work
 ``extras``         libraries that only some functions need
 ``validation``     what comes in is checked here
@@ -27,7 +27,6 @@ import only from those above them in this list:
 ``forecast``       forecasts given as samples, scored
 ``plotting``       pictures
 ``report``         pages in one file: of a fit, and of an evaluation
-``experiments``    the study, rerun beside its published figures
 ``demo``           a short tour
 ``cli``            the command line
 =================  =============================================================

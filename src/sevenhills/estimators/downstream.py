@@ -31,7 +31,7 @@ class Options:
 
     Attributes
     ----------
-    estimator : str
+    density : str
         One of ``DOWNSTREAM``.
     decorrelate, normalize, tiled : bool
         See :func:`~sevenhills.whitening.whiten`.
@@ -47,7 +47,7 @@ class Options:
         Number of threads.
     """
 
-    estimator: str
+    density: str
     decorrelate: bool
     normalize: bool
     tiled: bool
@@ -98,14 +98,14 @@ def cluster_density(
         maps.append(_whiten_proper(grouping, bounds, options, shrunk))
     if grouping.labels[-1] == NOISE:
         maps.append(_whiten_noise(grouping, options, shrunk))
-    if grouping.n_proper and options.estimator == "gaussian":
+    if grouping.n_proper and options.density == "gaussian":
         parts.append(_gaussian(grouping, bounds, options, shrunk))
-    elif grouping.n_proper and options.estimator != "knn":
-        parts.append(_PARTS[options.estimator](grouping, bounds, maps[0], options))
+    elif grouping.n_proper and options.density != "knn":
+        parts.append(_PARTS[options.density](grouping, bounds, maps[0], options))
     if grouping.labels[-1] == NOISE:
         parts.append(_noise_kernels(grouping, maps[-1]))
     density: KernelMixture | NeighborDensity
-    if options.estimator == "knn":
+    if options.density == "knn":
         density = _neighbours(grouping, bounds, maps, parts, options)
         bandwidths = [None] * grouping.n_proper + [w for part in parts for w in part.bandwidths]
     else:

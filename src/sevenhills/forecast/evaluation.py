@@ -12,7 +12,7 @@ import scipy
 import sklearn
 from joblib import Parallel, delayed, effective_n_jobs
 
-from ..progress import Report, silent, spoken
+from ..progress import Progress, no_progress, print_progress
 from ..validation import (
     check_choice,
     check_count,
@@ -208,11 +208,11 @@ def evaluate(
         try_out(plan.paths.estimator, "method")
     if plan.needs("steps"):
         try_out(plan.steps.estimator, "step_method")
-    report = spoken() if verbose else silent
-    report("checking", 0.0)
+    progress = print_progress() if verbose else no_progress
+    progress("checking", 0.0)
     found = survey(forecasts, bool(check_units))
     _check_samples(found, plan)
-    measured = _measure(forecasts, found, plan, rng, n_jobs, report)
+    measured = _measure(forecasts, found, plan, rng, n_jobs, progress)
     settings = _settings(forecasts, found, plan, method, step_method, shrinkage, confidence)
     names = np.arange(forecasts.n_scenes) if forecasts.names is None else forecasts.names
     return summarise(measured, plan.names, settings, np.array(names), at, n_bootstrap, rng)
@@ -279,7 +279,7 @@ def _measure(
     plan: Plan,
     rng: np.random.RandomState,
     n_jobs: int | None,
-    report: Report,
+    progress: Progress,
 ) -> list[Measured]:
     """Take all measures, a block of scenes at a time."""
     floors = _floors(found, plan.paths.floor)
@@ -303,7 +303,7 @@ def _measure(
             _abandon(blocks)
             raise _degenerate(measured, start, forecasts)
         out.append(measured)
-        report("scenes", stop / forecasts.n_scenes)
+        progress("scenes", stop / forecasts.n_scenes)
     return out
 
 

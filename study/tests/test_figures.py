@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sevenhills import datasets, plotting
-from sevenhills.experiments import (
+from study import (
     boxes,
     cluster_pictures,
     figures,
@@ -15,7 +15,7 @@ from sevenhills.experiments import (
     sweep_pictures,
     sweeps,
 )
-from sevenhills.experiments.figures import draw_figures
+from study.figures import draw_figures
 
 pytestmark = pytest.mark.usefixtures("_no_place_is_searched_for_a_legend")
 
@@ -137,7 +137,7 @@ def test_samples_lie_over_data():
 
 def test_boxes_are_named_from_the_top():
     ax = matplotlib.figure.Figure().subplots()
-    plotting.plot_boxes({"a": [1.0, 2.0], "b": []}, {"a": 1.5}, ax)
+    boxes.plot_boxes({"a": [1.0, 2.0], "b": []}, {"a": 1.5}, ax)
     named = {label.get_text(): label.get_position()[1] for label in ax.get_yticklabels()}
     assert named["a"] > named["b"]
 

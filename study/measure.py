@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from .. import datasets
-from ..estimators import ROME
-from ..metrics import jensen_shannon, wasserstein
+from sevenhills import datasets
+from sevenhills.estimators import ROME
+from sevenhills.metrics import jensen_shannon, wasserstein
+
 from .catalogue import RECIPES
 from .plan import Cell
 from .store import Row

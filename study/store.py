@@ -11,8 +11,9 @@ from uuid import uuid4
 
 import numpy as np
 
-from ..extras import import_extra
-from ..replacing import replacing
+from sevenhills.atomic_write import atomic_write
+from sevenhills.extras import import_extra
+
 from .plan import Cell
 
 #: What a file of results says of itself.
@@ -28,7 +29,7 @@ class Row:
     Attributes
     ----------
     distribution, run, n_samples, estimator, metric
-        The cell; see :class:`~sevenhills.experiments.Cell`.
+        The cell; see :class:`~study.Cell`.
     value : float
         NaN if it failed.
     error : str
@@ -81,7 +82,7 @@ class Store:
 
     def prepare(self) -> None:
         """Make the folder, and refuse now what would fail later."""
-        import_extra("pyarrow.parquet", "experiments", "storing results needs pyarrow")
+        import_extra("pyarrow.parquet", "parquet", "storing results needs pyarrow")
         try:
             self.parts.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryFile(dir=self.parts):
@@ -132,7 +133,7 @@ class Store:
 
 def count_rows(path: Path) -> int:
     """Return the number of rows of a file of results, 0 if it is gone."""
-    parquet = import_extra("pyarrow.parquet", "experiments", "reading results needs pyarrow")
+    parquet = import_extra("pyarrow.parquet", "parquet", "reading results needs pyarrow")
     try:
         return int(parquet.read_metadata(path).num_rows)
     except FileNotFoundError:
@@ -155,16 +156,16 @@ def _schema(arrow: Any) -> Any:
 
 
 def _write(path: Path, rows: Sequence[Row]) -> None:
-    parquet = import_extra("pyarrow.parquet", "experiments", "storing results needs pyarrow")
-    arrow = import_extra("pyarrow", "experiments", "storing results needs pyarrow")
+    parquet = import_extra("pyarrow.parquet", "parquet", "storing results needs pyarrow")
+    arrow = import_extra("pyarrow", "parquet", "storing results needs pyarrow")
     table = arrow.Table.from_pylist([asdict(row) for row in rows], schema=_schema(arrow))
-    with replacing(path) as file:
+    with atomic_write(path) as file:
         parquet.write_table(table, file)
 
 
 def _read(path: Path) -> list[Row]:
-    parquet = import_extra("pyarrow.parquet", "experiments", "reading results needs pyarrow")
-    arrow = import_extra("pyarrow", "experiments", "reading results needs pyarrow")
+    parquet = import_extra("pyarrow.parquet", "parquet", "reading results needs pyarrow")
+    arrow = import_extra("pyarrow", "parquet", "reading results needs pyarrow")
     try:
         table = parquet.read_table(path)
     except FileNotFoundError:  # merged meanwhile by another process

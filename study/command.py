@@ -1,14 +1,18 @@
-"""What ``sevenhills reproduce`` does: rerun the study and write its tables, figures and page."""
+"""The command ``python -m study``: rerun the study and write its tables, figures and page."""
 
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from sevenhills.cli.app import with_lines_kept
+from sevenhills.cli.failures import guarded
 
 from .agreement import Agreement
 from .figures import draw_figures
@@ -20,43 +24,44 @@ from .tables import paper_tables
 
 
 def reproduce(
-    presets: Sequence[str],
-    changes: Path | None,
-    out: Path,
-    page: Path | None,
-    *,
-    n_jobs: int,
-    retry: bool,
-    figures: bool,
+    quick: Annotated[bool, typer.Option("--quick", help="3 runs, 2-D sets: minutes.")] = False,
+    standard: Annotated[
+        bool, typer.Option("--standard", help="10 runs, all sets: the default.")
+    ] = False,
+    full: Annotated[bool, typer.Option("--full", help="100 runs, as published: hours.")] = False,
+    plan: Annotated[
+        Path | None, typer.Option(help="A TOML file with changes to the preset.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Where results are stored and written.")] = Path(
+        "reproduction"
+    ),
+    page: Annotated[
+        Path | None, typer.Option(help="The page to write; reproduction.md in that folder if none.")
+    ] = None,
+    jobs: Annotated[int, typer.Option(help="Number of processes, -1 for all cores.")] = -1,
+    retry: Annotated[bool, typer.Option("--retry", help="Try failed figures again.")] = False,
+    figures: Annotated[bool, typer.Option(help="Draw the figures, too.")] = True,
 ) -> None:
-    """Rerun the study, store every figure at once, and write tables, figures and the page.
+    """Rerun the ROME study.
 
-    Parameters
-    ----------
-    presets : sequence of str
-        The names of presets that were asked for; "standard" if there are none, and one at most.
-    changes : Path or None
-        A TOML file with changes to the preset.
-    out : Path
-        Where results are stored and written.
-    page : Path or None
-        The page to write; ``reproduction.md`` in that folder by default.
-    n_jobs : int
-        Number of processes, -1 for all cores.
-    retry : bool
-        Whether to try failed figures again.
-    figures : bool
-        Whether to draw the figures, too.
+    Every table and figure is written beside the published ones. Every figure is stored as soon
+    as it is known; stopped at any moment, the same command goes on where it was.
+
+    For example:
+      python -m study --quick --out reproduction
+      python -m study --standard --jobs 4
     """
+    chosen = {"quick": quick, "standard": standard, "full": full}
+    presets = [name for name, wanted in chosen.items() if wanted]
     screen = Console(stderr=True)
     try:
-        plan = _plan(presets, changes)
-        rows = _run(plan, out, n_jobs, retry, screen)
+        planned = _plan(presets, plan)
+        rows = _run(planned, out, jobs, retry, screen)
         screen.print("writing tables")
         write_tables(out, rows)
-        pictures = _draw(out, plan, rows, screen) if figures else []
+        pictures = _draw(out, planned, rows, screen) if figures else []
         page = page or out / "reproduction.md"
-        write_page(page, plan, rows, pictures, os.path.relpath(out / "figures", page.parent))
+        write_page(page, planned, rows, pictures, os.path.relpath(out / "figures", page.parent))
     except KeyboardInterrupt:
         screen.print(f"what is done is stored in {out}, the same command goes on from it")
         raise
@@ -109,3 +114,7 @@ def _draw(out: Path, plan: Plan, rows: Sequence[Row], screen: Console) -> Any:
             distributions=plan.distributions,
             progress=status.update,
         )
+
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+app.command(help=with_lines_kept(reproduce.__doc__))(guarded(reproduce))

@@ -4,11 +4,12 @@ from typing import Any
 
 import numpy as np
 
-from ..clustering import Ordering
-from ..clustering.candidates import TRIVIAL_SCORE
-from ..datasets import Distribution
-from ..plotting import plot_reachability, plot_trajectories
-from ..plotting.canvas import colour_of
+from sevenhills.clustering import Ordering
+from sevenhills.clustering.candidates import TRIVIAL_SCORE
+from sevenhills.datasets import Distribution
+from sevenhills.plotting import plot_reachability, plot_trajectories
+from sevenhills.plotting.canvas import colour_of
+
 from .fits import Fits
 from .panels import MARKERS, WIDTH, frame, label_grid, new_grid, new_panels, spoken, square_around
 from .sample_pictures import N_DATA_PATHS

@@ -55,7 +55,7 @@ def published() -> tuple[Published, ...]:
 
     Examples
     --------
-    >>> from sevenhills.experiments import published
+    >>> from study import published
     >>> cells = published()
     >>> len(cells)
     240

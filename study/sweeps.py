@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..clustering import neighbours_for
-from ..datasets import Distribution
-from ..estimators import ROME
+from sevenhills.clustering import neighbours_for
+from sevenhills.datasets import Distribution
+from sevenhills.estimators import ROME
 
 #: The values that every parameter takes while the others keep their defaults.
 SWEEPS: dict[str, tuple[int, ...]] = {
@@ -63,7 +63,7 @@ def sweep_neighbours(
     Examples
     --------
     >>> from sevenhills import datasets
-    >>> from sevenhills.experiments.sweeps import sweep_neighbours
+    >>> from study.sweeps import sweep_neighbours
     >>> sweep = sweep_neighbours(datasets.load("aniso"), 300, runs=[0])["k_min"]
     >>> sweep.values.tolist(), sweep.n_neighbors.tolist()
     ([2, 3, 5, 8, 12, 20], [2, 3, 5, 8, 12, 20])

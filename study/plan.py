@@ -6,8 +6,9 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from .. import datasets
-from ..validation import check_choice, check_count
+from sevenhills import datasets
+from sevenhills.validation import check_choice, check_count
+
 from .catalogue import BASELINES, BEYOND, RECIPES, name_of
 from .published import published
 
@@ -45,7 +46,7 @@ class Plan:
 
     Examples
     --------
-    >>> from sevenhills.experiments import Plan
+    >>> from study import Plan
     >>> plan = Plan(("aniso",), ("rome", "mpw"), ("L_hat", "W_hat"), runs=2)
     >>> len(plan.cells())
     8

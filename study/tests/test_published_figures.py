@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 from sevenhills import ROME, ManifoldParzen, VineDensity, datasets
-from sevenhills.experiments import published
 from sevenhills.metrics import (
     divergence_from_truth,
     jensen_shannon,
     mean_log_likelihood,
     wasserstein_indicator,
 )
+from study import published
 
 pytestmark = [
     pytest.mark.slow,
@@ -31,7 +31,7 @@ def build(cell):
         selection=cell.selection,
         decorrelate=cell.decorrelate is not False,
         normalize=cell.normalize is not False,
-        estimator=cell.estimator,
+        density=cell.estimator,
     )
 
 

@@ -5,7 +5,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from ..replacing import replacing
+from sevenhills.atomic_write import atomic_write
+
 from .agreement import UNEXPLAINED, Agreement, reason
 from .catalogue import RECIPES
 from .findings import findings
@@ -107,7 +108,7 @@ def write_page(
 
 
 def _write(path: Path, text: str) -> None:
-    with replacing(path) as file:
+    with atomic_write(path) as file:
         file.write(text.encode())
 
 
@@ -134,7 +135,7 @@ def _introduction(plan: Plan, rows: Sequence[Row]) -> str:
     n_fits = _rome_fits(rows)
     versions = Counter(row.versions for row in rows).most_common(1)
     return (
-        "Written by `sevenhills reproduce` from the stored results. "
+        "Written by `make reproduce` from the stored results. "
         "The study: A. Mészáros, J. F. Schumann, J. Alonso-Mora, A. Zgonnikov, J. Kober: ROME: "
         "Robust Multi-Modal Density Estimator. IJCAI 2024; its figures are means over 100 runs. "
         f"Ours: {plan.runs} runs of {plan.n_samples} samples, "

@@ -4,7 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from ..datasets import Distribution
+from sevenhills.datasets import Distribution
+
 from .catalogue import RECIPES
 
 #: Samples that fits see.

@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 from scipy.spatial import cKDTree
 
-from ..datasets import Distribution
-from ..plotting import plot_samples, plot_trajectories
-from ..plotting.canvas import COLOURS
+from sevenhills.datasets import Distribution
+from sevenhills.plotting import plot_samples, plot_trajectories
+from sevenhills.plotting.canvas import COLOURS
+
 from .catalogue import BASELINES, ORACLE
 from .fits import Fits
 from .panels import (

@@ -15,13 +15,19 @@ from numpy.testing import assert_allclose
 from typer.testing import CliRunner
 
 from sevenhills import ROME, datasets
-from sevenhills.cli.app import app
-from sevenhills.experiments import PRESETS, Cell, Plan, Row, Store, published, run
-from sevenhills.experiments.agreement import Agreement, reason
-from sevenhills.experiments.catalogue import ABLATIONS, RECIPES, name_of
-from sevenhills.experiments.measure import MEASURES, Trial, measure
-from sevenhills.experiments.report import write_page, write_tables
-from sevenhills.experiments.tables import (
+from sevenhills.metrics import (
+    divergence_from_truth,
+    jensen_shannon,
+    mean_log_likelihood,
+    wasserstein_indicator,
+)
+from study import PRESETS, Cell, Plan, Row, Store, published, run
+from study.agreement import Agreement, reason
+from study.catalogue import ABLATIONS, RECIPES, name_of
+from study.command import app
+from study.measure import MEASURES, Trial, measure
+from study.report import write_page, write_tables
+from study.tables import (
     Entry,
     Summary,
     beyond_tables,
@@ -30,12 +36,6 @@ from sevenhills.experiments.tables import (
     to_csv,
     to_latex,
     to_markdown,
-)
-from sevenhills.metrics import (
-    divergence_from_truth,
-    jensen_shannon,
-    mean_log_likelihood,
-    wasserstein_indicator,
 )
 
 SMALL = Plan(("aniso", "varied"), ("rome", "mpw", "rome-dbcv-n-knn"), runs=2, n_samples=60)
@@ -122,7 +122,7 @@ class TestPlans:
             model = RECIPES[name_of(each)].build(aniso)
             if each.method == "rome":
                 assert model.selection == each.selection
-                assert model.estimator == each.estimator
+                assert model.density == each.estimator
                 if each.normalize is not None:
                     assert (model.decorrelate, model.normalize) == (
                         each.decorrelate,
@@ -231,7 +231,7 @@ class TestRuns:
         again = run(SMALL, tmp_path / "parts", n_jobs=2)
         assert [(r.cell, r.value) for r in again] == [(r.cell, r.value) for r in whole]
         assert all(r.seconds == seconds[r.cell] for r in again if r.cell in seconds)
-        monkeypatch.setattr("sevenhills.experiments.runner._work", lambda *_: 1 / 0)
+        monkeypatch.setattr("study.runner._work", lambda *_: 1 / 0)
         assert run(SMALL, tmp_path / "parts", n_jobs=1) == again
 
     def test_failures_do_not_stop_the_rest_and_can_be_tried_again(self, tmp_path, monkeypatch):
@@ -246,7 +246,7 @@ class TestRuns:
         assert not any(r.error for r in run(SMALL, tmp_path, n_jobs=1, retry=True))
 
     def test_progress(self, tmp_path, monkeypatch):
-        monkeypatch.setattr("sevenhills.experiments.runner._PAUSE", 0.01)
+        monkeypatch.setattr("study.runner._PAUSE", 0.01)
         seen, is_seen = [], Event()
 
         def look(n, running):
@@ -258,7 +258,7 @@ class TestRuns:
             assert is_seen.wait(60)
             return measure(*args)
 
-        monkeypatch.setattr("sevenhills.experiments.runner.measure", measure_when_seen)
+        monkeypatch.setattr("study.runner.measure", measure_when_seen)
         run(SMALL, tmp_path, n_jobs=1, progress=look)
         counts = [n for n, _ in seen]
         assert counts == sorted(counts)
@@ -278,16 +278,16 @@ class TestInterruption:
     #: A shell that runs the tests in the background has interrupts ignored.
     COMMAND = (
         "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        "import sys; from sevenhills.experiments import report\n"
+        "import sys; from study import report\n"
         "report.findings = lambda found: []\n"
-        "from sevenhills.cli import main; main(['reproduce', *sys.argv[1:]])"
+        "from study.command import app; app()"
     )
 
     #: Workers store the figures of one data set each and wait, so that the work cannot end.
     WAITING = (
-        "from sevenhills.experiments import runner\n"
+        "from study import runner\n"
         "def work(folder, cells):\n"
-        "    import time; from sevenhills.experiments.runner import _work\n"
+        "    import time; from study.runner import _work\n"
         "    _work(folder, cells); time.sleep(600)\n"
         "runner._work = work\n"
     )
@@ -426,7 +426,7 @@ class TestTables:
 
 class TestCommand:
     def call(self, *arguments):
-        return CliRunner().invoke(app, ["reproduce", *map(str, arguments)])
+        return CliRunner().invoke(app, [*map(str, arguments)])
 
     def test_bad_plans_are_one_line(self, tmp_path):
         path = tmp_path / "plan.toml"
@@ -448,11 +448,3 @@ class TestCommand:
         assert done.exit_code == 2
         assert "results.parquet" in done.stderr.replace("\n", "")
         assert (tmp_path / "results.parquet").read_bytes() == b"no parquet"
-
-    def test_without_typer_it_says_what_to_install(self):
-        code = "import sys; sys.modules['typer'] = None; from sevenhills.cli import main; main()"
-        done = subprocess.run(
-            [sys.executable, "-c", code], capture_output=True, text=True, check=False
-        )
-        assert done.returncode == 2
-        assert done.stderr.strip().endswith("pip install 'sevenhills[cli]'")

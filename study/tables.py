@@ -8,8 +8,9 @@ from math import isfinite
 
 import numpy as np
 
-from .. import datasets
-from ..metrics import likelihood_factor
+from sevenhills import datasets
+from sevenhills.metrics import likelihood_factor
+
 from .catalogue import BASELINES, BEYOND, MAPS, RECIPES, ablation_name, name_of
 from .published import Published, published
 from .store import Row

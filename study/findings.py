@@ -7,11 +7,12 @@ from math import isfinite
 import numpy as np
 from scipy.special import logsumexp
 
-from .. import datasets
-from ..density import KernelMixture
-from ..estimators import ROME, ManifoldParzen
-from ..metrics import wasserstein
-from ..validation import random_generator
+from sevenhills import datasets
+from sevenhills.density import KernelMixture
+from sevenhills.estimators import ROME, ManifoldParzen
+from sevenhills.metrics import wasserstein
+from sevenhills.validation import random_generator
+
 from .published import published
 from .tables import Summary
 
@@ -103,7 +104,7 @@ def ridge_of_gaussians() -> Finding:
     train, test = distribution.split(run=0)
     labels = ROME(min_std=distribution.min_std).fit(train).labels_
     wide, narrow = (
-        ROME(min_std=min_std, estimator="gaussian").fit(train, labels=labels).score(test)
+        ROME(min_std=min_std, density="gaussian").fit(train, labels=labels).score(test)
         for min_std in (distribution.min_std, 1e-3)
     )
     return Finding(

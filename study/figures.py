@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from .. import datasets
-from ..datasets import Distribution
-from ..extras import import_extra
+from sevenhills import datasets
+from sevenhills.datasets import Distribution
+from sevenhills.extras import import_extra
+
 from .boxes import METRICS, describe_boxes, draw_boxes, has_boxes
 from .cluster_pictures import (
     describe_clusters,

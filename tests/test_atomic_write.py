@@ -15,10 +15,8 @@ import numpy as np
 import pytest
 
 from sevenhills import KernelMixture, save
-from sevenhills.experiments import Cell
-from sevenhills.experiments.store import Store
+from sevenhills.atomic_write import atomic_write, check_writable
 from sevenhills.forecast import evaluate
-from sevenhills.replacing import check_writable, replacing
 from sevenhills.report.page import Report
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="modes and descriptors of POSIX")
@@ -29,12 +27,12 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can change the
 
 
 def write(path, content=b"new"):
-    with replacing(path) as file:
+    with atomic_write(path) as file:
         file.write(content)
 
 
 def write_half(path):
-    with replacing(path) as file:
+    with atomic_write(path) as file:
         file.write(b"half")
         raise ValueError("no more")
 
@@ -225,7 +223,7 @@ def test_the_mode_is_kept_and_nobody_else_reads_meanwhile(tmp_path, mode):
     path = tmp_path / "secret"
     path.write_bytes(b"old")
     path.chmod(mode)
-    with umask(0), replacing(path) as file:
+    with umask(0), atomic_write(path) as file:
         file.write(b"new")
         file.flush()
         (unfinished,) = set(tmp_path.iterdir()) - {path}
@@ -238,14 +236,6 @@ def write_report(path):
     Report("title", "<html></html>").save(path)
 
 
-def write_results(path):
-    store = Store(path.parent)
-    store.main = path
-    store.parts.mkdir()
-    store.merge([Cell("aniso", 0, 100, "rome", "score")])
-    store.close()
-
-
 def write_paths(path):
     evaluate(np.zeros((1, 4, 3, 2)), np.zeros((1, 3, 2)), measures=["ade"]).to_parquet(path)
 
@@ -255,7 +245,6 @@ def write_paths(path):
     [
         partial(save, KernelMixture([1.0], [[0.0]], [0, 1], [[[1.0]]])),
         write_report,
-        write_results,
         write_paths,
     ],
 )

@@ -24,7 +24,7 @@ _NOT_REPLACEABLE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EBUSY)
 
 
 @contextmanager
-def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+def atomic_write(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     """Open a seekable file whose contents go to ``path`` once they are complete.
 
     A regular file is replaced by a new one with its mode, owner and attributes. Symbolic links to
@@ -68,7 +68,7 @@ def naming(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:
-    """Refuse a path that :func:`replacing` cannot write to, before anything is computed for it."""
+    """Raise an error for a path that cannot be written, before anything is computed for it."""
     if _descriptor(path) is not None:
         return
     try:

@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
-from ..datasets import Distribution
-from ..extras import import_extra
-from ..plotting.canvas import COLOURS, new_figure
+from sevenhills.datasets import Distribution
+from sevenhills.extras import import_extra
+from sevenhills.plotting.canvas import COLOURS, new_figure
+
 from .panels import MARKERS, WIDTH, spoken
 from .sweeps import DEFAULTS, SWEEPS, Sweep, sweep_neighbours
 

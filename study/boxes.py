@@ -5,9 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from ..datasets import Distribution
-from ..extras import import_extra
-from ..plotting import plot_boxes
+from sevenhills.datasets import Distribution
+from sevenhills.extras import import_extra
+from sevenhills.plotting.canvas import current_axes
+from sevenhills.plotting.comparisons import DATA_COLOUR
+
 from .catalogue import RECIPES, name_of
 from .panels import new_panels, spoken
 from .published import published
@@ -174,3 +176,56 @@ def _published_means(entry: Distribution, metric: str) -> dict[str, float]:
         if (cell.distribution, cell.metric) == (entry.name, printed)
         and cell.table.startswith("baselines")
     }
+
+
+def plot_boxes(groups: Mapping[str, Any], marks: Mapping[str, float], ax: Any = None) -> Any:
+    """Draw a box for every group of numbers, the first on top, each named on the left.
+
+    A box holds the middle half, its line is the median, the whiskers reach up to 1.5 times as
+    far; what lies beyond are dots. A group without numbers leaves its line empty.
+
+    Parameters
+    ----------
+    groups : mapping of str to array-like of shape (n_values,)
+    marks : mapping of str to float
+        Values to mark with a diamond, by group.
+    ax : matplotlib axes, optional
+
+    Returns
+    -------
+    matplotlib axes
+    """
+    ax = current_axes(ax)
+    heights = {name: -i for i, name in enumerate(groups)}
+    line = {"color": "black", "linewidth": 0.8}
+    drawn = ax.boxplot(
+        [np.asarray(values, dtype=float) for values in groups.values()],
+        positions=list(heights.values()),
+        orientation="horizontal",
+        widths=0.45,
+        patch_artist=True,
+        manage_ticks=False,
+        medianprops=line,
+        whiskerprops=line,
+        capprops=line,
+        boxprops={"linewidth": 0.8},
+        flierprops={"marker": ".", "markersize": 2},
+    )
+    for box in drawn["boxes"]:
+        box.set_facecolor(DATA_COLOUR)
+    known = [name for name in heights if name in marks]
+    ax.plot(
+        [marks[name] for name in known],
+        [heights[name] for name in known],
+        ls="",
+        marker="D",
+        ms=4,
+        mfc="white",
+        mec="black",
+        mew=0.9,
+        zorder=3,
+        label="published mean",
+    )
+    ax.set_yticks(list(heights.values()), list(heights))
+    ax.set_ylim(0.3 - len(groups), 0.6)
+    return ax

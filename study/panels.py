@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from ..datasets import Distribution
-from ..extras import import_extra
-from ..plotting.canvas import new_figure
-from ..plotting.comparisons import DATA_COLOUR, SAMPLE_COLOUR
-from ..replacing import replacing
+from sevenhills.atomic_write import atomic_write
+from sevenhills.datasets import Distribution
+from sevenhills.extras import import_extra
+from sevenhills.plotting.canvas import new_figure
+from sevenhills.plotting.comparisons import DATA_COLOUR, SAMPLE_COLOUR
 
 #: The width of a page in inches.
 WIDTH = 7.5
@@ -126,5 +126,5 @@ def save(figure: Any, folder: Path, stem: str, formats: Sequence[str]) -> None:
         # Without the date, the same fits give the same file.
         metadata = {"Date": None} if ending == "svg" else None
         dpi = _DPI.get(ending, _USUAL_DPI)
-        with replacing(folder / f"{stem}.{ending}") as file:
+        with atomic_write(folder / f"{stem}.{ending}") as file:
             figure.savefig(file, format=ending, dpi=dpi, metadata=metadata)

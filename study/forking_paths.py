@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..validation import check_count, check_positive
-from .registry import Distribution, disturbed_walks
+from sevenhills.datasets import Distribution, disturbed_walks
+from sevenhills.validation import check_count, check_positive
 
 #: Frames per second, of these scenes and of all others.
 _SLOW_SCENES, _SLOW_RATE, _RATE = ("eth", "hotel", "zara01"), 25, 30
@@ -59,7 +59,7 @@ class ForkingScene:
     Examples
     --------
     >>> import numpy as np
-    >>> from sevenhills.datasets import ForkingScene
+    >>> from study.forking_paths import ForkingScene
     >>> steps = np.arange(1.0, 4.0)
     >>> scene = ForkingScene(
     ...     "eth", 0, 3, "cam4", observed=np.zeros((1, 2)),
@@ -162,7 +162,7 @@ def load_forking_paths(
     Examples
     --------
     >>> import json, pathlib, tempfile
-    >>> from sevenhills import datasets
+    >>> from study.forking_paths import load_forking_paths
     >>> boxes = [
     ...     {"class_name": "Person", "is_x_agent": 1, "track_id": 3.0, "frame_id": frame,
     ...      "bbox": [frame, 0, 2, 4]}
@@ -171,7 +171,7 @@ def load_forking_paths(
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     file = pathlib.Path(folder, "eth_0_3_0_1_cam4.json")
     ...     _ = file.write_text(json.dumps(boxes))
-    ...     (scene,) = datasets.load_forking_paths(folder, scale=0.05)
+    ...     (scene,) = load_forking_paths(folder, scale=0.05)
     >>> scene.name, scene.observed.shape, scene.paths(n_steps=3)
     ('eth_0_3_cam4', (12, 2), array([[6.05, 0.1 , 6.55, 0.1 , 7.05, 0.1 ]]))
     """

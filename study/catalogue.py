@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from ..datasets import Distribution
-from ..estimators import (
+from sevenhills.datasets import Distribution
+from sevenhills.estimators import (
     ROME,
     AutoROME,
     GaussianKDE,
@@ -14,6 +14,7 @@ from ..estimators import (
     ManifoldParzen,
     VineDensity,
 )
+
 from .published import Published
 
 SELECTIONS = ("silhouette", "dbcv", None)
@@ -59,7 +60,7 @@ class Recipe:
             "selection": None if parts[1] == "none" else parts[1],
             "decorrelate": decorrelate,
             "normalize": normalize,
-            "estimator": parts[-1],
+            "density": parts[-1],
         }
 
     @property
@@ -100,7 +101,7 @@ def ablation_name(
 
     Examples
     --------
-    >>> from sevenhills.experiments.catalogue import ablation_name
+    >>> from study.catalogue import ablation_name
     >>> ablation_name("dbcv", False, True, "knn")
     'rome-dbcv-n-knn'
     >>> ablation_name(None, None, None, "gaussian")
