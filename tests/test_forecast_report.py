@@ -155,7 +155,7 @@ class TestCommand:
             (("p.npz", "nothing.npz"), "there is no file"),
             (("p.npz", "short.npy"), "do not match truth of shape"),
             (("p.npz", "t.npz", "--measure", "luck"), "measures must be among"),
-            (("p.npz", "t.npz", "--method", "guess"), "method must be one of"),
+            (("p.npz", "t.npz", "--estimator", "guess"), "estimator must be one of"),
             (("p.npz", "t.npz", "--shrinkage", "some"), "shrinkage must be one of"),
             (("p.npz", "t.npz", "-o", "no/such/folder.html", *FAST), "does not exist"),
         ],

@@ -300,9 +300,7 @@ def draw_all(first, second, ax):
     wide = ROME().fit(2 * X)
     walks = np.cumsum(rng.standard_normal((12, 6, 3, 2)), axis=2)
     evaluations = [
-        forecast.evaluate(
-            f * walks[:, 1:], walks[:, 0], measures=("ece", "ade"), method="gaussian_kde"
-        )
+        forecast.evaluate(f * walks[:, 1:], walks[:, 0], measures=("ece", "ade"), estimator="kde")
         for f in (1.0, 0.5)
     ]
     comparison = forecast.compare(*evaluations, names=(first, second), n_permutations=9)

@@ -7,9 +7,9 @@ from itertools import pairwise
 import numpy as np
 
 from ..bandwidth import silverman
+from ..covariance import Axes, Shrunk, shrink
 from ..density import KernelMixture, NeighborCluster, NeighborDensity
 from ..density.mixture import unchecked_mixture
-from ..shrinkage import Axes, Shrunk, shrink
 from ..whitening import Whitening, feature_stds, principal_axes, scaled, whiten, whiten_along
 from .clusters import NOISE, Cluster, Grouping
 from .parzen import Neighbourhoods, neighbours_of_window, window_transforms

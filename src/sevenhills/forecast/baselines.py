@@ -5,7 +5,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..shrinkage import shrink
+from ..covariance import shrink
 from ..validation import check_count, check_numbers, check_positive, random_generator
 
 #: Distances that are held at once.
