@@ -57,7 +57,7 @@ class WalkLaw:
 
     Examples
     --------
-    >>> from sevenhills.forecast import make_walks
+    >>> from sevenhills.datasets import make_walks
     >>> walks = make_walks(3, random_state=0)
     >>> walks.law.draw(20, random_state=0).shape
     (3, 20, 12, 2)
@@ -293,7 +293,7 @@ def make_walks(
 
     Examples
     --------
-    >>> from sevenhills.forecast import make_walks
+    >>> from sevenhills.datasets import make_walks
     >>> walks = make_walks(5, random_state=0)
     >>> walks.observed.shape, walks.truth.shape
     ((5, 8, 2), (5, 12, 2))
