@@ -71,7 +71,7 @@ def draw_questions():
     plotting.plot_regions(auto, ax=axes[0])
     plotting.plot_line(auto.marginal(1), axes[1], label="marginal")
     for i, x in enumerate((-2.2, 2.0)):
-        conditional = auto.condition({0: x})
+        conditional = auto.conditional({0: x})
         plotting.plot_line(
             conditional, axes[1], colour=COLOURS[i + 1], label=f"given feature 0 = {x:g}"
         )
@@ -87,8 +87,8 @@ def draw_labels(auto, ax):
     rng = np.random.RandomState(2)
     low, high = np.array([_WINDOW["xlim"], _WINDOW["ylim"]]).T
     points = np.concatenate([make_shapes(300, random_state=3), rng.uniform(low, high, (60, 2))])
-    labels = auto.label(points).labels
-    unlikely = auto.coverage(points) > 0.99
+    labels = auto.predict(points, by="mode")
+    unlikely = auto.hdr_probability(points) > 0.99
     for label in np.unique(labels):
         rows = labels == label
         ax.plot(*points[rows].T, ".", ms=5, color=COLOURS[label], label=f"mode {label}")

@@ -192,7 +192,7 @@ def test_regions_of_pairs_hold_their_masses(aniso, ax):
     for path, mass in zip(lines, (0.95, 0.5), strict=True):
         level = rome.density_.logpdf(path.vertices)
         # The grid of the picture is coarse: its lines are within a few percent of mass.
-        coverage = rome.density_.coverage(path.vertices[np.isfinite(level)])
+        coverage = rome.density_.hdr_probability(path.vertices[np.isfinite(level)])
         assert abs(np.median(coverage) - mass) < 0.03
 
 
