@@ -193,7 +193,9 @@ def _by_model(samples: "Samples", model: "Model", path: Path, p_value: float) ->
     if not isinstance(density, Regions) or not density.is_normalized:
         raise ValueError(f"{path}: outliers need a density that integrates to one")
     # Counting the row itself as a draw keeps p-values above zero.
-    p_values = (np.rint((1 - density.coverage(samples.X, _DRAWS)) * _DRAWS) + 1) / (_DRAWS + 1)
+    p_values = (np.rint((1 - density.hdr_probability(samples.X, _DRAWS)) * _DRAWS) + 1) / (
+        _DRAWS + 1
+    )
     threshold = float(density.hdr_level(1.0 - p_value, _DRAWS))
     rule = f"p-value below {p_value:.3g}, at log densities below {threshold:.4g}"
     return _Scores(density.logpdf(samples.X), p_values, p_values < p_value, threshold, rule)
