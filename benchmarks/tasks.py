@@ -30,7 +30,7 @@ from sklearn.preprocessing import StandardScaler
 
 from sevenhills import ROME, AutoROME, GaussianKDE, GaussianMixtureBIC
 from sevenhills.estimators.classifier import DensityClassifier
-from sevenhills.estimators.outliers import DensityOutlierDetector
+from sevenhills.estimators.outlier_detector import DensityOutlierDetector
 
 BARS = Bars(
     at_least={

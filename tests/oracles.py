@@ -97,9 +97,7 @@ def log_density(density, X):
     return logsumexp(np.concatenate(exponents, axis=1), axis=1) - constant
 
 
-def rome_log_density(
-    X, labels, min_std, queries, estimator="kde", decorrelate=True, normalize=True
-):
+def rome_log_density(X, labels, min_std, queries, density="kde", decorrelate=True, normalize=True):
     """ROME and its ablations by their formulas, cluster by cluster, from given labels."""
     n_samples, n_features = X.shape
     terms, stds = [], []
@@ -109,11 +107,11 @@ def rome_log_density(
         T = _whitening(members, min_std, decorrelate, normalize)
         b = ((n_features + 2) / 4 * len(members)) ** (-1 / (n_features + 4))
         stds.append(members.std(axis=0))
-        if estimator == "kde":
+        if density == "kde":
             term = _cluster_term(members, queries, mean, T, b)
-        elif estimator == "gaussian":
+        elif density == "gaussian":
             term = _gaussian_term(members, queries, min_std)
-        elif estimator == "knn":
+        elif density == "knn":
             term = _neighbour_term(members, queries, T)
         else:
             term = manifold_parzen_log_density(members, min_std, n_features, queries, T)

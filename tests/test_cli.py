@@ -182,7 +182,7 @@ def test_options_of_the_recipe(folder, tmp_path):
     saved = sevenhills.load(out)
     assert saved.min_std == 0.5
     assert saved.selection is None
-    done("fit", folder / "first.csv", "-o", out, "--estimator", "gaussian", "--jobs", "2")
+    done("fit", folder / "first.csv", "-o", out, "--density", "gaussian", "--jobs", "2")
     assert sevenhills.load(out).n_jobs == 2
     line = refused("fit", folder / "first.csv", "-o", out, "--mode", "gmm", "--min-std", "1")
     assert line == "error: --min-std has no meaning with --mode gmm"
@@ -311,7 +311,7 @@ def test_models_from_the_library(folder, tmp_path):
     X = np.loadtxt(folder / "first.csv", delimiter=",", skiprows=1)
     for name, value in {
         "compat": compat.ROME(min_std=0.1).fit(X),
-        "knn": sevenhills.ROME(estimator="knn").fit(X),
+        "knn": sevenhills.ROME(density="knn").fit(X),
         "mixture": sevenhills.ROME().fit(X).density_,
     }.items():
         sevenhills.save(value, tmp_path / name)

@@ -265,7 +265,7 @@ class TestRefusal:
             density.compress(**{"held_out": samples() + 0.01, **arguments})
 
     def test_what_has_no_kernels(self):
-        model = ROME(estimator="knn").fit(samples()[:150])
+        model = ROME(density="knn").fit(samples()[:150])
         with pytest.raises(TypeError, match="compress needs a mixture of kernels, but"):
             model.compress(samples()[150:])
 

@@ -39,13 +39,13 @@ RIVALS = [
 ]
 ABLATIONS = [
     ROME(selection="dbcv"),
-    ROME(estimator="gaussian"),
-    ROME(estimator="knn"),
-    ROME(estimator="mpw", decorrelate=False),
+    ROME(density="gaussian"),
+    ROME(density="knn"),
+    ROME(density="mpw", decorrelate=False),
     ROME(decorrelate=False, normalize=False),
 ]
 #: scikit-learn's checks are about a class and its parameters; ROME's own are in test_rome.py.
-CHECKED = [ROME(estimator="knn"), *{type(each): each for each in RIVALS}.values()]
+CHECKED = [ROME(density="knn"), *{type(each): each for each in RIVALS}.values()]
 
 #: Each draws samples in a way of its own.
 DRAWN = [
@@ -53,7 +53,7 @@ DRAWN = [
     GaussianMixtureBIC(max_components=4),
     VineDensity(),
     AutoROME(),
-    ROME(estimator="mpw", decorrelate=False),
+    ROME(density="mpw", decorrelate=False),
 ]
 
 
@@ -232,10 +232,10 @@ class TestAblations:
         st.booleans(),
         st.booleans(),
     )
-    def test_equals_the_slow_estimator(self, X, estimator, decorrelate, normalize):
+    def test_equals_the_slow_estimator(self, X, density, decorrelate, normalize):
         X = X + 1e-6 * np.random.RandomState(0).standard_normal(X.shape)  # no ties
         labels = np.arange(len(X)) % 3 - 1
-        options = {"estimator": estimator, "decorrelate": decorrelate, "normalize": normalize}
+        options = {"density": density, "decorrelate": decorrelate, "normalize": normalize}
         model = ROME(min_std=0.3, start="first", **options).fit(X, labels=labels)
         queries = np.concatenate([X + 0.1, 3 * X])
         expected = rome_log_density(X, labels, 0.3, queries, **options)
@@ -247,12 +247,12 @@ class TestAblations:
         X = datasets.load("aniso").sample(300, random_state=0)
         labels = np.maximum(ROME(selection=selection).fit(X).labels_, 0)
         seen = []
-        for estimator in ("kde", "gaussian", "knn"):
+        for density in ("kde", "gaussian", "knn"):
             for decorrelate in (True, False):
                 for normalize in (True, False):
                     model = ROME(
                         selection=selection,
-                        estimator=estimator,
+                        density=density,
                         decorrelate=decorrelate,
                         normalize=normalize,
                     )
@@ -262,18 +262,18 @@ class TestAblations:
         assert len(first) == 7
 
     def test_neighbours_cannot_be_sampled(self, moons):
-        model = ROME(estimator="knn").fit(moons)
+        model = ROME(density="knn").fit(moons)
         assert not model.is_normalized
         with pytest.raises(ValueError, match="nearest-neighbour"):
             model.sample(3)
 
     def test_summaries_say_what_was_done(self, moons):
         assert "dbcv score" in ROME(selection="dbcv").fit(moons).summary()
-        assert "neighbours" in ROME(estimator="knn").fit(moons).summary()
+        assert "neighbours" in ROME(density="knn").fit(moons).summary()
 
     def test_bad_choices(self, moons):
-        with pytest.raises(ValueError, match="estimator must be one of"):
-            ROME(estimator="gmm").fit(moons)
+        with pytest.raises(ValueError, match="density must be one of"):
+            ROME(density="gmm").fit(moons)
         with pytest.raises(ValueError, match="selection must be one of"):
             ROME(selection="calinski").fit(moons)
 
@@ -307,7 +307,7 @@ class TestPeers:
         assert chosen.bandwidth_ == 0.08
 
     def test_held_out_scores(self, moons):
-        model = KernelDensityCV(bandwidths=[0.1], n_folds=len(moons)).fit(moons)
+        model = KernelDensityCV(bandwidths=[0.1], cv=len(moons)).fit(moons)
         apart = ((moons[:, None] - moons) ** 2).sum(axis=-1) / 0.1**2
         terms = np.exp(-0.5 * apart) / (2 * np.pi * 0.1**2)
         np.fill_diagonal(terms, 0)
@@ -352,7 +352,7 @@ class TestPeers:
             (KernelDensityCV(bandwidths=[]), "bandwidths"),
             (KernelDensityCV(bandwidths="wide"), "bandwidths"),
             (KernelDensityCV(bandwidths=[-1.0]), "bandwidths"),
-            (KernelDensityCV(n_folds=1), "n_folds"),
+            (KernelDensityCV(cv=1), "cv"),
             (GaussianMixtureBIC(max_components=0), "max_components"),
             (VineDensity(truncation=-1), "truncation"),
         ],

@@ -33,9 +33,9 @@ pytestmark = pytest.mark.usefixtures("silent")
 ESTIMATORS = [
     ROME(),
     ROME(selection="dbcv"),
-    ROME(estimator="gaussian"),
-    ROME(estimator="knn"),
-    ROME(estimator="mpw"),
+    ROME(density="gaussian"),
+    ROME(density="knn"),
+    ROME(density="mpw"),
     ManifoldParzen(),
     GaussianKDE(),
     KernelDensityCV(),

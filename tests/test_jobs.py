@@ -119,8 +119,8 @@ def test_estimators_ask_their_density_with_their_own(name, models, used):
     [
         ROME(),
         ROME(selection="dbcv"),
-        ROME(estimator="knn"),
-        ROME(estimator="mpw"),
+        ROME(density="knn"),
+        ROME(density="mpw"),
         AutoROME(),
         GaussianKDE(),
         GaussianMixtureBIC(max_components=2),
@@ -160,7 +160,7 @@ def test_many_fits_are_shared(used):
 
 
 def test_scenes_are_shared(used):
-    walks = forecast.make_walks(6, random_state=0)
+    walks = datasets.make_walks(6, random_state=0)
     samples = walks.law.draw(5, random_state=0)
     forecast.evaluate(samples, walks.truth, measures="nll_step", n_jobs=JOBS)
     assert set(used[:2]) == {JOBS}

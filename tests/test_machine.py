@@ -63,6 +63,7 @@ BAD_PARAMETERS = {
     "n_neighbors": 0,
     "bw_method": "wide",
     "n_folds": 1,
+    "cv": 1,
     "bandwidths": [],
     "max_components": 0,
     "reg_covar": -1.0,
@@ -261,7 +262,7 @@ class Life(RuleBasedStateMachine):
 
 LIVES = [
     (ROME(), 20),
-    (ROME(estimator="knn"), 10),
+    (ROME(density="knn"), 10),
     (AutoROME(), 6),
     (ManifoldParzen(), 10),
     (GaussianKDE(), 10),

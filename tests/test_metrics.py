@@ -524,7 +524,7 @@ def test_a_difference_is_found_and_none_is_not():
 def test_shuffling_says_how_far_it_is():
     said = []
     permutation_test(
-        lambda *_: 1.0, X, Y, n_permutations=4, report=lambda stage, part: said.append(part)
+        lambda *_: 1.0, X, Y, n_permutations=4, progress=lambda stage, part: said.append(part)
     )
     assert said == [0.25, 0.5, 0.75, 1.0]
 

@@ -46,7 +46,7 @@ def test_frames_with_missing_values():
 
 
 def test_only_kernels_know_marginals():
-    for model in (VineDensity(), ROME(estimator="knn")):
+    for model in (VineDensity(), ROME(density="knn")):
         model.fit(samples())
         with pytest.raises(TypeError, match="missing='marginal' needs a mixture of kernels, but"):
             model.score_samples(samples(), missing="marginal")

@@ -36,7 +36,7 @@ pytestmark = pytest.mark.usefixtures("silent")
 ON_SAMPLES = [
     ROME(),
     ROME(selection="dbcv"),
-    ROME(estimator="mpw"),
+    ROME(density="mpw"),
     ROME(decorrelate=False, normalize=False),
     ManifoldParzen(),
     ManifoldParzen(n_directions=1, n_neighbors=3),
@@ -44,9 +44,9 @@ ON_SAMPLES = [
     KernelDensityCV(),
 ]
 #: Kernels stand elsewhere.
-ELSEWHERE = [ROME(estimator="gaussian"), GaussianMixtureBIC(max_components=3), AutoROME()]
+ELSEWHERE = [ROME(density="gaussian"), GaussianMixtureBIC(max_components=3), AutoROME()]
 #: No kernels.
-OTHERS = [ROME(estimator="knn"), VineDensity(), compat.ROME()]
+OTHERS = [ROME(density="knn"), VineDensity(), compat.ROME()]
 
 each_mixture = pytest.mark.parametrize("estimator", [*ON_SAMPLES, *ELSEWHERE], ids=repr)
 each_elsewhere = pytest.mark.parametrize("estimator", ELSEWHERE, ids=repr)
@@ -286,9 +286,9 @@ def test_kernels_all_over_the_place():
 ROBUST = [
     ROME(),
     ROME(decorrelate=False),
-    ROME(estimator="gaussian"),
-    ROME(estimator="knn"),
-    ROME(estimator="mpw"),
+    ROME(density="gaussian"),
+    ROME(density="knn"),
+    ROME(density="mpw"),
     ROME(start="first"),
     compat.ROME(min_std=0.1),
     ManifoldParzen(min_std=0.01),

@@ -156,7 +156,7 @@ def test_regions_and_lines(aniso, ax):
         with pytest.raises(ValueError, match="feature"):
             draw(model, ax=ax)
     with pytest.raises(TypeError, match="mixture of kernels"):
-        plotting.plot_regions(ROME(estimator="knn").fit(X), ax=ax)
+        plotting.plot_regions(ROME(density="knn").fit(X), ax=ax)
 
 
 def test_candidates_show_the_chosen_one(aniso, ax):
@@ -300,9 +300,7 @@ def draw_all(first, second, ax):
     wide = ROME().fit(2 * X)
     walks = np.cumsum(rng.standard_normal((12, 6, 3, 2)), axis=2)
     evaluations = [
-        forecast.evaluate(
-            f * walks[:, 1:], walks[:, 0], measures=("ece", "ade"), method="gaussian_kde"
-        )
+        forecast.evaluate(f * walks[:, 1:], walks[:, 0], measures=("ece", "ade"), estimator="kde")
         for f in (1.0, 0.5)
     ]
     comparison = forecast.compare(*evaluations, names=(first, second), n_permutations=9)

@@ -29,15 +29,15 @@ from .densities import fitted, samples
 
 KERNELS = [
     ROME(),
-    ROME(estimator="gaussian"),
-    ROME(estimator="mpw"),
+    ROME(density="gaussian"),
+    ROME(density="mpw"),
     AutoROME(),
     ManifoldParzen(),
     GaussianKDE(),
     KernelDensityCV(),
     GaussianMixtureBIC(),
 ]
-OTHERS = [VineDensity(), ROME(estimator="knn")]
+OTHERS = [VineDensity(), ROME(density="knn")]
 QUESTIONS = sorted(name for name in vars(Questions) if not name.startswith("_"))
 #: Questions that take no arguments, or points.
 ALONE = ("mean", "cov", "entropy", "modes", "peak")
@@ -121,10 +121,10 @@ def test_the_density_knows_how_many_samples_it_is_made_from(model):
     )
 
 
-@pytest.mark.parametrize("estimator", ["kde", "gaussian", "mpw"])
-def test_the_density_knows_its_clusters(estimator):
+@pytest.mark.parametrize("density", ["kde", "gaussian", "mpw"])
+def test_the_density_knows_its_clusters(density):
     X, _ = datasets.load("varied").split(run=0, n_samples=1200)
-    model = ROME(estimator=estimator).fit(X)
+    model = ROME(density=density).fit(X)
     density = model.density_
     masses = np.add.reduceat(density.weights, density.offsets[:-1])
     for cluster in model.clusters_:

@@ -247,7 +247,7 @@ def test_too_few_draws_give_no_error_estimate():
 
 def test_a_density_that_is_not_normalised_is_refused():
     X = np.random.RandomState(0).standard_normal((60, 2))
-    density = ROME(estimator="knn").fit(X).density_
+    density = ROME(density="knn").fit(X).density_
     for ask in (
         density.entropy,
         lambda: density.hdr_level(0.5),

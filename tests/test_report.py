@@ -19,7 +19,8 @@ from sevenhills import (
     VineDensity,
     datasets,
 )
-from sevenhills.forecast import evaluate, make_walks
+from sevenhills.datasets import make_walks
+from sevenhills.forecast import evaluate
 from sevenhills.report import Report, build_report, forecast_report, report
 from sevenhills.report.clusters import ordering_data, positions
 from sevenhills.report.coordinates import PrincipalAxes, features_to_show
@@ -29,7 +30,7 @@ from sevenhills.report.thinning import thin
 
 ESTIMATORS = [
     (ROME(), []),
-    (ROME(estimator="knn"), ["cannot be drawn along pairs", "does not integrate to one"]),
+    (ROME(density="knn"), ["cannot be drawn along pairs", "does not integrate to one"]),
     (ROME(selection=None), ["were not ordered"]),
     (AutoROME(), []),
     (VineDensity(), ["no modes to list", "cannot be drawn along single", "finds no clusters"]),
@@ -207,7 +208,7 @@ def test_of_many_features_those_that_tell_clusters_apart_are_shown():
         (aniso(20), aniso(20), ValueError, "must be a model where X is given"),
         (ROME().fit(aniso(20)), aniso(19), ValueError, "the 20 samples .* got 19"),
         (GaussianKDE().fit(aniso(20)), np.ones((3, 5)), ValueError, "X has 5 features"),
-        (ROME(estimator="knn").fit(aniso(20)), None, ValueError, "X is missing: a Neighbour"),
+        (ROME(density="knn").fit(aniso(20)), None, ValueError, "X is missing: a Neighbour"),
         (KernelDensity().fit(aniso(20)), aniso(20), TypeError, "of this package .*KernelDensity"),
     ],
     ids=range(7),
@@ -442,7 +443,7 @@ def pages(tmp_path_factory):
         "walks": (ROME(), pd.DataFrame(walks, columns=long)),
         "line": (ROME(), rng.normal(size=(50, 1))),
         "vine": (VineDensity(), rng.normal(size=(50, 3))),
-        "neighbours": (ROME(estimator="knn"), aniso(60)),
+        "neighbours": (ROME(density="knn"), aniso(60)),
         "five": (ROME(), rng.normal(size=(5, 2))),
         "no samples": (GaussianMixtureBIC(max_components=3).fit(aniso(60)), None),
     }

@@ -29,8 +29,8 @@ from sevenhills.scale.parcels import Parcel, _can_be_packed
 
 ESTIMATORS = [
     ROME(),
-    ROME(selection="dbcv", estimator="gaussian"),
-    ROME(estimator="knn", min_std=0.1),
+    ROME(selection="dbcv", density="gaussian"),
+    ROME(density="knn", min_std=0.1),
     AutoROME(),
     GaussianKDE(),
     GaussianMixtureBIC(max_components=2, random_state=np.random.RandomState(0)),
@@ -182,7 +182,7 @@ def test_errors_cross_processes(box):
     bad[7, 3, 1] = np.nan
     with pytest.raises(ValueError, match=r"^datasets\[7\]: Input X contains NaN"):
         fit_many(bad, n_jobs=2)
-    assert fit_many(bad, n_jobs=2, on_error="keep")[7].error == "ValueError"
+    assert fit_many(bad, n_jobs=2, errors="skip")[7].error == "ValueError"
 
 
 def test_memory_maps(tmp_path, box):
@@ -315,7 +315,7 @@ def test_refused_data(bad, message, sets):
     given = [*sets[:2], bad, sets[2]]
     with pytest.raises(ValueError, match=rf"^datasets\[2\]: .*{message}"):
         fit_many(given)
-    models = fit_many(given, on_error="keep")
+    models = fit_many(given, errors="skip")
     assert models[2].index == 2
     assert models[2].error == "ValueError"
     assert message in models[2].message
@@ -342,7 +342,7 @@ class Impatient(GaussianKDE):
 def test_other_errors(sets):
     with pytest.raises(RuntimeError, match=r"^datasets\[0\]: 'enough'"):
         fit_many(sets, Impatient())
-    assert [each.error for each in fit_many(sets, Impatient(), on_error="keep")] == ["KeyError"] * 5
+    assert [each.error for each in fit_many(sets, Impatient(), errors="skip")] == ["KeyError"] * 5
 
 
 @pytest.mark.parametrize(
@@ -357,7 +357,7 @@ def test_shapes_are_refused_before_any_work(index, bad, sets):
     with pytest.raises(ValueError, match=rf"^datasets\[{index}\]"):
         score_many([ROME()] * 5, given)
     assert Impatient.attempts == before
-    models = fit_many(given, on_error="keep")
+    models = fit_many(given, errors="skip")
     assert [isinstance(model, Failure) for model in models] == [i == index for i in range(5)]
 
 
@@ -390,8 +390,8 @@ def test_wrong_arguments(sets, box):
             fit_many(np.zeros(shape))
     with pytest.raises(ValueError, match="datasets must be a list"):
         fit_many(pd.DataFrame(box[0]))
-    with pytest.raises(ValueError, match="on_error must be one of"):
-        fit_many(sets, on_error="ignore")
+    with pytest.raises(ValueError, match="errors must be one of"):
+        fit_many(sets, errors="ignore")
     with pytest.raises(ValueError, match="n_jobs must not be 0"):
         fit_many(sets, n_jobs=0)
     with pytest.raises(TypeError, match="verbose must be True or False"):
@@ -410,14 +410,14 @@ def test_wrong_models(sets):
         score_many([models[0], models[0]], sets[:2])
     with pytest.raises(ValueError, match=r"^datasets\[0\]: This ROME instance is not fitted"):
         score_many([ROME()], sets[:1])
-    assert score_many([ROME()], sets[:1], on_error="keep")[0].error == NotFittedError.__name__
+    assert score_many([ROME()], sets[:1], errors="skip")[0].error == NotFittedError.__name__
 
 
 def test_failures_are_handed_on(sets):
-    models = fit_many([sets[0], np.zeros((4, 2)), sets[2]], on_error="keep")
+    models = fit_many([sets[0], np.zeros((4, 2)), sets[2]], errors="skip")
     queries = [sets[0], sets[2], sets[2]]
     with pytest.raises(ValueError, match=r"^models\[1\] is a Failure\(index=1, error='ValueError'"):
         score_many(models, queries)
-    scores = score_many(models, queries, on_error="keep")
+    scores = score_many(models, queries, errors="skip")
     assert scores[1] is models[1]
     assert_array_equal(scores[2], models[2].score_samples(sets[2]))

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from sevenhills import ROME, datasets, load, save
+from sevenhills.covariance import shrink
 from sevenhills.estimators.clusters import Grouping
-from sevenhills.shrinkage import shrink
 
 from .oracles import log_density, shrunk_covariances
 from .strategies import awkward
@@ -54,7 +54,7 @@ def test_equals_leaving_out_every_sample(sizes, n_features, clusters):
 def test_blocks_of_members(monkeypatch):
     parts, weights = clusters_of(np.random.RandomState(0), (40, 9), 5)
     whole = shrunk_by_us(parts, weights, [0, 1])
-    monkeypatch.setattr("sevenhills.shrinkage._BLOCK", 7)
+    monkeypatch.setattr("sevenhills.covariance._BLOCK_ROWS", 7)
     assert_allclose(shrunk_by_us(parts, weights, [0, 1]), whole, rtol=1e-9)
 
 
@@ -99,15 +99,15 @@ def test_held_out_walks_are_likelier(n_samples):
     assert scores["auto"] > scores[None] + 30
 
 
-@pytest.mark.parametrize("estimator", ["kde", "gaussian", "knn", "mpw"])
-def test_every_estimator(estimator):
+@pytest.mark.parametrize("density", ["kde", "gaussian", "knn", "mpw"])
+def test_every_density(density):
     X = datasets.load("trajectories").sample(20, random_state=0)
-    options = {"estimator": estimator, "selection": None}
+    options = {"density": density, "selection": None}
     plain = ROME(**options).fit(X)
     shrunk = ROME(**options, shrinkage="auto").fit(X)
     test = datasets.load("trajectories").sample(50, random_state=1)
     assert np.isfinite(shrunk.score_samples(test)).all()
-    if estimator in ("kde", "gaussian"):
+    if density in ("kde", "gaussian"):
         assert shrunk.score(test) > plain.score(test)
 
 

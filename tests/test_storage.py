@@ -44,17 +44,17 @@ ESTIMATORS = [
     ROME(),
     ROME(selection="dbcv"),
     ROME(selection=None),
-    ROME(estimator="gaussian"),
-    ROME(estimator="knn"),
-    ROME(estimator="knn", decorrelate=False, normalize=False),
-    ROME(estimator="mpw"),
+    ROME(density="gaussian"),
+    ROME(density="knn"),
+    ROME(density="knn", decorrelate=False, normalize=False),
+    ROME(density="mpw"),
     ROME(shrinkage="auto"),
     ROME(start="first", min_std=0.1, k_min=4, n_eps=20, n_xi=0),
     AutoROME(),
     AutoROME(min_std=0.05, random_state=None),
     ManifoldParzen(n_directions=1),
     GaussianKDE(bw_method=0.4),
-    KernelDensityCV(bandwidths=[0.05, 0.2], n_folds=3),
+    KernelDensityCV(bandwidths=[0.05, 0.2], cv=3),
     GaussianMixtureBIC(max_components=3),
     VineDensity(),
 ]
@@ -150,17 +150,17 @@ def test_awkward_samples(tmp_path_factory, X, estimator):
     assert_array_equal(found.score_samples(X), model.score_samples(X))
 
 
-@pytest.mark.parametrize("estimator", ["kde", "knn"])
+@pytest.mark.parametrize("density", ["kde", "knn"])
 @pytest.mark.parametrize("lowest", [-1, 0])
-def test_given_labels(moons, path, estimator, lowest):
+def test_given_labels(moons, path, density, lowest):
     labels = np.arange(len(moons)) % 3 + lowest
-    model = ROME(estimator=estimator).fit(moons, labels=labels)
+    model = ROME(density=density).fit(moons, labels=labels)
     assert model.candidates_ is None
     assert_identical(again(model, path), model)
 
 
 def test_neighbours_of_nothing_but_noise(moons, path):
-    model = ROME(estimator="knn", min_std=0.1).fit(moons, labels=np.full(len(moons), -1))
+    model = ROME(density="knn", min_std=0.1).fit(moons, labels=np.full(len(moons), -1))
     assert isinstance(model.density_, NeighbourDensity)
     found = again(model, path)
     assert_array_equal(found.score_samples(moons), model.score_samples(moons))
@@ -366,7 +366,7 @@ def test_refuses_parameters(parameters, match, path):
 WRONG = {
     ROME: {
         "min_std": ["wide", -1.0, True], "selection": ["dbvc", 1], "decorrelate": [1, "yes"],
-        "normalize": [None], "estimator": ["kd", None], "shrinkage": ["much"], "start": [None],
+        "normalize": [None], "density": ["kd", None], "shrinkage": ["much"], "start": [None],
         "k_min": [1, 5.0, 21], "k_max": [4, "20"], "alpha_k": [0.0, "400"], "n_eps": [-1, 0.5],
         "n_xi": [-1, None], "exact_below": [-1, "all"], "verbose": [1], "n_jobs": [0, "all"],
     },
@@ -376,7 +376,7 @@ WRONG = {
         "n_jobs": [0, True],
     },
     GaussianKDE: {"bw_method": ["skott", 0.0, None], "min_std": [None], "n_jobs": [0]},
-    KernelDensityCV: {"bandwidths": ["all", [], [0.1, -1.0], 3], "n_folds": [1], "n_jobs": [0]},
+    KernelDensityCV: {"bandwidths": ["all", [], [0.1, -1.0], 3], "cv": [1], "n_jobs": [0]},
     GaussianMixtureBIC: {
         "max_components": [0, 2.5], "n_init": [0], "reg_covar": [0.0, "1"],
         "random_state": [2**32], "n_jobs": [0],
@@ -633,7 +633,7 @@ def files(tmp_path_factory, fitted):
     labels = np.arange(len(FEW)) % 3 - 1
     models = {
         "rome": fitted,
-        "knn": ROME(estimator="knn", min_std=0.1).fit(FEW, labels=labels),
+        "knn": ROME(density="knn", min_std=0.1).fit(FEW, labels=labels),
         "auto": AutoROME().fit(FEW),
         "kde": KernelDensityCV(bandwidths=[0.3, 0.5]).fit(FEW),
         "bic": GaussianMixtureBIC(max_components=2).fit(pd.DataFrame(FEW, columns=["a", "b"])),

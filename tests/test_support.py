@@ -348,8 +348,8 @@ def test_refits_show_what_weights_alone_do_not():
 
 @pytest.mark.parametrize(
     "estimator",
-    [*ESTIMATORS, ROME(estimator="knn"), ROME(estimator="gaussian")],
-    ids=lambda each: f"{type(each).__name__}-{getattr(each, 'estimator', '')}",
+    [*ESTIMATORS, ROME(density="knn"), ROME(density="gaussian")],
+    ids=lambda each: f"{type(each).__name__}-{getattr(each, 'density', '')}",
 )
 def test_any_estimator_is_refitted(estimator):
     X = datasets.load("varied").sample(60, random_state=0)

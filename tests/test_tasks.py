@@ -210,7 +210,7 @@ class TestOutliers:
     @pytest.mark.parametrize(
         "estimator",
         [
-            ROME(estimator="knn"),
+            ROME(density="knn"),
             GaussianMixture(2, random_state=0),
             IsolationForest(n_estimators=5, random_state=0),
         ],
@@ -462,7 +462,7 @@ class TestClassifier:
         with pytest.raises(TypeError, match="Nowhere"):
             classifier.sample(3)
         with pytest.raises(ValueError, match="nearest-neighbour"):
-            DensityClassifier(ROME(estimator="knn")).fit(*iris).sample(3)
+            DensityClassifier(ROME(density="knn")).fit(*iris).sample(3)
         with pytest.raises(TypeError, match="does not take sample_weight"):
             classifier.fit(*iris, sample_weight=np.ones(150))
 

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from . import datasets, plotting
+from .atomic_write import atomic_write
 from .estimators import ROME, AutoROME
 from .plotting.canvas import COLOURS, add_legend
-from .replacing import replacing
 from .validation import random_generator
 
 #: What is shown of the three shapes; few samples lie outside.
@@ -208,7 +208,7 @@ def _figure(n_axes: int) -> tuple[Any, Any]:
 def _save(figure: Any, path: Path) -> None:
     import matplotlib.pyplot as plt
 
-    with replacing(path) as file:
+    with atomic_write(path) as file:
         figure.savefig(file, format="png", dpi=120)
     plt.close(figure)
 

@@ -214,7 +214,7 @@ def _test(
 
     from ..metrics import energy_test, permutation_test
 
-    with working(_SPOKEN[name]) as report:
+    with working(_SPOKEN[name]) as progress:
         if name == "energy":
             found = energy_test(X, Y, n_permutations=n_permutations, random_state=seed)
         else:
@@ -226,7 +226,7 @@ def _test(
                 # Fewer could end what all shuffles would have called a difference.
                 enough=max(_ENOUGH, ceil(alpha * (n_permutations + 1))),
                 random_state=seed,
-                report=report,
+                progress=progress,
             )
     return {
         "name": name,

@@ -25,7 +25,7 @@ def fit(
         Literal["silhouette", "dbcv", "none"] | None,
         typer.Option(help="The score by which ROME chooses clusters; none makes one cluster."),
     ] = None,
-    estimator: Annotated[
+    density: Annotated[
         Literal["kde", "gaussian", "knn", "mpw"] | None,
         typer.Option(help="What ROME puts on every cluster; knn cannot be drawn from."),
     ] = None,
@@ -69,7 +69,7 @@ def fit(
             mode,
             min_std=min_std,
             resolution=resolution,
-            estimator=estimator,
+            density=density,
             selection=selection,
             n_jobs=jobs,
         )

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
+from ..atomic_write import naming
 from ..decoding import unzipped
-from ..replacing import naming
 from .array_files import npy_table, npz_table, parquet_table
 from .tables import Table
 from .text_files import Layout, read_csv, read_json_lines

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-from ..progress import Report, silent
+from ..progress import Progress, no_progress
 
 #: Characters of a remark and of a name in it. The middle of longer ones is left out, because a
 #: remark begins with the name of the file and ends with the remedy.
@@ -63,19 +63,20 @@ def counted(number: int, thing: str) -> str:
 
 
 @contextmanager
-def working(what: str) -> Iterator[Report]:
+def working(what: str) -> Iterator[Progress]:
     """Show that work goes on, since when and how far it is, if standard error is a terminal."""
     if not sys.stderr.isatty():
-        yield silent
+        yield no_progress
         return
     from rich.console import Console
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bar
+    from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task(what, total=None)
+    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=None)
 
         def tell(stage: str, part: float) -> None:
-            progress.update(task, description=f"{what}: {stage} {part:.0%}")
+            bar.update(task, description=f"{what}: {stage} {part:.0%}")
 
         yield tell

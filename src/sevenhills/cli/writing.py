@@ -13,8 +13,8 @@ from typing import IO, Any
 
 import numpy as np
 
+from ..atomic_write import atomic_write, check_writable, naming
 from ..extras import import_extra
-from ..replacing import check_writable, naming, replacing
 from .screen import counted, remark
 
 _SUFFIXES = {".csv": "csv", ".npy": "npy", ".parquet": "parquet", ".jsonl": "jsonl"}
@@ -82,7 +82,7 @@ def _plain(value: Any) -> Any:
 def _opened(path: str) -> Iterator[IO[bytes]]:
     """Open a file that takes the place of another when it is done, or standard output."""
     if path != "-":
-        with replacing(path) as file:
+        with atomic_write(path) as file:
             yield file
         return
     with naming("standard output"):

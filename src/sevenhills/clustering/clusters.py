@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..progress import Report, silent
+from ..progress import Progress, no_progress
 from .candidates import Candidates, Partitions
 from .frame import Frame
 from .ordering import Ordering, neighbours_for, order_by_reachability
@@ -125,7 +125,7 @@ def find_clusters(
     n_steps: int = 99,
     n_jobs: int | None = None,
     exact_below: int = EXACT_BELOW,
-    report: Report = silent,
+    progress: Progress = no_progress,
 ) -> Clusters:
     """Order points, cut the ordering and choose among the cuts.
 
@@ -141,8 +141,8 @@ def find_clusters(
         See :func:`~sevenhills.clustering.neighbours_for`.
     n_heights, n_steps, n_jobs, exact_below
         See :func:`~sevenhills.clustering.choose`.
-    report : callable, optional
-        Told from time to time what is done.
+    progress : callable, optional
+        Progress callback, called with (stage, fraction done).
 
     Returns
     -------
@@ -155,7 +155,7 @@ def find_clusters(
     pieces = Pieces.of(weights)
     points = X if pieces.are_points else X[pieces.points]
     k = neighbours_for(total, X.shape[1], k_min, k_max, alpha_k)
-    ordering = order_by_reachability(points, k, pieces.weights, report)
+    ordering = order_by_reachability(points, k, pieces.weights, progress)
     candidates = choose(
         points,
         ordering,
@@ -165,7 +165,7 @@ def find_clusters(
         n_steps=n_steps,
         n_jobs=n_jobs,
         exact_below=exact_below,
-        report=report,
+        progress=progress,
     )
     return Clusters(pieces, candidates.labels(), ordering, candidates)
 

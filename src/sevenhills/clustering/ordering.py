@@ -9,7 +9,7 @@ from ..kernels.blocks import build_rotated_blocks
 from ..kernels.core_distances import core_distances
 from ..kernels.few_points import order_few_points
 from ..kernels.ordering import order_points
-from ..progress import Report, silent
+from ..progress import Progress, no_progress
 
 #: Larger leaves mean fewer boxes to bound and more distances to compute; 64 to 256 are alike.
 _LEAF_SIZE = 128
@@ -61,7 +61,7 @@ def order_by_reachability(
     X: np.ndarray,
     n_neighbors: int,
     weights: np.ndarray | None = None,
-    report: Report = silent,
+    progress: Progress = no_progress,
 ) -> Ordering:
     r"""Order points by reachability, starting at the first row.
 
@@ -78,8 +78,8 @@ def order_by_reachability(
         How many samples, the point itself being one, make a core.
     weights : ndarray of shape (n_samples,), optional
         How many samples every point is; one by default.
-    report : callable, optional
-        Told from time to time what is done.
+    progress : callable, optional
+        Progress callback, called with (stage, fraction done).
 
     Returns
     -------
@@ -89,9 +89,9 @@ def order_by_reachability(
     if len(X) <= _FEW:
         return Ordering(*order_few_points(X, weights, n_neighbors), n_neighbors)
     blocks, coordinates = build_rotated_blocks(X, _LEAF_SIZE)
-    far = core_distances(X, weights, blocks, n_neighbors, partial(report, "core distances"))
+    far = core_distances(X, weights, blocks, n_neighbors, partial(progress, "core distances"))
     core = np.around(far, 15)
     order, reachability, predecessor = order_points(
-        X, coordinates, blocks, core, partial(report, "ordering")
+        X, coordinates, blocks, core, partial(progress, "ordering")
     )
     return Ordering(order, reachability, core, predecessor, n_neighbors)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..progress import Report, silent
+from ..progress import Progress, no_progress
 from .candidates import TRIVIAL_SCORE, Candidates, Partitions, best_of, cut
 from .dbcv import dbcv_scores
 from .ordering import Ordering
@@ -33,7 +33,7 @@ def choose(
     n_steps: int,
     n_jobs: int | None,
     exact_below: int = EXACT_BELOW,
-    report: Report = silent,
+    progress: Progress = no_progress,
 ) -> Candidates:
     """Cut an ordering into candidates, score the distinct ones and choose the best.
 
@@ -53,15 +53,15 @@ def choose(
     exact_below : int
         As many points or more are scored by their silhouettes in samples, which take no more
         distances than all silhouettes of so many points.
-    report : callable
-        Told from time to time what is done.
+    progress : callable
+        Progress callback, called with (stage, fraction done).
 
     Returns
     -------
     Candidates
         If all have one label only, the chosen one is a single cluster without noise.
     """
-    report("cuts", 0.0)
+    progress("cuts", 0.0)
     rules, parameters, cuts = cut(ordering, n_heights, n_steps, weights)
     first = cuts.first_of_equals()
     distinct = np.flatnonzero(first == np.arange(len(first)))
@@ -75,7 +75,7 @@ def choose(
         selection,
         n_jobs,
         exact_below,
-        report,
+        progress,
     )
     return Candidates(
         criterion=selection,
@@ -100,10 +100,10 @@ def _scores(
     selection: str,
     n_jobs: int | None,
     exact_below: int,
-    report: Report,
+    progress: Progress,
 ) -> SampledScores:
     """Score partitions of points in order."""
-    report("scores", 0.0)
+    progress("scores", 0.0)
     scores = np.full(len(partitions), TRIVIAL_SCORE)
     errors = np.zeros(len(partitions))
     proper = np.flatnonzero(np.diff(partitions.offsets) > 1)
@@ -112,7 +112,7 @@ def _scores(
     if selection == "silhouette" and len(X) >= exact_below:
         most = max(_LARGEST_SAMPLE, exact_below**2 // len(X))
         scores[proper], errors[proper] = sampled_silhouette_scores(
-            X, partitions.take(proper), n_jobs, weights, most, report
+            X, partitions.take(proper), n_jobs, weights, most, progress
         )
     else:
         scores[proper] = SCORERS[selection](X, partitions, n_neighbors, n_jobs, weights)[proper]

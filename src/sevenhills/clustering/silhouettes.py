@@ -13,7 +13,7 @@ from ..kernels.silhouettes import (
     sum_segments,
     weigh_runs,
 )
-from ..progress import Report, silent
+from ..progress import Progress, no_progress
 from ..threads import map_blocks
 from .candidates import Partitions
 from .sampling import SampledScores, sample_scores
@@ -69,7 +69,7 @@ def sampled_silhouette_scores(
     n_jobs: int | None = None,
     weights: np.ndarray | None = None,
     most: int = 10_000,
-    report: Report = silent,
+    progress: Progress = no_progress,
 ) -> SampledScores:
     """Estimate the scores of partitions from samples that tell which one is the best.
 
@@ -79,8 +79,8 @@ def sampled_silhouette_scores(
         See :func:`silhouette_scores`; none of the partitions has a single label.
     most : int, optional
         A sample of as many points does not grow any more.
-    report : callable, optional
-        Told from time to time which part of so many points is in the sample.
+    progress : callable, optional
+        Progress callback, called with (stage, fraction done).
 
     Returns
     -------
@@ -91,7 +91,7 @@ def sampled_silhouette_scores(
 
     def contributions(partitions: Partitions, rows: np.ndarray) -> np.ndarray:
         nonlocal n_seen
-        report("scores", min(1.0, n_seen / most))
+        progress("scores", min(1.0, n_seen / most))
         n_seen += len(rows)
         parts = [
             Silhouettes.of(X, group, weights).of_rows(rows, n_jobs) for group in _groups(partitions)

@@ -156,5 +156,5 @@ class NeighbourDensity(Regions):
         """Refuse to draw samples, for a density that does not integrate to one has none."""
         raise ValueError(
             "a k-nearest-neighbour density is not normalised and cannot be sampled; choose "
-            "estimator='kde', 'gaussian' or 'mpw'"
+            "density='kde', 'gaussian' or 'mpw'"
         )

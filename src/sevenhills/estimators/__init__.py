@@ -1,16 +1,27 @@
-"""The recipes: thin scikit-learn faces that fit a density."""
+"""The recipes: scikit-learn estimators that fit a density.
 
-from .auto import AutoROME
-from .classifier import DensityClassifier
-from .gaussians import GaussianMixtureBIC
-from .kde import GaussianKDE, KernelDensityCV
-from .outliers import DensityOutlierDetector
-from .parzen import ManifoldParzen
-from .resampling import refit_bootstrap
-from .rome import ROME
-from .vine import VineDensity
+Modules are imported when a name is first used, so that the names of :data:`ESTIMATORS` are there
+at once.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from .registry import CLASSES, ESTIMATORS
+
+if TYPE_CHECKING:
+    from .auto import AutoROME
+    from .classifier import DensityClassifier
+    from .gaussians import GaussianMixtureBIC
+    from .kde import GaussianKDE, KernelDensityCV
+    from .outlier_detector import DensityOutlierDetector
+    from .parzen import ManifoldParzen
+    from .resampling import refit_bootstrap
+    from .rome import ROME
+    from .vine import VineDensity
 
 __all__ = [
+    "ESTIMATORS",
     "ROME",
     "AutoROME",
     "DensityClassifier",
@@ -22,3 +33,17 @@ __all__ = [
     "VineDensity",
     "refit_bootstrap",
 ]
+
+_MODULES = {cls: module for module, cls in CLASSES.values()} | {
+    "DensityClassifier": "classifier",
+    "DensityOutlierDetector": "outlier_detector",
+    "refit_bootstrap": "resampling",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name."""
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = getattr(import_module(f".{_MODULES[name]}", __name__), name)
+    return globals().setdefault(name, found)

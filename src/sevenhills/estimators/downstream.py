@@ -7,8 +7,8 @@ from itertools import pairwise
 import numpy as np
 
 from ..bandwidth import silverman
+from ..covariance import Axes, Shrunk, shrink
 from ..density import KernelMixture, NeighbourCluster, NeighbourDensity
-from ..shrinkage import Axes, Shrunk, shrink
 from ..whitening import Whitening, feature_stds, principal_axes, scaled, whiten, whiten_along
 from .clusters import NOISE, Cluster, Grouping
 from .parzen import Neighbourhoods, neighbours_of_window, window_transforms
@@ -30,7 +30,7 @@ class Options:
 
     Attributes
     ----------
-    estimator : str
+    density : str
         One of ``DOWNSTREAM``.
     decorrelate, normalize, tiled : bool
         See :func:`~sevenhills.whitening.whiten`.
@@ -46,7 +46,7 @@ class Options:
         Number of threads.
     """
 
-    estimator: str
+    density: str
     decorrelate: bool
     normalize: bool
     tiled: bool
@@ -97,14 +97,14 @@ def cluster_density(
         maps.append(_whiten_proper(grouping, bounds, options, shrunk))
     if grouping.labels[-1] == NOISE:
         maps.append(_whiten_noise(grouping, options, shrunk))
-    if grouping.n_proper and options.estimator == "gaussian":
+    if grouping.n_proper and options.density == "gaussian":
         parts.append(_gaussian(grouping, bounds, options, shrunk))
-    elif grouping.n_proper and options.estimator != "knn":
-        parts.append(_PARTS[options.estimator](grouping, bounds, maps[0], options))
+    elif grouping.n_proper and options.density != "knn":
+        parts.append(_PARTS[options.density](grouping, bounds, maps[0], options))
     if grouping.labels[-1] == NOISE:
         parts.append(_noise_kernels(grouping, maps[-1]))
     density: KernelMixture | NeighbourDensity
-    if options.estimator == "knn":
+    if options.density == "knn":
         density = _neighbours(grouping, bounds, maps, parts, options)
         bandwidths = [None] * grouping.n_proper + [w for part in parts for w in part.bandwidths]
     else:

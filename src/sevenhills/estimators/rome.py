@@ -19,7 +19,7 @@ from ..clustering import (
     resolve_resolution,
 )
 from ..density import KernelMixture, NeighbourDensity
-from ..progress import Report, silent, spoken
+from ..progress import Progress, no_progress, print_progress
 from ..validation import (
     check_choice,
     check_count,
@@ -62,7 +62,7 @@ class ROME(DensityEstimator):
     normalize : bool, default=True
         Whether to scale every cluster to about unit variance along its axes, and noise by the
         spread of the clusters; if not, kernels are measured in data units.
-    estimator : {"kde", "gaussian", "knn", "mpw"}, default="kde"
+    density : {"kde", "gaussian", "knn", "mpw"}, default="kde"
         What to put on every cluster: Gaussian kernels of Silverman's width; one Gaussian with
         the mean and covariance of the cluster, widened by a variance of ``min_std ** 2``, and by
         at least 1e-6 if ``min_std`` is a number; the k-nearest-neighbour density, which is not
@@ -127,7 +127,7 @@ class ROME(DensityEstimator):
     Notes
     -----
     The study calls the other choices of ``selection``, ``decorrelate``, ``normalize`` and
-    ``estimator`` ablations. Some of them are the same estimator: kernels, neighbours and windows
+    ``density`` ablations. Some of them are the same estimator: kernels, neighbours and windows
     do not notice a rotation that no scaling follows, so without ``normalize`` it does not matter
     whether to ``decorrelate``; and a Gaussian does not notice any linear map. Of the 12 settings
     with "kde", "gaussian" and "knn" that each choice of ``selection`` allows, 7 are distinct:
@@ -171,7 +171,7 @@ class ROME(DensityEstimator):
         selection: str | None = "silhouette",
         decorrelate: bool = True,
         normalize: bool = True,
-        estimator: str = "kde",
+        density: str = "kde",
         shrinkage: str | None = None,
         resolution: Any = "auto",
         start: str = "canonical",
@@ -188,7 +188,7 @@ class ROME(DensityEstimator):
         self.selection = selection
         self.decorrelate = decorrelate
         self.normalize = normalize
-        self.estimator = estimator
+        self.density = density
         self.shrinkage = shrinkage
         self.resolution = resolution
         self.start = start
@@ -235,16 +235,16 @@ class ROME(DensityEstimator):
         self, X: np.ndarray, weights: np.ndarray | None, labels: np.ndarray | None = None
     ) -> None:
         self._check_parameters()
-        report = spoken() if self.verbose else silent
-        report("sorting", 0.0)
+        progress = print_progress() if self.verbose else no_progress
+        progress("sorting", 0.0)
         resolution = resolve_resolution(self.resolution, X, weights)
         points, frame = lay_out(X, weights, resolution, self.start, labels)
         if labels is None:
-            found = self._cluster(points, frame.weights, report)
+            found = self._cluster(points, frame.weights, progress)
         else:
             found = given_clusters(labels[frame.rows], frame.weights)
         rows, assigned, masses = found.pieces.joined(found.labels)
-        report("density", 0.0)
+        progress("density", 0.0)
         grouping = Grouping.of(points[rows], assigned, masses * frame.grain)
         options = self._downstream(grouping, frame.unit)
         of_rows = found.of_given_rows(frame)
@@ -256,7 +256,7 @@ class ROME(DensityEstimator):
         self.min_std_ = options.min_std * frame.unit
         self.resolution_ = resolution
 
-    def _cluster(self, points: np.ndarray, weights: np.ndarray, report: Report) -> Clusters:
+    def _cluster(self, points: np.ndarray, weights: np.ndarray, progress: Progress) -> Clusters:
         return find_clusters(
             points,
             weights,
@@ -268,7 +268,7 @@ class ROME(DensityEstimator):
             n_steps=self.n_xi,
             n_jobs=self.n_jobs,
             exact_below=self.exact_below,
-            report=report,
+            progress=progress,
         )
 
     def _downstream(self, grouping: Grouping, unit: float) -> Options:
@@ -276,7 +276,7 @@ class ROME(DensityEstimator):
         min_std = resolve_min_std(self.min_std, grouping, unit)
         least = 0.0 if isinstance(self.min_std, str) else _SMALLEST_RIDGE / unit / unit
         return Options(
-            estimator=self.estimator,
+            density=self.density,
             decorrelate=self.decorrelate,
             normalize=self.normalize,
             tiled=self._tiled,
@@ -291,7 +291,7 @@ class ROME(DensityEstimator):
         super()._check_parameters()
         check_min_std(self.min_std)
         check_resolution(self.resolution)
-        check_choice(self.estimator, "estimator", DOWNSTREAM)
+        check_choice(self.density, "density", DOWNSTREAM)
         check_choice(self.shrinkage, "shrinkage", SHRINKAGE)
         check_choice(self.selection, "selection", (*SCORERS, None))
         check_choice(self.start, "start", ("canonical", "first"))
@@ -315,7 +315,7 @@ class ROME(DensityEstimator):
             self.min_std_,
             self.candidates_,
             self.density_,
-            self.estimator,
+            self.density,
             self._describe_resolution(),
         )
 

@@ -7,8 +7,8 @@ from html import escape
 from math import isnan
 from typing import Any
 
+from ..atomic_write import atomic_write
 from ..extras import import_extra
-from ..replacing import replacing
 
 _CELL = "padding: 0.1em 0.9em; text-align: right"
 
@@ -38,7 +38,7 @@ class Tabular(ABC):
         """Write the table to a file."""
         parquet = import_extra("pyarrow.parquet", "frames", "to_parquet needs pyarrow")
         arrow = import_extra("pyarrow", "frames", "to_parquet needs pyarrow")
-        with replacing(path) as file:
+        with atomic_write(path) as file:
             parquet.write_table(arrow.table(dict(self.columns())), file)
 
     def to_latex(self) -> str:

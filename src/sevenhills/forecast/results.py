@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from ..atomic_write import atomic_write
 from ..extras import import_extra
-from ..replacing import replacing
 from ..validation import check_choice
 from .calibration import Coverage
 from .frames import Tabular
@@ -150,7 +150,7 @@ class Evaluation(Tabular):
             "degenerate": dict(self.degenerate),
         }
         table = table.replace_schema_metadata({_METADATA: json.dumps(about)})
-        with replacing(path) as file:
+        with atomic_write(path) as file:
             parquet.write_table(table, file)
 
     def _caption(self) -> str:
@@ -159,7 +159,7 @@ class Evaluation(Tabular):
         return (
             f"{len(self.names)} scenes of {settings['n_samples']} samples, "
             f"{settings['n_steps']} steps, {settings['n_coordinates']} coordinates; paths by "
-            f"{settings['method']}, steps by {settings['step_method']}"
+            f"{settings['estimator']}, steps by {settings['step_estimator']}"
             + (f"; degenerate: {', '.join(found)}" if found else "")
         )
 

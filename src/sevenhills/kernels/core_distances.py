@@ -16,7 +16,7 @@ ROUNDING = 1e-9
 _STEP = 128
 
 
-def _silent(part: float) -> None:
+def _no_progress(part: float) -> None:
     pass
 
 
@@ -25,11 +25,11 @@ def core_distances(
     weights: np.ndarray,
     blocks: Blocks,
     mass: float,
-    report: Callable[[float], None] = _silent,
+    progress: Callable[[float], None] = _no_progress,
 ) -> np.ndarray:
     """Return how far from every point the weights of points, its own among them, reach a mass."""
     masses = np.full(len(X), float(mass))
-    return nearest_distances(X, weights, blocks, masses, report=report)[0]
+    return nearest_distances(X, weights, blocks, masses, progress=progress)[0]
 
 
 def nearest_distances(
@@ -38,7 +38,7 @@ def nearest_distances(
     blocks: Blocks,
     masses: np.ndarray,
     n_kept: int = 0,
-    report: Callable[[float], None] = _silent,
+    progress: Callable[[float], None] = _no_progress,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the distances from every point at which others, itself first, reach a mass.
 
@@ -51,8 +51,8 @@ def nearest_distances(
         The mass for each point, not above that of all points.
     n_kept : int
         How many of the nearest to return, at most.
-    report : callable
-        Told from time to time which part is done.
+    progress : callable
+        Progress callback, called with the fraction done.
 
     Returns
     -------
@@ -74,7 +74,7 @@ def nearest_distances(
     masses = masses * (1 - ROUNDING)
     n_leaves = len(blocks.sizes)
     for first in range(0, n_leaves, _STEP):
-        report(first / n_leaves)
+        progress(first / n_leaves)
         last = min(n_leaves, first + _STEP)
         _nearest_distances(X, weights, masses, *blocks, *work, *out, first, last)
     return out

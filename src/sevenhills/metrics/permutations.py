@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..progress import Report, silent
+from ..progress import Progress, no_progress
 from ..validation import check_count, freeze, random_generator
 from .densities import Points, check_points, check_same_width
 
@@ -48,7 +48,7 @@ def permutation_test(
     n_permutations: int = 199,
     enough: int | None = None,
     random_state: Any = None,
-    report: Report = silent,
+    progress: Progress = no_progress,
 ) -> PermutationTest:
     r"""Test by shuffling whether two sets of samples have one origin.
 
@@ -74,8 +74,8 @@ def permutation_test(
         The number of statistics as large after which to stop; never by default.
     random_state : int, RandomState instance or None, default=None
         Makes the shuffles repeatable.
-    report : callable, optional
-        Told after every shuffle which part of them is done.
+    progress : callable, optional
+        Progress callback, called with (stage, fraction done) after every shuffle.
 
     Returns
     -------
@@ -110,7 +110,7 @@ def permutation_test(
     null = []
     for rows in shuffles(first, second, n_permutations, random_state):
         null.append(float(statistic(pooled[rows[: len(first)]], pooled[rows[len(first) :]])))
-        report("shuffles", len(null) / n_permutations)
+        progress("shuffles", len(null) / n_permutations)
         if enough is not None and _count_as_large(found, np.array(null)) >= enough:
             break
     return compared(found, np.array(null), enough)

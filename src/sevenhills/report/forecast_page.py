@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from ..atomic_write import atomic_write
 from ..forecast import Evaluation
 from ..forecast.arrays import open_forecasts
 from ..forecast.measures import measure_of
-from ..replacing import replacing
 from . import forecast_pictures as pictures
 
 #: The coverage differs from what it should be if it does so by this many times what chance does.
@@ -109,7 +109,8 @@ def forecast_html(
 
     Examples
     --------
-    >>> from sevenhills.forecast import evaluate, make_walks
+    >>> from sevenhills.datasets import make_walks
+    >>> from sevenhills.forecast import evaluate
     >>> from sevenhills.report import forecast_html
     >>> walks = make_walks(20, random_state=0)
     >>> samples = walks.law.draw(20, random_state=0)
@@ -152,7 +153,7 @@ def forecast_report(
         See :func:`forecast_html`.
     """
     page = forecast_html(evaluation, predictions, truth, agents=agents, title=title)
-    with replacing(path) as file:
+    with atomic_write(path) as file:
         file.write(page.encode("utf-8", "backslashreplace"))
 
 

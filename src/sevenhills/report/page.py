@@ -9,8 +9,8 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
+from ..atomic_write import atomic_write
 from ..plotting.canvas import COLOURS, NOISE_COLOUR
-from ..replacing import replacing
 from .packing import to_json
 
 _SCRIPTS = ("core.js", "density.js", "clusters.js", "samples.js", "outliers.js", "quality.js")
@@ -72,7 +72,7 @@ class Report:
         Path
         """
         path = Path(path)
-        with replacing(path) as file:
+        with atomic_write(path) as file:
             file.write(self.html.encode("utf-8", "backslashreplace"))
         return path
 

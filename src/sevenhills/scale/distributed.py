@@ -148,10 +148,10 @@ class DistributedROME(DensityMixin, BaseEstimator):
         recipe = self.estimator
         if recipe is not None and not isinstance(recipe, ROME):
             raise TypeError(f"estimator must be a ROME, got {recipe!r}")
-        if recipe is not None and recipe.estimator != "kde":
+        if recipe is not None and recipe.density != "kde":
             raise ValueError(
-                "estimator must be a ROME with kernels on its clusters, estimator='kde', got "
-                f"{recipe.estimator!r}"
+                "estimator must be a ROME with kernels on its clusters, density='kde', got "
+                f"{recipe.density!r}"
             )
         check_count(self.sample_size, "sample_size", least=2)
         if isinstance(self.kernels, str):

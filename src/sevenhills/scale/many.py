@@ -55,7 +55,7 @@ def fit_many(
     offsets: Any = None,
     sample_weight: Any = None,
     n_jobs: int | None = None,
-    on_error: str = "raise",
+    errors: str = "raise",
     verbose: bool = False,
 ) -> list[Any]:
     """Fit an estimator to each of many data sets.
@@ -79,7 +79,7 @@ def fit_many(
         The weights of the samples of every data set, or None; given as ``datasets`` are.
     n_jobs : int, optional
         Number of workers, processes unless joblib is told otherwise; one by default.
-    on_error : {"raise", "keep"}, default="raise"
+    errors : {"raise", "skip"}, default="raise"
         What to do if a data set is refused: raise an error that names it, or put a
         :class:`~sevenhills.scale.Failure` in its place and go on.
     verbose : bool, default=False
@@ -105,10 +105,10 @@ def fit_many(
     recipe = clone(ROME() if estimator is None else estimator)
     sets = _in_sequence(datasets, offsets)
     weights = _weights_of(sample_weight, offsets, len(sets))
-    if on_error == "raise":
+    if errors == "raise":
         for i, (X, each) in enumerate(zip(sets, weights, strict=True)):
             _check_shapes(i, X, each)
-    return _work_through(partial(_fit, recipe), (sets, weights), n_jobs, on_error, verbose)
+    return _work_through(partial(_fit, recipe), (sets, weights), n_jobs, errors, verbose)
 
 
 def score_many(
@@ -117,7 +117,7 @@ def score_many(
     *,
     offsets: Any = None,
     n_jobs: int | None = None,
-    on_error: str = "raise",
+    errors: str = "raise",
     verbose: bool = False,
 ) -> list[Any]:
     """Return the log densities of many models, each at the points of a data set of its own.
@@ -132,7 +132,7 @@ def score_many(
     n_jobs : int, optional
         Number of workers, processes unless joblib is told otherwise; one by default. A few points
         are scored faster than their model is sent to another process.
-    on_error : {"raise", "keep"}, default="raise"
+    errors : {"raise", "skip"}, default="raise"
         What to do if a data set is refused, or if its model is a
         :class:`~sevenhills.scale.Failure` itself, which is then kept.
     verbose : bool, default=False
@@ -155,11 +155,11 @@ def score_many(
     models, sets = list(models), _in_sequence(datasets, offsets)
     if len(models) != len(sets):
         raise ValueError(f"there are {len(models)} models, but {len(sets)} datasets")
-    if on_error == "raise":
+    if errors == "raise":
         for i, (model, X) in enumerate(zip(models, sets, strict=True)):
             _check_model(i, model)
             _check_shapes(i, X)
-    return _work_through(_score, (models, sets), n_jobs, on_error, verbose)
+    return _work_through(_score, (models, sets), n_jobs, errors, verbose)
 
 
 def _in_sequence(datasets: Any, offsets: Any) -> _Batch:
@@ -239,19 +239,19 @@ def _work_through(
     work: Callable[..., Any],
     arguments: tuple[_Batch, ...],
     n_jobs: int | None,
-    on_error: str,
+    errors: str,
     verbose: bool,
 ) -> list[Any]:
     """Return what the work makes of the first of all arguments, of the second, and so on."""
     check_n_jobs(n_jobs)
-    check_choice(on_error, "on_error", ("raise", "keep"))
+    check_choice(errors, "errors", ("raise", "skip"))
     check_flag(verbose, "verbose")
     bounds = _batches(len(arguments[0]), effective_n_jobs(n_jobs))
     # Tasks are not to be joined again, which joblib does with short ones if it is not told.
     parallel = Parallel(n_jobs=n_jobs, batch_size=1, verbose=10 if verbose else 0)
     done = parallel(
         delayed(_work_on_batch)(
-            work, tuple(_batch_of(each, start, end) for each in arguments), start, on_error
+            work, tuple(_batch_of(each, start, end) for each in arguments), start, errors
         )
         for start, end in pairwise(bounds)
     )
@@ -271,7 +271,7 @@ def _batches(n_sets: int, n_jobs: int) -> list[int]:
 
 
 def _work_on_batch(
-    work: Callable[..., Any], batch: tuple[_Batch, ...], first: int, on_error: str
+    work: Callable[..., Any], batch: tuple[_Batch, ...], first: int, errors: str
 ) -> list[Any]:
     spare_imports()
     out = Parcel()
@@ -279,7 +279,7 @@ def _work_on_batch(
         try:
             out.append(work(*arguments))
         except Exception as error:
-            if on_error == "raise":
+            if errors == "raise":
                 raise _named(error, i) from error
             out.append(Failure(i, type(error).__name__, str(error)))
     return out

@@ -14,7 +14,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from ..replacing import replacing
+from ..atomic_write import atomic_write
 from .entries import STORED, Entries, ModelFileError
 
 MAGIC = "sevenhills model"
@@ -86,7 +86,7 @@ def write(path: Path, content: Content) -> None:
     arrays = {k: v for k, v in content.entries.items() if isinstance(v, np.ndarray)}
     members = [_Member(name, array.dtype.str, array.shape) for name, array in arrays.items()]
     header = _header(content, members, arrays)
-    with replacing(path) as file, zipfile.ZipFile(file, "w") as archive:
+    with atomic_write(path) as file, zipfile.ZipFile(file, "w") as archive:
         _add(archive, _HEADER, [header])
         for member in members:
             _add(archive, member.file, [member.prefix, arrays[member.name].data])
