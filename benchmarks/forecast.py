@@ -17,7 +17,8 @@ from benchmarks.measuring import Bars, best_of, memory_mb
 from scipy.stats import gaussian_kde
 
 from sevenhills import ROME, compat
-from sevenhills.forecast import evaluate, make_walks
+from sevenhills.datasets import make_walks
+from sevenhills.forecast import evaluate
 
 HERE = Path(__file__).parent
 BARS = Bars(

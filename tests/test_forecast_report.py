@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from sevenhills.forecast import evaluate, make_walks, read_evaluation, write_paths
+from sevenhills.datasets import make_walks
+from sevenhills.forecast import evaluate, read_evaluation, write_paths
 from sevenhills.report import forecast_html, forecast_report
 from sevenhills.report.forecast_page import verdicts
 

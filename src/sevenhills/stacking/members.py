@@ -125,7 +125,7 @@ def _kernels(
     scatter = width**2 * ellipse.covariance + (1 - width**2) * ridge
     return KernelMixture(
         weights=weights / weights.sum(),
-        centres=ellipse.mean + np.sqrt(1 - width**2) * (points - ellipse.mean),
+        means=ellipse.mean + np.sqrt(1 - width**2) * (points - ellipse.mean),
         offsets=np.array([0, len(points)]),
         transforms=whitening_transforms(scatter)[None],
     )
@@ -187,7 +187,7 @@ def local_gaussians(cell: Cell, n_neighbors: int, width: float) -> Member:
         points, (means, scatters) = cell.points[rows], _shapes(cell, n_neighbors, rows, weights)
         return KernelMixture(
             weights=weights / weights.sum(),
-            centres=means + np.sqrt(1 - width**2) * (points - means),
+            means=means + np.sqrt(1 - width**2) * (points - means),
             offsets=np.arange(len(rows) + 1),
             transforms=whitening_transforms(width**2 * scatters + cell.ridge),
         )
@@ -313,7 +313,7 @@ def _ellipses(components: Components, ridge: np.ndarray) -> KernelMixture:
     scatters = widths * scatters + np.maximum(1 - widths, 0.0) * ridge
     return KernelMixture(
         weights=np.outer(weights, shares).ravel(),
-        centres=np.repeat(means, len(factors), axis=0),
+        means=np.repeat(means, len(factors), axis=0),
         offsets=np.arange(len(scatters) + 1),
         transforms=whitening_transforms(scatters),
     )

@@ -9,6 +9,7 @@ from scipy.spatial import KDTree
 from ..bandwidth import silverman
 from ..covariance import weighted_moments, whitening_transforms
 from ..density import KernelMixture
+from ..density.mixture import with_clusters
 from ..folds import count, counts, without_a_fifth
 from ..threads import map_blocks
 from .agreement import adjusted_rand
@@ -280,7 +281,7 @@ def _sum(
     parts.append(_background(Z[inside], weights[inside], ridge))
     sizes = np.append(sizes, _BACKGROUND)
     clusters = np.repeat(labels_of_parts, [part.n_groups for part in parts])
-    return KernelMixture.merge(parts, sizes / sizes.sum()).in_clusters(clusters)
+    return with_clusters(KernelMixture.merge(parts, sizes / sizes.sum()), clusters)
 
 
 def _alone(strays: np.ndarray, weights: np.ndarray, ridge: np.ndarray) -> KernelMixture:
@@ -289,7 +290,7 @@ def _alone(strays: np.ndarray, weights: np.ndarray, ridge: np.ndarray) -> Kernel
     scatter = silverman(1, n_features) ** 2 * np.eye(n_features) + ridge
     return KernelMixture(
         weights=weights / weights.sum(),
-        centres=strays,
+        means=strays,
         offsets=np.array([0, len(strays)]),
         transforms=whitening_transforms(scatter)[None],
     )

@@ -149,7 +149,7 @@ class Bent(NamedTuple):
         scatters = scales[:, :, None] * self.correlation * scales[:, None, :] + ridge
         return KernelMixture(
             weights=weights / weights.sum(),
-            centres=centres,
+            means=centres,
             offsets=np.arange(len(places) + 1),
             transforms=whitening_transforms(scatters),
         )
