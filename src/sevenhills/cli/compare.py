@@ -224,7 +224,7 @@ def _test(
                 Y,
                 n_permutations=n_permutations,
                 # Fewer could end what all shuffles would have called a difference.
-                enough=max(_ENOUGH, ceil(alpha * (n_permutations + 1))),
+                max_exceedances=max(_ENOUGH, ceil(alpha * (n_permutations + 1))),
                 random_state=seed,
                 progress=progress,
             )
