@@ -50,7 +50,7 @@ def pytest_sessionstart(session):
     for density in (ROME().fit(X).density_, ManifoldParzen().fit(X).density_):
         density.modes()
         density.hess_logpdf(X[:5])
-        density.condition({0: 0.5}).mean()
+        density.conditional({0: 0.5}).mean()
         density.marginal(0).cdf(X[:5, :1])
         density.logpdf(np.tile(X, (200, 1)))
 

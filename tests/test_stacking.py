@@ -613,7 +613,7 @@ class TestStudent:
         X = truth.rvs(5000, random_state=0).reshape(5000, n_features)
         sum_of_gaussians = KernelMixture(
             weights=weights,
-            centres=np.zeros((len(factors), n_features)),
+            means=np.zeros((len(factors), n_features)),
             offsets=np.arange(len(factors) + 1),
             transforms=np.sqrt(factors)[:, None, None] * np.eye(n_features),
         )
@@ -824,10 +824,10 @@ class TestMembers:
         for width in (0.2, 0.6):
             density = shrunk_kernels(cell, width).build()
             T = density.transforms[0]
-            whole = np.cov(density.centres.T, ddof=0) + np.linalg.inv(T @ T.T)
+            whole = np.cov(density.means.T, ddof=0) + np.linalg.inv(T @ T.T)
             given = np.cov(cell.points.T, ddof=0)  # where not shrunk, it is that of kernels, too
             assert_allclose(whole, (1 - width**2) * given + width**2 * np.eye(2), atol=1e-5)
-            assert_allclose(density.centres.mean(axis=0), 0, atol=1e-8)
+            assert_allclose(density.means.mean(axis=0), 0, atol=1e-8)
 
     @pytest.mark.parametrize("width", [0.35, 1.0])
     def test_local_gaussians_are_the_slow_ones(self, cell, width):
@@ -1298,7 +1298,7 @@ def margin_log_density(density, feature, x):
     """The logarithm of the density of one feature."""
     roots = np.linalg.inv(density.transforms)[:, :, feature]
     stds = np.repeat(np.linalg.norm(roots, axis=1), np.diff(density.offsets))
-    parts = norm(density.centres[:, feature], stds).logpdf(np.reshape(x, (-1, 1)))
+    parts = norm(density.means[:, feature], stds).logpdf(np.reshape(x, (-1, 1)))
     return logsumexp(parts + np.log(density.weights), axis=1)
 
 

@@ -34,7 +34,7 @@ from sevenhills import (
     load,
     save,
 )
-from sevenhills.density import NeighbourDensity
+from sevenhills.density import NeighborDensity
 from sevenhills.storage import ModelFileError
 from sevenhills.storage.entries import as_stored
 
@@ -161,7 +161,7 @@ def test_given_labels(moons, path, density, lowest):
 
 def test_neighbours_of_nothing_but_noise(moons, path):
     model = ROME(density="knn", min_std=0.1).fit(moons, labels=np.full(len(moons), -1))
-    assert isinstance(model.density_, NeighbourDensity)
+    assert isinstance(model.density_, NeighborDensity)
     found = again(model, path)
     assert_array_equal(found.score_samples(moons), model.score_samples(moons))
 
@@ -709,9 +709,9 @@ FORGERIES = [
     ("rome", "density_.weights", lambda a: a[:-1], "density_.weights: "),
     ("rome", "density_.weights", lambda a: np.float32(a), "density_.weights: "),
     ("rome", "density_.weights", lambda a: a[:, None], "density_.weights: "),
-    ("rome", "density_.centres", with_element((0, 0), np.inf), "density_.centres: .*finite"),
-    ("rome", "density_.centres", lambda a: a[:0], "density_"),
-    ("rome", "density_.centres", lambda a: a[:, :1].copy(), "density_.transforms: "),
+    ("rome", "density_.means", with_element((0, 0), np.inf), "density_.means: .*finite"),
+    ("rome", "density_.means", lambda a: a[:0], "density_"),
+    ("rome", "density_.means", lambda a: a[:, :1].copy(), "density_.transforms: "),
     ("rome", "density_.transforms", with_element(0, 0.0), "density_.transforms: .*singular"),
     ("rome", "density_.transforms", lambda a: 2 * a, "density_.log_dets: "),
     ("rome", "density_.log_dets", lambda a: a + 1, "density_.log_dets: "),

@@ -9,6 +9,7 @@ from scipy.spatial import KDTree
 from ..bandwidth import silverman
 from ..covariance import weighted_moments
 from ..density import KernelMixture
+from ..density.mixture import with_clusters
 from ..folds import count, counts, without_a_fifth
 from ..threads import map_blocks
 from .cell import Cell
@@ -300,7 +301,7 @@ class Partition:
         parts.append(self._background(~outside))
         sizes = np.append(sizes, _BACKGROUND)
         clusters = np.repeat(labels, [part.n_groups for part in parts])
-        whole = KernelMixture.merge(parts, sizes / sizes.sum()).in_clusters(clusters)
+        whole = with_clusters(KernelMixture.merge(parts, sizes / sizes.sum()), clusters)
         return whole.affine(np.diag(self.scales), self.center)
 
     def _outliers(self, rows: np.ndarray) -> KernelMixture:

@@ -57,7 +57,7 @@ class WalkLaw:
 
     Examples
     --------
-    >>> from sevenhills.forecast import make_walks
+    >>> from sevenhills.datasets import make_walks
     >>> walks = make_walks(3, random_state=0)
     >>> walks.law.draw(20, random_state=0).shape
     (3, 20, 12, 2)
@@ -224,7 +224,7 @@ class WalkLaw:
         transform = turned.reshape(2 * self.n_steps, 2 * self.n_steps)
         return KernelMixture(
             weights=shares[present],
-            centres=means[present].reshape(len(present), -1),
+            means=means[present].reshape(len(present), -1),
             offsets=np.array([0, len(present)]),
             transforms=transform[None],
         )
@@ -293,7 +293,7 @@ def make_walks(
 
     Examples
     --------
-    >>> from sevenhills.forecast import make_walks
+    >>> from sevenhills.datasets import make_walks
     >>> walks = make_walks(5, random_state=0)
     >>> walks.observed.shape, walks.truth.shape
     ((5, 8, 2), (5, 12, 2))

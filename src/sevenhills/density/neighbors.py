@@ -21,7 +21,7 @@ _ALMOST = 1 - 1e-9
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class NeighbourCluster:
+class NeighborCluster:
     r"""The k-nearest-neighbour density of one cluster.
 
     .. math:: p(x) = \frac{k}{n \, V_M \, r_k^M} \, |\det T|
@@ -101,7 +101,7 @@ class NeighbourCluster:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class NeighbourDensity(Regions):
+class NeighborDensity(Regions):
     """A weighted sum of k-nearest-neighbour densities, and of kernels for what is noise.
 
     It does not integrate to one, and cannot be sampled.
@@ -110,13 +110,13 @@ class NeighbourDensity(Regions):
     ----------
     weights : ndarray of shape (n_clusters,)
         The weights of the clusters, one minus that of the noise in all.
-    clusters : tuple of NeighbourCluster
+    clusters : tuple of NeighborCluster
     noise : KernelMixture or None
         The density of noise.
     """
 
     weights: np.ndarray
-    clusters: tuple[NeighbourCluster, ...]
+    clusters: tuple[NeighborCluster, ...]
     noise: KernelMixture | None
 
     #: It does not integrate to one.
@@ -126,7 +126,7 @@ class NeighbourDensity(Regions):
         freeze(self, "weights")
 
     def __repr__(self) -> str:
-        return f"NeighbourDensity(n_features={self.n_features}, n_clusters={len(self.clusters)})"
+        return f"NeighborDensity(n_features={self.n_features}, n_clusters={len(self.clusters)})"
 
     @property
     def n_features(self) -> int:
