@@ -1,4 +1,4 @@
-"""What is compared is checked here: densities, samples and arrays of log densities."""
+"""Checks of the arguments of metrics: densities, samples and arrays of log densities."""
 
 import warnings
 from dataclasses import dataclass
@@ -11,16 +11,16 @@ from ..validation import check_count, check_numbers, without_tensors
 
 
 class UnnormalizedWarning(UserWarning):
-    """A figure was asked of a density that does not integrate to one."""
+    """A metric was computed for a density that does not integrate to one."""
 
 
 @dataclass(frozen=True)
 class Points:
-    """Samples under the name that errors use."""
+    """Samples, with the name that error messages use."""
 
     name: str
     values: np.ndarray
-    given: Any  # what the caller handed over, perhaps with names of features; None if drawn
+    given: Any  # the argument itself, which may have feature names; None for drawn samples
 
     @property
     def n_features(self) -> int:
@@ -44,13 +44,20 @@ def check_points(X: Any, name: str) -> Points:
 
 
 def check_same_width(X: Points, Y: Points) -> None:
-    """Refuse samples of different spaces."""
+    """Refuse samples with different numbers of features."""
     if X.n_features != Y.n_features:
         raise ValueError(f"{Y.name} has {Y.n_features} features, but {X.name} has {X.n_features}")
 
 
+def check_pair(X: Any, Y: Any) -> tuple[Points, Points]:
+    """Return two sets of samples of the same space."""
+    first, second = check_points(X, "X"), check_points(Y, "Y")
+    check_same_width(first, second)
+    return first, second
+
+
 def is_array(value: Any) -> bool:
-    """Whether a value is data, not a density; frames have a ``sample``, too."""
+    """Return whether a value is data and not a density; frames also have a ``sample``."""
     return isinstance(value, np.ndarray | list | tuple) or hasattr(value, "__array__")
 
 
@@ -65,7 +72,7 @@ def check_log_densities(values: Any, name: str, n_dimensions: tuple[int, ...] = 
 
 
 def _refuse_bad(values: np.ndarray, who: str, where: str) -> None:
-    """Refuse log densities that are NaN or plus infinity, saying how many and where."""
+    """Refuse log densities that are NaN or plus infinity, with their number and first row."""
     for bad, word in ((np.isnan(values), "NaN"), (values == np.inf, "plus infinity")):
         if bad.any():
             rows = bad if bad.ndim == 1 else bad.any(axis=1)
@@ -77,7 +84,7 @@ def _refuse_bad(values: np.ndarray, who: str, where: str) -> None:
 
 @dataclass(frozen=True)
 class Density:
-    """A density as the metrics see it, under the name of its argument."""
+    """A density, with the name of its argument."""
 
     value: Any
     name: str
@@ -98,7 +105,7 @@ class Density:
 
     def logpdf(self, points: Points) -> np.ndarray:
         """Return the log densities at points, after checking both."""
-        check_density_width(self.value, self.name, points)
+        self._check_width(points)
         values = np.asarray(self._evaluate(points), dtype=np.float64)
         if values.size != len(points):
             raise ValueError(
@@ -109,6 +116,15 @@ class Density:
         _refuse_bad(values, f"{self} gives", f" of {points.name}")
         return values
 
+    def _check_width(self, points: Points) -> None:
+        """Refuse points of another space, if the density has an attribute for its dimension."""
+        for attribute in ("n_features_in_", "n_features"):
+            n_features = getattr(self.value, attribute, None)
+            if isinstance(n_features, int | np.integer) and n_features != points.n_features:
+                raise ValueError(
+                    f"{points.name} has {points.n_features} features, but {self} has {n_features}"
+                )
+
     def _evaluate(self, points: Points) -> Any:
         evaluate = getattr(self.value, "score_samples", None) or self.value.logpdf
         if getattr(self.value, "feature_names_in_", None) is None:
@@ -116,29 +132,18 @@ class Density:
         if points.given is not None:
             return evaluate(points.given)
         with warnings.catch_warnings():
-            # Drawn samples have no names of features, and the caller cannot add them.
+            # Drawn samples have no feature names, and the caller cannot add them.
             warnings.filterwarnings("ignore", message="X does not have valid feature names")
             return evaluate(points.values)
 
     def warn_if_unnormalized(self, figure: str, stacklevel: int) -> None:
-        """Warn that a figure means little if the density does not integrate to one."""
+        """Warn if the density does not integrate to one."""
         if not getattr(self.value, "is_normalized", True):
             warnings.warn(
-                f"{self} does not integrate to one; the {figure} takes it for a probability "
-                "density, so the figure means little and cannot be compared with others",
+                f"{self} does not integrate to one; the {figure} assumes a probability density, "
+                "so it cannot be interpreted or compared with that of other densities",
                 UnnormalizedWarning,
                 stacklevel=stacklevel + 1,
-            )
-
-
-def check_density_width(density: Any, name: str, points: Points) -> None:
-    """Refuse points of another space than that of a density, if it tells its own."""
-    for attribute in ("n_features_in_", "n_features"):
-        n_features = getattr(density, attribute, None)
-        if isinstance(n_features, int | np.integer) and n_features != points.n_features:
-            raise ValueError(
-                f"{points.name} has {points.n_features} features, but {name} "
-                f"({type(density).__name__}) has {n_features}"
             )
 
 
