@@ -295,11 +295,12 @@ def _leave_one_out(
     n_samples = scatters.n_samples
     traces = scatters.traces(*scatters.factors(np.zeros(len(n_samples))))
     size = (traces / len(scatters.pooled))[:, :, None, None]
-    factors = scatters.factors(n_samples / [len(cluster.rows) for cluster in clusters])
-    variances, directions = scatters.axes(*factors)
+    row_weight = n_samples / [len(cluster.rows) for cluster in clusters]
+    own, pooled = scatters.factors(row_weight)
+    variances, directions = scatters.axes(own, pooled)
     shrunk = _interpolated(variances[..., None], size, STRENGTHS)
     shrunk = np.maximum(shrunk, np.maximum(min_variance, _MIN_SHARE * size) + np.finfo(float).tiny)
-    lost = sum(factors)[:, :, None, None] * (1 - STRENGTHS)
+    lost = (own + pooled)[:, :, None, None] * (1 - STRENGTHS)
     out = np.tensordot(n_samples, np.log(shrunk).sum(axis=2), axes=1)
     for g, n in enumerate(n_samples.tolist()):
         inverse = 1 / shrunk[g]
