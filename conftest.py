@@ -33,6 +33,8 @@ def pytest_addoption(parser):
 
 def pytest_configure(config):
     settings.load_profile("quick" if config.getoption("quick") else "whole")
+    # pytest-randomly shuffles the tests; the global generators are not its business.
+    config.option.randomly_reset_seed = False
 
 
 def pytest_sessionstart(session):
@@ -50,7 +52,7 @@ def pytest_sessionstart(session):
     for density in (ROME().fit(X).density_, ManifoldParzen().fit(X).density_):
         density.modes()
         density.hess_logpdf(X[:5])
-        density.condition({0: 0.5}).mean()
+        density.conditional({0: 0.5}).mean()
         density.marginal(0).cdf(X[:5, :1])
         density.logpdf(np.tile(X, (200, 1)))
 

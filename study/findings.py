@@ -10,7 +10,7 @@ from scipy.special import logsumexp
 from sevenhills import datasets
 from sevenhills.density import KernelMixture
 from sevenhills.estimators import ROME, ManifoldParzen
-from sevenhills.metrics import wasserstein
+from sevenhills.metrics import wasserstein, wasserstein_indicator
 from sevenhills.validation import random_generator
 
 from .published import published
@@ -72,7 +72,7 @@ def _of_group(density: KernelMixture, g: int) -> KernelMixture:
     rows = slice(density.offsets[g], density.offsets[g + 1])
     return KernelMixture(
         weights=density.weights[rows] / density.weights[rows].sum(),
-        centres=density.centres[rows],
+        means=density.means[rows],
         offsets=np.array([0, rows.stop - rows.start]),
         transforms=density.transforms[g : g + 1],
         log_dets=density.log_dets[g : g + 1],
@@ -169,10 +169,10 @@ def _window_transport(name: str, runs: int, n_samples: int) -> np.ndarray:
         rng = random_generator(run)
         steps = rng.standard_normal((n_samples, density.n_features, 1))
         inverses = np.linalg.inv(density.transforms).transpose(0, 2, 1)
-        each = density.centres + np.matmul(inverses, steps)[:, :, 0]
+        each = density.means + np.matmul(inverses, steps)[:, :, 0]
         usual = wasserstein(first, second)
         draws = (density.sample(n_samples, random_state=rng), each)
-        values.append([wasserstein(first, drawn) / usual - 1 for drawn in draws])
+        values.append([wasserstein_indicator(drawn, first, usual) for drawn in draws])
     return np.mean(values, axis=0)
 
 
@@ -188,8 +188,8 @@ def turned_windows(n_samples: int = 2000) -> Finding:
     stds = 1 / np.linalg.norm(density.transforms[kernel], axis=1)
     axes = density.transforms[kernel] * stds[:, None, :]
     steps = rng.standard_normal((n_samples, density.n_features)) * stds
-    right = density.centres[kernel] + np.einsum("ijk,ik->ij", axes, steps)
-    turned = density.centres[kernel] + np.einsum("ikj,ik->ij", axes, steps)
+    right = density.means[kernel] + np.einsum("ijk,ik->ij", axes, steps)
+    turned = density.means[kernel] + np.einsum("ikj,ik->ij", axes, steps)
     scores = [density.logpdf(draws).mean() for draws in (right, turned)]
     return Finding(
         "Draws of manifold Parzen windows are turned the wrong way",

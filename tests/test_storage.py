@@ -34,7 +34,7 @@ from sevenhills import (
     load,
     save,
 )
-from sevenhills.density import NeighbourDensity
+from sevenhills.density import NeighborDensity
 from sevenhills.storage import ModelFileError
 from sevenhills.storage.entries import as_stored
 
@@ -161,7 +161,7 @@ def test_given_labels(moons, path, density, lowest):
 
 def test_neighbours_of_nothing_but_noise(moons, path):
     model = ROME(density="knn", min_std=0.1).fit(moons, labels=np.full(len(moons), -1))
-    assert isinstance(model.density_, NeighbourDensity)
+    assert isinstance(model.density_, NeighborDensity)
     found = again(model, path)
     assert_array_equal(found.score_samples(moons), model.score_samples(moons))
 
@@ -370,7 +370,7 @@ WRONG = {
         "k_min": [1, 5.0, 21], "k_max": [4, "20"], "alpha_k": [0.0, "400"], "n_eps": [-1, 0.5],
         "n_xi": [-1, None], "exact_below": [-1, "all"], "verbose": [1], "n_jobs": [0, "all"],
     },
-    AutoROME: {"min_std": ["auto", -0.1], "random_state": [-1, 0.5, "a"], "n_jobs": [0, 1.5]},
+    AutoROME: {"min_std": ["wide", -0.1], "random_state": [-1, 0.5, "a"], "n_jobs": [0, 1.5]},
     ManifoldParzen: {
         "min_std": ["wide", -1], "n_neighbors": ["all", 0, 2.5], "n_directions": [-1, "two"],
         "n_jobs": [0, True],
@@ -709,9 +709,9 @@ FORGERIES = [
     ("rome", "density_.weights", lambda a: a[:-1], "density_.weights: "),
     ("rome", "density_.weights", lambda a: np.float32(a), "density_.weights: "),
     ("rome", "density_.weights", lambda a: a[:, None], "density_.weights: "),
-    ("rome", "density_.centres", with_element((0, 0), np.inf), "density_.centres: .*finite"),
-    ("rome", "density_.centres", lambda a: a[:0], "density_"),
-    ("rome", "density_.centres", lambda a: a[:, :1].copy(), "density_.transforms: "),
+    ("rome", "density_.means", with_element((0, 0), np.inf), "density_.means: .*finite"),
+    ("rome", "density_.means", lambda a: a[:0], "density_"),
+    ("rome", "density_.means", lambda a: a[:, :1].copy(), "density_.transforms: "),
     ("rome", "density_.transforms", with_element(0, 0.0), "density_.transforms: .*singular"),
     ("rome", "density_.transforms", lambda a: 2 * a, "density_.log_dets: "),
     ("rome", "density_.log_dets", lambda a: a + 1, "density_.log_dets: "),

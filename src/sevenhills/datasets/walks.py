@@ -224,7 +224,7 @@ class WalkLaw:
         transform = turned.reshape(2 * self.n_steps, 2 * self.n_steps)
         return KernelMixture(
             weights=shares[present],
-            centres=means[present].reshape(len(present), -1),
+            means=means[present].reshape(len(present), -1),
             offsets=np.array([0, len(present)]),
             transforms=transform[None],
         )

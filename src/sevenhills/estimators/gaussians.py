@@ -118,7 +118,7 @@ class GaussianMixtureBIC(DensityEstimator):
         best = fits[int(np.argmin(bic))]
         self.density_ = KernelMixture(
             weights=best.weights,
-            centres=(best.means + origin) * frame.unit,
+            means=(best.means + origin) * frame.unit,
             offsets=np.arange(len(best.weights) + 1),
             transforms=best.transforms / frame.unit,
         )

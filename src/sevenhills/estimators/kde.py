@@ -103,7 +103,7 @@ class GaussianKDE(DensityEstimator):
         scales = factor * self._scales(stds[0], axes[0], units, frame.unit)
         self.density_ = KernelMixture(
             weights=frame.weights / total,
-            centres=X[frame.rows],
+            means=X[frame.rows],
             offsets=np.array([0, len(frame.rows)]),
             transforms=axes.transpose(0, 2, 1) / scales / units[:, None] / frame.unit,
             log_dets=np.array([-np.log(scales * units * frame.unit).sum()]),
@@ -253,7 +253,7 @@ def _round_kernels(points: np.ndarray, weights: np.ndarray, bandwidth: float) ->
     n_samples, n_features = points.shape
     return KernelMixture(
         weights=weights / weights.sum(),
-        centres=points,
+        means=points,
         offsets=np.array([0, n_samples]),
         transforms=np.eye(n_features)[None] / bandwidth,
         log_dets=np.array([-n_features * np.log(bandwidth)]),

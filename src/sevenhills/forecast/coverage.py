@@ -5,7 +5,7 @@ from math import pi, sqrt
 
 import numpy as np
 
-from ..metrics.calibration import LEVELS
+from ..metrics.ece import LEVELS
 from ..validation import freeze
 
 
