@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from ..forecast import Comparison, Evaluation
-from ..forecast.arrays import open_forecasts
+from ..forecast.inputs import open_forecasts
 from ..validation import check_count
 from .canvas import COLORS, NOISE_COLOR, add_legend, current_axes, in_lines, literal
 
@@ -117,7 +117,7 @@ def plot_forecast(
     """
     from matplotlib.collections import LineCollection
 
-    forecasts = open_forecasts(predictions, truth, agents, check=False)
+    forecasts = open_forecasts(predictions, truth, agents)
     if forecasts.n_coordinates != 2:
         raise ValueError(f"only 2 coordinates can be drawn, got {forecasts.n_coordinates}")
     if check_count(scene, "scene") >= forecasts.n_scenes:

@@ -1,4 +1,4 @@
-"""Shrunk covariances: beside leaving out every sample, and what they are for."""
+"""Covariances of weighted samples, and both rules that shrink them."""
 
 import numpy as np
 import pytest
@@ -7,11 +7,26 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from sevenhills import ROME, datasets, load, save
-from sevenhills.covariance import shrink
+from sevenhills.covariance import (
+    Ellipse,
+    Shrinkage,
+    Weighted,
+    choose_shrinkage,
+    shrink,
+    shrunk_ellipse,
+    weighted_moments,
+)
 from sevenhills.estimators.clusters import Grouping
+from sevenhills.folds import deal
 
-from .oracles import log_density, shrunk_covariances
-from .strategies import awkward
+from .oracles import log_density, shrinkage_log_likelihood, shrunk_covariances
+from .strategies import awkward, repeats_of, samples, wild_weights
+
+seeds = st.integers(0, 2**31)
+
+
+def random_state(seed=0):
+    return np.random.RandomState(seed)
 
 
 def clusters_of(rng, sizes, n_features, scale=3.0):
@@ -196,3 +211,123 @@ def test_is_stored(tmp_path):
     again = load(tmp_path / "model.npz")
     assert again.shrinkage == "auto"
     assert_array_equal(again.score_samples(X), model.score_samples(X))
+
+
+# By folds
+
+
+POOLINGS = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9)
+
+
+DIAGONALS = (0.0, 1e-3, 0.01, 0.03, 0.1, 0.25, 0.5, 1.0)
+
+
+def moments_and_held(X, folds):
+    moments = [weighted_moments(X[fold.train], fold.train_weights) for fold in folds]
+    return moments, [Weighted(X[fold.test], fold.test_weights) for fold in folds]
+
+
+def copies_of(X, folds):
+    """What folds see and are asked, copy by copy."""
+    seen = [np.repeat(X[fold.train], fold.train_weights.astype(int), axis=0) for fold in folds]
+    asked = [np.repeat(X[fold.test], fold.test_weights.astype(int), axis=0) for fold in folds]
+    return seen, asked
+
+
+@given(samples(min_samples=1, max_samples=40, scales=(1e-9, 1.0, 1e9)))
+def test_covariance_is_numpys(X):
+    mean, scatter = weighted_moments(X, np.ones(len(X)))
+    size = np.abs(X).max() + 1e-300
+    assert_allclose(mean, X.mean(axis=0), atol=1e-12 * size)
+    assert_allclose(scatter, np.cov(X.T, ddof=0).reshape(scatter.shape), atol=1e-12 * size**2)
+
+
+@given(samples(min_samples=1, max_samples=40), seeds)
+def test_covariance_of_weights_is_that_of_repeated_rows(X, seed):
+    repeats = repeats_of(len(X), seed)
+    mean, scatter = weighted_moments(X, repeats.astype(float))
+    copies = np.repeat(X, repeats, axis=0)
+    size = np.abs(X).max() + 1e-300
+    assert_allclose(mean, copies.mean(axis=0), atol=1e-12 * size)
+    expected = np.cov(copies.T, ddof=0).reshape(scatter.shape)
+    assert_allclose(scatter, expected, atol=1e-12 * size**2)
+    assert_array_equal(scatter, scatter.T)
+
+
+@given(st.lists(st.floats(-1e9, 1e9), min_size=1, max_size=5), wild_weights())
+def test_covariance_of_equal_rows_is_exactly_zero(row, weights):
+    mean, scatter = weighted_moments(np.array([row] * len(weights)), weights)
+    assert_array_equal(mean, row)
+    assert_array_equal(scatter, 0)
+
+
+@given(seeds, st.integers(1, 5))
+def test_seen_from_leads_to_the_same_coordinates(seed, n_features):
+    rng = random_state(seed)
+    one, other = (
+        Ellipse(
+            rng.standard_normal(n_features),
+            rng.standard_normal((n_features, n_features)) + 4 * np.eye(n_features),
+        )
+        for _ in range(2)
+    )
+    X = rng.standard_normal((7, n_features))
+    within = one.relative_to(other)
+    Y = (X - other.mean) @ other.transform
+    expected = (X - one.mean) @ one.transform
+    assert_allclose((Y - within.mean) @ within.transform, expected, atol=1e-9)
+    assert_allclose(within.log_det, one.log_det - other.log_det, atol=1e-9)
+    itself = one.relative_to(one)
+    assert_allclose(itself.mean, 0, atol=1e-12)
+    assert_allclose(itself.transform, np.eye(n_features), atol=1e-9)
+
+
+@given(samples(min_samples=3, max_samples=30, max_features=4), st.booleans())
+def test_an_ellipse_has_the_shrunk_covariance(X, shared):
+    n_features = X.shape[1]
+    ridge, pooled = 1e-3 * np.eye(n_features), np.eye(n_features) + 1 if shared else None
+    moments = weighted_moments(X, np.ones(len(X)))
+    found = shrunk_ellipse(moments, ridge, pooled, Shrinkage(0.25, 0.5))
+    S = np.cov(X.T, ddof=0).reshape(n_features, n_features)
+    S = S if pooled is None else 0.75 * S + 0.25 * pooled
+    S = 0.5 * S + 0.5 * np.diag(np.diag(S)) + ridge
+    assert_allclose(found.transform.T @ S @ found.transform, np.eye(n_features), atol=1e-6)
+    assert_allclose(found.covariance, S, atol=1e-9 * np.trace(S))
+    assert_allclose(found.mean, X.mean(axis=0), atol=1e-12 * (1 + np.abs(X).max()))
+
+
+@given(seeds, st.integers(1, 6), st.integers(3, 30), st.booleans(), st.booleans())
+def test_shrinkage_is_the_best_of_a_plain_search(seed, n_features, n, shared, alike):
+    """First towards the common covariance, then towards its diagonal."""
+    rng = random_state(seed)
+    mixing = rng.standard_normal((n_features, n_features))
+    mixing = np.eye(n_features) if alike else mixing
+    X = rng.standard_normal((n, n_features)) @ mixing
+    common = np.eye(n_features) + mixing.T @ mixing if shared else None
+    ridge = 1e-3 * np.eye(n_features)
+    repeats = rng.randint(1, 4, size=n)
+    folds = deal(repeats.astype(float), rng)
+    found = choose_shrinkage(*moments_and_held(X, folds), ridge, common)
+    data = *copies_of(X, folds), ridge, common
+    if shared:
+        poolings = [shrinkage_log_likelihood(*data, p, 0.0) for p in POOLINGS]
+        chosen = shrinkage_log_likelihood(*data, found.pooling, 0.0)
+        assert_allclose(chosen, max(poolings), rtol=1e-8, atol=1e-8)
+    else:
+        assert found.pooling == 0
+    pooling = found.pooling
+    diagonals = [shrinkage_log_likelihood(*data, pooling, d) for d in DIAGONALS]
+    chosen = shrinkage_log_likelihood(*data, *found)
+    assert_allclose(chosen, max(diagonals), rtol=1e-8, atol=1e-8)
+
+
+def test_few_samples_are_shrunk_and_many_are_not():
+    rng = random_state()
+    mixing = rng.standard_normal((5, 5))
+    strengths = []
+    for n in (8, 5000):
+        X = rng.standard_normal((n, 5)) @ mixing
+        data = moments_and_held(X, deal(np.ones(n), rng))
+        strengths.append(choose_shrinkage(*data, 1e-8 * np.eye(5), None).diagonal)
+    assert strengths[0] > 0.05
+    assert strengths[1] < 0.01
