@@ -8,7 +8,7 @@ from scipy.spatial import KDTree
 
 from ..clustering import Frame
 from ..density import KernelMixture
-from ..kernels.core_distances import most_needed
+from ..kernels.blocks import most_needed
 from ..validation import (
     check_count,
     check_min_std,
