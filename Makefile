@@ -10,8 +10,8 @@ ONE_CORE := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 .PHONY: demo test quick test-slow test-strict test-torch test-lowest test-elsewhere coverage lint \
 	bench bench-study bench-auto \
 	bench-questions bench-modes bench-engines bench-tasks bench-walks bench-many bench-forecast bench-big \
-	bench-growth bench-compress bench-dask torture contest parity reproduce comparison pictures \
-	docs walk dist clean
+	bench-growth bench-compress bench-dask torture contest parity reproduce reproduce-quick comparison \
+	pictures 	docs walk dist clean
 
 $(BIN)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -26,7 +26,7 @@ $(ROMEPY)/.ready:
 
 # Fit two embedded data sets and write pictures of what was found into demo/.
 demo: $(BIN)/.ready
-	$(BIN)/python -m sevenhills.demo demo
+	$(BIN)/sevenhills demo demo
 
 # Pages are tested in Chromium, from Debian's packages; where it cannot be had, they are not.
 $(BIN)/.browser: $(BIN)/.ready
@@ -167,7 +167,11 @@ parity: $(BIN)/.ready $(ROMEPY)/.ready
 
 # Rerun the study, ten runs: under an hour on two cores; goes on from what is stored.
 reproduce: $(BIN)/.ready
-	$(BIN)/sevenhills reproduce --standard --out docs/reproduction --page docs/reproduction.md
+	$(BIN)/python -m study --standard --out docs/reproduction --page docs/reproduction.md
+
+# Three runs of the two-dimensional data sets, into reproduction/: minutes.
+reproduce-quick: $(BIN)/.ready
+	$(BIN)/python -m study --quick --out reproduction
 
 # Ours beside the libraries that people use; writes the tables of docs/comparison.md.
 comparison: $(BIN)/.ready $(ROMEPY)/.ready
@@ -175,7 +179,7 @@ comparison: $(BIN)/.ready $(ROMEPY)/.ready
 
 # Redraw the pictures of the README and of the pages.
 pictures: $(BIN)/.ready
-	$(BIN)/python -m sevenhills.demo docs/images --readme
+	$(BIN)/python docs/pictures.py docs/images
 
 $(BIN)/.docs: $(BIN)/.ready
 	$(BIN)/python -m pip install --quiet --editable ".[docs]"

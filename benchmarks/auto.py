@@ -1,7 +1,7 @@
 """AutoROME: what it costs beyond the clustering, and how it does on the rows of the study.
 
 Start it with ``make bench-auto``. Costs come from processes of their own; the rows of the study
-are read from the stored results of ``sevenhills reproduce``.
+are read from the stored results of ``make reproduce``.
 """
 
 from pathlib import Path

@@ -17,7 +17,8 @@ from benchmarks.measuring import Bars, best_of, memory_mb
 from scipy.stats import gaussian_kde
 
 from sevenhills import ROME, compat
-from sevenhills.forecast import evaluate, make_walks
+from sevenhills.datasets import make_walks
+from sevenhills.forecast import evaluate
 
 HERE = Path(__file__).parent
 BARS = Bars(
@@ -51,9 +52,9 @@ def steps(predictions, truth, **options):
     return evaluate(
         predictions,
         truth,
-        method="gaussian_kde",
+        estimator="kde",
         measures="nll_step",
-        n_bootstrap=0,
+        n_replicates=0,
         **options,
     )
 
@@ -68,7 +69,7 @@ def print_steps(n_scenes, repeats):
     start = time.process_time()
     expected = scipy_loop(predictions, truth)
     theirs = time.process_time() - start
-    found = steps(predictions, truth, degenerate="nan").scenes["nll_step"]
+    found = steps(predictions, truth, errors="skip").scenes["nll_step"]
     apart = np.abs(found + expected.mean(axis=1))[10:].max()
     counts = dict(steps(predictions, truth).degenerate)
     print(f"| steps of {n_scenes} x 20 x 12 | scipy, CPU s | ours, CPU s | ratio | bar | apart |")
@@ -90,8 +91,8 @@ def print_paths(python, n_scenes, n_peer, repeats):
     """Beside romepy between two rounds of ours, so that a busy machine slows both."""
     predictions, truth = draw(n_scenes, 100)
 
-    def paths(method):
-        return evaluate(predictions, truth, method=method, measures="nll", n_bootstrap=0)
+    def paths(estimator):
+        return evaluate(predictions, truth, estimator=estimator, measures="nll", n_replicates=0)
 
     methods = {
         "compat.ROME()": compat.ROME(),

@@ -13,7 +13,8 @@ import argparse
 import numpy as np
 from benchmarks.measuring import Bars
 
-from sevenhills.forecast import evaluate, make_walks
+from sevenhills.datasets import make_walks
+from sevenhills.forecast import evaluate
 
 #: Standard errors by which others are worse than the oracle, and the oracle's calibration error.
 BARS = Bars(at_least={"behind the oracle": 3}, at_most={"calibration error of the oracle": 0.04})

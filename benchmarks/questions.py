@@ -43,7 +43,7 @@ def samples(name, n_samples=N_SAMPLES):
 def copied(density):
     """The same kernels, checked and copied."""
     return KernelMixture(
-        density.weights, density.centres, density.offsets, density.transforms, density.log_dets
+        density.weights, density.means, density.offsets, density.transforms, density.log_dets
     )
 
 
@@ -69,7 +69,7 @@ def print_parts():
             questions = (
                 lambda d=density: copied(d),
                 lambda d=density, h=half: d.marginal(h),
-                lambda d=density, k=known: d.condition(k),
+                lambda d=density, k=known: d.conditional(k),
             )
             repeats = 100 if density.n_groups < 100 else 10
             copy, marginal, condition = (best_of(each, repeats) for each in questions)

@@ -59,7 +59,6 @@ MISTAKES = [
     "sevenhills fit messy.csv -o m.sevenhills --mode rom",
     "sevenhills fit messy.csv -o demo",
     "sevenhills report aniso.sevenhills --data demo/aniso_new.csv -o aniso.html",
-    'timeout --preserve-status -s INT 2 sevenhills reproduce --out study; echo "exit code $?"',
 ]
 
 

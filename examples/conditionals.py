@@ -25,7 +25,7 @@ plot_corner(rome, iris)
 # are densities again, so that they have quantiles and intervals.
 petal_lengths = (1.5, 4.5, 6.0)
 slices = {
-    length: rome.condition({"petal length": length}).marginal("sepal length")
+    length: rome.conditional({"petal length": length}).marginal("sepal length")
     for length in petal_lengths
 }
 for length, density in slices.items():

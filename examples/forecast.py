@@ -8,7 +8,8 @@ looks for similar pasts are evaluated beside the oracle, which draws from that l
 
 import matplotlib.pyplot as plt
 
-from sevenhills.forecast import ConstantVelocity, NearestPasts, compare, evaluate, make_walks
+from sevenhills.datasets import make_walks
+from sevenhills.forecast import ConstantVelocity, NearestPasts, compare, evaluate
 from sevenhills.plotting import plot_calibration, plot_comparison, plot_forecast
 from sevenhills.report import forecast_html
 

@@ -43,7 +43,7 @@ def random_mixture(seed, n_features=2, n_groups=3, n_kernels=60, spread=5.0, str
     widths = 10 ** rng.uniform(-stretch, stretch, (n_groups, 1, n_features))
     return KernelMixture(
         weights=rng.dirichlet(np.ones(n_kernels)),
-        centres=rng.standard_normal((n_kernels, n_features)) + home,
+        means=rng.standard_normal((n_kernels, n_features)) + home,
         offsets=offsets,
         transforms=axes / widths,
         clusters=rng.randint(-1, 3, n_groups),

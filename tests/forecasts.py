@@ -66,7 +66,7 @@ def others_log_density(density, X):
     out = []
     for x in X:
         terms = []
-        for k, centre in enumerate(density.centres):
+        for k, centre in enumerate(density.means):
             weight = density.weights[k] - (centre == x).all() / len(X)
             if weight > 1e-12:
                 precision = density.transforms[group[k]] @ density.transforms[group[k]].T

@@ -61,6 +61,6 @@ def is_found(model, drawn):
 
 def _components(model, X):
     density = model.density_
-    units = np.matmul(X - density.centres[:, None], density.transforms)
+    units = np.matmul(X - density.means[:, None], density.transforms)
     log_parts = (density.log_weights + density.log_dets)[:, None] - 0.5 * (units**2).sum(axis=2)
     return log_parts.argmax(axis=0)

@@ -90,7 +90,7 @@ def log_density(density, X):
     exponents = []
     for g in range(density.n_groups):
         rows = slice(density.offsets[g], density.offsets[g + 1])
-        apart = X[:, None] - density.centres[rows]
+        apart = X[:, None] - density.means[rows]
         squares = np.sum((apart @ density.transforms[g]) ** 2, axis=-1)
         exponents.append(density.log_weights[rows] - squares / 2 + density.log_dets[g])
     constant = density.n_features / 2 * np.log(2 * np.pi)
@@ -340,7 +340,7 @@ def assigned_labels(X, rome, sample):
     for g, (start, end) in enumerate(zip(density.offsets[:-1], density.offsets[1:], strict=True)):
         transform = density.transforms[g]
         for k in range(start, end):
-            steps = (X - density.centres[k]) @ transform
+            steps = (X - density.means[k]) @ transform
             logs = density.log_weights[k] + density.log_dets[g] - 0.5 * (steps**2).sum(axis=1)
             values[g] = np.logaddexp(values[g], logs)
     labels = density.clusters[(values >= values.max(axis=0) - 1e-6).argmax(axis=0)]
@@ -352,7 +352,7 @@ def assigned_labels(X, rome, sample):
 
 def merged_kernel(density, rows):
     """Mass, mean and covariance of some kernels, in data units."""
-    weights, centres = density.weights[rows], density.centres[rows]
+    weights, centres = density.weights[rows], density.means[rows]
     group = np.searchsorted(density.offsets, rows, side="right") - 1
     inverses = np.linalg.inv(density.transforms[group])
     mean = np.average(centres, axis=0, weights=weights)
@@ -375,7 +375,7 @@ def divided_kernels(density, n_cells):
         divisible = [cell for cell in cells if len(cell) > 1]
         heaviest = max(divisible, key=lambda cell: density.weights[cell].sum())
         cells = [cell for cell in cells if cell is not heaviest]
-        weights, centres = density.weights[heaviest], density.centres[heaviest] @ unit
+        weights, centres = density.weights[heaviest], density.means[heaviest] @ unit
         apart = centres - np.average(centres, axis=0, weights=weights)
         direction = np.linalg.svd(np.sqrt(weights)[:, None] * apart)[2][0]
         cells += [heaviest[apart @ direction > 0], heaviest[apart @ direction <= 0]]

@@ -21,7 +21,6 @@ def drawings():
     first, second = (forecast.evaluate(f * predictions, truth, measures=measures) for f in (1, 0.5))
     compared = forecast.compare(first, second, n_permutations=19)
     return {
-        "plot_boxes": lambda ax: plotting.plot_boxes({"one": X[:, 0], "two": X[:, 1]}, {}, ax),
         "plot_calibration": lambda ax: plotting.plot_calibration(first, ax),
         "plot_candidates": lambda ax: plotting.plot_candidates(rome, ax),
         "plot_clusters": lambda ax: plotting.plot_clusters(rome, X, ax),

@@ -16,8 +16,6 @@ import pytest
 
 from sevenhills import KernelMixture, save
 from sevenhills.atomic_write import atomic_write, check_writable
-from sevenhills.experiments import Cell
-from sevenhills.experiments.store import Store
 from sevenhills.forecast import evaluate
 from sevenhills.report.page import Report
 
@@ -238,14 +236,6 @@ def write_report(path):
     Report("title", "<html></html>").save(path)
 
 
-def write_results(path):
-    store = Store(path.parent)
-    store.main = path
-    store.parts.mkdir()
-    store.merge([Cell("aniso", 0, 100, "rome", "score")])
-    store.close()
-
-
 def write_paths(path):
     evaluate(np.zeros((1, 4, 3, 2)), np.zeros((1, 3, 2)), measures=["ade"]).to_parquet(path)
 
@@ -255,7 +245,6 @@ def write_paths(path):
     [
         partial(save, KernelMixture([1.0], [[0.0]], [0, 1], [[[1.0]]])),
         write_report,
-        write_results,
         write_paths,
     ],
 )

@@ -8,6 +8,7 @@ from scipy.stats import multivariate_normal
 
 from sevenhills import ROME, AutoROME, GaussianKDE, KernelMixture, ManifoldParzen
 from sevenhills.density.boxes import normal_mass
+from sevenhills.density.mixture import with_samples
 from sevenhills.estimate import Estimate
 
 from .test_mixture import random_mixture
@@ -36,7 +37,7 @@ def by_scipy(density, lower, upper):
     options = {"lower_limit": lower, "abseps": 1e-10, "maxpts": 10**5}
     return sum(
         weight * normal.cdf(upper, centre, covariances[g], **options)
-        for weight, centre, g in zip(density.weights, density.centres, group, strict=True)
+        for weight, centre, g in zip(density.weights, density.means, group, strict=True)
     )
 
 
@@ -44,7 +45,7 @@ def by_scipy(density, lower, upper):
 def test_one_and_two_features_are_exact(seed, n_features, widths):
     density = random_mixture(seed, n_features, 3, 12, spread=2.0)
     lower, upper = random_box(density, seed, widths)
-    found = density.box(lower, upper)
+    found = density.probability(lower, upper)
     assert_allclose(found, by_scipy(density, lower, upper), rtol=1e-9, atol=1e-13)
     assert found.std_error == 0
 
@@ -54,7 +55,7 @@ def test_more_features_agree_with_scipy(n_features):
     for seed in range(4):
         density = random_mixture(seed, n_features, 2, 8, spread=1.0)
         lower, upper = random_box(density, seed, 2.0)
-        found = density.box(lower, upper)
+        found = density.probability(lower, upper)
         # The error comes from sixteen values, so that it is itself uncertain.
         slack = 5 * found.std_error + 1e-7
         assert abs(found - by_scipy(density, lower, upper)) < slack
@@ -69,7 +70,7 @@ def test_counted_draws_agree(estimator):
     drawn = density.sample(20_000, random_state=1)
     for seed in range(4):
         lower, upper = random_box(density, seed, 2.0)
-        found = density.box(lower, upper)
+        found = density.probability(lower, upper)
         share = np.mean(((drawn >= lower) & (drawn <= upper)).all(axis=1))
         error = np.hypot(np.sqrt(found * (1 - found) / len(drawn)), found.std_error)
         assert abs(found - share) < 4 * error + 1e-4
@@ -82,8 +83,8 @@ def test_errors_are_honest():
     for seed in range(6):
         density = random_mixture(seed, 4, 2, 8, spread=1.0)
         lower, upper = random_box(density, seed, 3.0)
-        truth = density.box(lower, upper, n_draws=2**18, random_state=99)
-        runs = [density.box(lower, upper, n_draws=256, random_state=s) for s in range(25)]
+        truth = density.probability(lower, upper, n_draws=2**18, random_state=99)
+        runs = [density.probability(lower, upper, n_draws=256, random_state=s) for s in range(25)]
         scores += [(run - truth) / np.hypot(run.std_error, truth.std_error) for run in runs]
     assert abs(np.mean(scores)) < 0.35
     assert 0.8 < np.std(scores) < 1.4
@@ -92,7 +93,7 @@ def test_errors_are_honest():
 
 def test_more_points_are_better_than_random_ones():
     lower, upper = np.full(3, -2.0), np.full(3, 1.0)
-    errors = [SPACE.box(lower, upper, n_draws=n).std_error for n in (2**10, 2**16)]
+    errors = [SPACE.probability(lower, upper, n_draws=n).std_error for n in (2**10, 2**16)]
     assert errors[1] < errors[0] / 12
 
 
@@ -103,33 +104,33 @@ def test_adjoining_boxes_add_up(seed, n_features):
     cut = density.sample(1, random_state=seed + 1)[0, 0].clip(lower[0], upper[0])
     left, right = upper.copy(), lower.copy()
     left[0] = right[0] = cut
-    parts = density.box(lower, left), density.box(right, upper)
-    whole = density.box(lower, upper)
+    parts = density.probability(lower, left), density.probability(right, upper)
+    whole = density.probability(lower, upper)
     error = np.sqrt(sum(each.std_error**2 for each in (*parts, whole)))
     assert abs(sum(parts) - whole) <= 6 * error + 1e-13
 
 
 def test_the_whole_space_and_nothing():
-    assert SPACE.box([-INF] * 3, [INF] * 3) == 1
-    assert SPACE.box({}) == 1
-    assert SPACE.box([0.0, -1.0, -1.0], [0.0, 1.0, 1.0]) == 0
-    assert SPACE.box([INF, -INF, -INF], [INF] * 3) == 0
-    assert isinstance(SPACE.box({}), Estimate)
-    assert_allclose(SPACE.box([-50.0] * 3, [50.0] * 3), 1.0, atol=1e-12)
+    assert SPACE.probability([-INF] * 3, [INF] * 3) == 1
+    assert SPACE.probability({}) == 1
+    assert SPACE.probability([0.0, -1.0, -1.0], [0.0, 1.0, 1.0]) == 0
+    assert SPACE.probability([INF, -INF, -INF], [INF] * 3) == 0
+    assert isinstance(SPACE.probability({}), Estimate)
+    assert_allclose(SPACE.probability([-50.0] * 3, [50.0] * 3), 1.0, atol=1e-12)
 
 
 def test_features_without_bounds_are_left_out():
     line = SPACE.marginal(1)
-    found = SPACE.box([-INF, -1.0, -INF], [INF, 0.5, INF])
+    found = SPACE.probability([-INF, -1.0, -INF], [INF, 0.5, INF])
     assert_allclose(found, line.cdf(0.5) - line.cdf(-1.0), rtol=1e-12)
     assert found.std_error == 0
-    plane = SPACE.marginal([2, 0]).box([0.0, -1.0], [2.0, INF])
-    assert_allclose(SPACE.box({0: (-1.0, INF), 2: (0.0, 2.0)}), plane, rtol=1e-12)
+    plane = SPACE.marginal([2, 0]).probability([0.0, -1.0], [2.0, INF])
+    assert_allclose(SPACE.probability({0: (-1.0, INF), 2: (0.0, 2.0)}), plane, rtol=1e-12)
 
 
 def test_bounds_by_name():
-    named = SPACE.describe(["a", "b", "c"], 1)
-    assert named.box({"c": (0.0, 1.0), 0: (-1.0, 1.0)}) == SPACE.box(
+    named = with_samples(SPACE, ["a", "b", "c"], 1)
+    assert named.probability({"c": (0.0, 1.0), 0: (-1.0, 1.0)}) == SPACE.probability(
         [-1.0, -INF, 0.0], [1.0, INF, 1.0]
     )
 
@@ -141,8 +142,8 @@ def test_independent_features_are_exact():
         [0.4, 0.6], [[0.0, 0.0, 0.0], [1.0, 1.0, 1.0]], [0, 2], [np.diag(rates) @ turn]
     )
     lower, upper = np.array([-1.0, 0.0, -2.0]), np.array([1.0, 0.5, 3.0])
-    shares = ndtr((upper - density.centres) * rates) - ndtr((lower - density.centres) * rates)
-    found = density.box(lower, upper)
+    shares = ndtr((upper - density.means) * rates) - ndtr((lower - density.means) * rates)
+    found = density.probability(lower, upper)
     assert_allclose(found, density.weights @ shares.prod(axis=1), rtol=1e-12)
     assert found.std_error == 0
 
@@ -153,21 +154,25 @@ def test_nearly_dependent_features(correlation):
     transform = np.linalg.inv(np.linalg.cholesky(covariance)).T
     density = KernelMixture([1.0], [[0.0, 0.0]], [0, 1], [transform])
     angle = np.arcsin(correlation) / (2 * np.pi)
-    assert_allclose(density.box([0.0, 0.0], [INF, INF]), 0.25 + angle, rtol=1e-7, atol=1e-9)
+    assert_allclose(density.probability([0.0, 0.0], [INF, INF]), 0.25 + angle, rtol=1e-7, atol=1e-9)
     # Where both are positive, or of different signs, both of them are what one of them is.
-    beyond = density.box([1.0, -INF], [2.0, INF])
+    beyond = density.probability([1.0, -INF], [2.0, INF])
     other = (1.0 - 1e-2, 2.0 + 1e-2) if correlation > 0 else (-2.0 - 1e-2, -1.0 + 1e-2)
-    assert_allclose(density.box([1.0, other[0]], [2.0, other[1]]), beyond, rtol=1e-9)
+    assert_allclose(density.probability([1.0, other[0]], [2.0, other[1]]), beyond, rtol=1e-9)
 
 
 @pytest.mark.parametrize("unit", [1e-200, 1e-9, 1e200])
 def test_any_unit(unit):
     lower, upper = np.array([-1.0, -2.0, 0.0]), np.array([1.0, 0.5, 2.0])
     scaled = SPACE.affine(unit * np.eye(3), np.zeros(3))
-    assert_allclose(scaled.box(unit * lower, unit * upper), SPACE.box(lower, upper), rtol=1e-9)
+    assert_allclose(
+        scaled.probability(unit * lower, unit * upper), SPACE.probability(lower, upper), rtol=1e-9
+    )
     pair, plane = scaled.marginal([0, 1]), SPACE.marginal([0, 1])
     assert_allclose(
-        pair.box(unit * lower[:2], unit * upper[:2]), plane.box(lower[:2], upper[:2]), rtol=1e-9
+        pair.probability(unit * lower[:2], unit * upper[:2]),
+        plane.probability(lower[:2], upper[:2]),
+        rtol=1e-9,
     )
 
 
@@ -175,7 +180,7 @@ def test_any_unit(unit):
 def test_tiny_boxes_have_the_mass_of_the_density_there(n_features):
     density = random_mixture(1, n_features, 2, 10, spread=1.0)
     x = density.sample(1, random_state=0)[0]
-    found = density.box(x - 5e-7, x + 5e-7)
+    found = density.probability(x - 5e-7, x + 5e-7)
     expected = density.pdf(x[None])[0] * 1e-6**n_features
     assert_allclose(found, expected, rtol=1e-5, atol=6 * found.std_error)
     assert found.std_error < 0.1 * found
@@ -183,7 +188,7 @@ def test_tiny_boxes_have_the_mass_of_the_density_there(n_features):
 
 def test_boxes_far_out_keep_their_digits():
     density = KernelMixture([1.0], np.zeros((1, 3)), [0, 1], [np.eye(3) + 0.1])
-    found = density.box([10.0, 8.0, -1.0], [INF, INF, 1.0])
+    found = density.probability([10.0, 8.0, -1.0], [INF, INF, 1.0])
     assert 0 < found < 1e-30
     assert found.std_error < 0.02 * found
 
@@ -204,9 +209,9 @@ def test_narrow_normal_masses_are_relatively_exact(a, exponent):
 
 def test_random_states():
     box = [-1.0] * 3, [2.0] * 3
-    assert SPACE.box(*box) == SPACE.box(*box, random_state=0)
-    assert SPACE.box(*box) != SPACE.box(*box, random_state=1)
-    assert SPACE.box(*box, random_state=None) != SPACE.box(*box, random_state=None)
+    assert SPACE.probability(*box) == SPACE.probability(*box, random_state=0)
+    assert SPACE.probability(*box) != SPACE.probability(*box, random_state=1)
+    assert SPACE.probability(*box, random_state=None) != SPACE.probability(*box, random_state=None)
 
 
 @pytest.mark.parametrize(
@@ -231,9 +236,9 @@ def test_random_states():
 )
 def test_bad_boxes_are_refused(arguments, error, message):
     with pytest.raises(error, match=message):
-        SPACE.box(*arguments)
+        SPACE.probability(*arguments)
 
 
 def test_bad_numbers_of_draws_are_refused():
     with pytest.raises(ValueError, match="n_draws"):
-        SPACE.box([0.0] * 3, [1.0] * 3, n_draws=0)
+        SPACE.probability([0.0] * 3, [1.0] * 3, n_draws=0)

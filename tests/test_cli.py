@@ -531,11 +531,14 @@ def test_a_report_needs_the_data_of_its_model(folder, model, tmp_path):
     assert not (tmp_path / "t.html").exists()
 
 
+@pytest.mark.whole
 def test_demo_writes_tables_and_pictures(tmp_path, monkeypatch):
-    drawn = []
-    monkeypatch.setattr("sevenhills.demo.main", drawn.append)
-    assert "wrote" in done("demo", tmp_path / "tour").stderr
-    assert drawn == [[str(tmp_path / "tour")]]
+    found = done("demo", tmp_path / "tour")
+    assert "wrote 3,000 rows" in found.stderr
+    assert "3 clusters" in found.stdout
+    assert "5 clusters" in found.stdout
+    for name in ("aniso", "trajectories"):
+        assert (tmp_path / "tour" / f"{name}.png").stat().st_size > 20_000
     train, test = ANISO.split(run=0)
     for name, rows in (("aniso.csv", train), ("aniso_new.csv", test)):
         found = samples_of(read_table(str(tmp_path / "tour" / name)), Choices())

@@ -67,7 +67,7 @@ class TestCells:
         for k, cell in enumerate(cells):
             mass, mean, covariance = oracles.merged_kernel(density, cluster.rows[cell])
             assert_allclose(np.exp(found.log_weights[k]), mass)
-            assert_allclose(found.centres[k], mean, atol=1e-12)
+            assert_allclose(found.means[k], mean, atol=1e-12)
             scale = np.abs(covariance).max()
             assert_allclose(covariances(found.transforms[k : k + 1])[0] / scale, covariance / scale)
         assert_allclose(found.log_dets, np.linalg.slogdet(found.transforms)[1])
@@ -91,7 +91,7 @@ class TestCells:
             density = KernelMixture(np.full(3, 1 / 3), centres[order], [0, 3], [np.eye(2)])
             cluster = neighbourhood(density)
             cells = cluster.divide(cluster.whole(), 2)
-            assert sorted(cluster.centres[cell].tolist() for cell in cells) == [
+            assert sorted(cluster.means[cell].tolist() for cell in cells) == [
                 [[-1.0, 0.0], [0.0, 0.0]],
                 [[1.0, 0.0]],
             ]
@@ -133,15 +133,15 @@ class TestWhatIsKept:
         _, after = pair
         X = samples()[:20]
         assert after.marginal([1]).logpdf(X[:, 1:]).shape == (20,)
-        assert np.isfinite(after.condition({0: 0.0}).logpdf([[0.5]])).all()
+        assert np.isfinite(after.conditional({0: 0.0}).logpdf([[0.5]])).all()
         assert after.sample(10, random_state=0).shape == (10, 2)
         assert len(after.modes()) == 3
-        assert_array_equal(after.label(X, by="cluster").names, np.unique(after.clusters))
-        assert (after.effective_samples(X) > 0).all()
-        assert not after.extrapolates(X).all()
+        assert after.predict_proba(X).shape == (len(X), len(np.unique(after.clusters)))
+        assert (after.effective_sample_size(X) > 0).all()
+        assert not after.is_extrapolation(X).all()
         assert np.isfinite(after.grad_logpdf(X)).all()
-        assert 0 < after.coverage(X).min() <= 1
-        assert after.bootstrap(n=5).logpdf(X).shape == (5, 20)
+        assert 0 < after.hdr_probability(X).min() <= 1
+        assert after.bootstrap(n_replicates=5).logpdf(X).shape == (5, 20)
 
     def test_files(self, pair, tmp_path):
         _, after = pair
@@ -242,7 +242,7 @@ class TestRefusal:
         X = np.append(samples(), [[0.0, -0.0]], axis=0)
         model = GaussianKDE().fit(X)
         fresh = datasets.load("aniso").sample(500, random_state=7)
-        with pytest.warns(UserWarning, match="3 of 503 rows of held_out are centres of kernels"):
+        with pytest.warns(UserWarning, match="3 of 503 rows of held_out are means of kernels"):
             model.compress(np.vstack([fresh, X[:2], [[-0.0, 0.0]]]), max_loss=1.0)
 
     @pytest.mark.parametrize(
@@ -276,7 +276,7 @@ class TestReproducible:
         density, rng = model.density_, np.random.RandomState(0)
         order = rng.permutation(density.n_kernels)
         shuffled = KernelMixture(
-            density.weights[order], density.centres[order], density.offsets, density.transforms
+            density.weights[order], density.means[order], density.offsets, density.transforms
         )
         found = density.compress(held_out, max_loss=0.1)
         other = shuffled.compress(rng.permutation(held_out), max_loss=0.1)
@@ -287,7 +287,7 @@ class TestReproducible:
     def test_again_and_with_threads(self):
         model, held_out = fit_and_held_out("two_moons", 1000, 1000)
         one, two = (model.compress(held_out, max_loss=0.1, n_jobs=n) for n in (None, 2))
-        assert_array_equal(one.density.centres, two.density.centres)
+        assert_array_equal(one.density.means, two.density.means)
         assert one.bound == two.bound
 
     def test_pickle(self):
@@ -346,7 +346,7 @@ class TestAnyMixture:
         held_out = np.random.RandomState(0).standard_normal((200, 1))
         found = density.compress(held_out, max_kernels=2).density
         assert_allclose(found.log_weights, [0.0, -2000 + np.log1p(np.exp(-0.5))])
-        assert_allclose(found.centres[1], (80 + 90 * np.exp(-0.5)) / (1 + np.exp(-0.5)))
+        assert_allclose(found.means[1], (80 + 90 * np.exp(-0.5)) / (1 + np.exp(-0.5)))
 
     def test_kernels_without_weight_are_left_out(self):
         density = KernelMixture(
@@ -358,5 +358,5 @@ class TestAnyMixture:
         )
         held_out = density.sample(200, random_state=0)
         found = density.compress(held_out, max_loss=1.0, max_kernels=1).density
-        assert_allclose(found.centres, [[0.0]], atol=1e-12)
+        assert_allclose(found.means, [[0.0]], atol=1e-12)
         assert_array_equal(found.clusters, [0])

@@ -22,13 +22,14 @@ from sevenhills import KernelMixture, decoding, load, save
 from sevenhills.cli import main
 from sevenhills.cli.reading import read_table
 from sevenhills.cli.screen import shortened
+from sevenhills.density.mixture import with_samples
 from sevenhills.forecast import evaluate
 from sevenhills.storage import ModelFileError
 
 from .test_cli import done, refused, write_csv
 
 X = np.random.RandomState(0).standard_normal((40, 2)).round(6)
-HILL = KernelMixture([1.0], [[0.0, 0.0]], [0, 1], np.eye(2)[None]).describe(("x", "y"), 1)
+HILL = with_samples(KernelMixture([1.0], [[0.0, 0.0]], [0, 1], np.eye(2)[None]), ("x", "y"), 1)
 
 
 def bytes_of(write, *arguments, **keywords):
@@ -313,7 +314,7 @@ def test_half_a_surrogate_pair_is_refused(tmp_path):
         line = refused("fit", path, "-o", tmp_path / "m")
         assert str(path) in line
         assert r"\ud800" in line
-    model = HILL.describe(("x", "\udfff"), 1)
+    model = with_samples(HILL, ("x", "\udfff"), 1)
     with pytest.raises(
         ModelFileError, match=r"feature_names: '\\udfff' cannot be written as UTF-8"
     ):

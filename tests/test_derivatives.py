@@ -31,7 +31,7 @@ def direct(density, x):
     """Return gradient, Hessian and how far rounding may move each, kernel by kernel."""
     groups = np.repeat(np.arange(density.n_groups), np.diff(density.offsets))
     transforms = density.transforms[groups]
-    units = np.einsum("km,kmj->kj", x - density.centres, transforms)
+    units = np.einsum("km,kmj->kj", x - density.means, transforms)
     exponents = density.log_weights + density.log_dets[groups] - 0.5 * (units**2).sum(axis=1)
     shares = softmax(exponents)
     slopes = -np.einsum("kmj,kj->km", transforms, units)
@@ -41,7 +41,7 @@ def direct(density, x):
     hessian = np.einsum("k,ki,kj->ij", shares, apart, apart) - precision
     met = shares > 1e-20
     # Rounding moves coordinates, exponents and so shares, and what is made of them.
-    moved = 64 * EPS * (np.abs(x) + np.abs(density.centres)).max()
+    moved = 64 * EPS * (np.abs(x) + np.abs(density.means)).max()
     steep = np.abs(transforms[met]).max() ** 2 * len(x)
     size, wide = np.abs(slopes[met]).max(axis=0), np.abs(apart[met]).max(axis=0)
     shifted = 1e-11 + 16 * EPS * np.abs(exponents[met]).max() + moved * size.sum()
@@ -71,7 +71,7 @@ def assert_derivatives(density, X):
 def test_equal_the_direct_sums_in_the_far_tails_too(seed, n_features, n_groups, n, spread, ratio):
     density = random_mixture(seed, n_features, n_groups, n, spread, ratio)
     rng = np.random.RandomState(seed)
-    near = density.centres[rng.randint(n, size=8)]
+    near = density.means[rng.randint(n, size=8)]
     far = rng.standard_normal((8, n_features)) * rng.choice([1e-6, 1, 10, 1e3, 1e6], size=(8, 1))
     assert_derivatives(density, np.concatenate([near, near + far]))
 
@@ -122,9 +122,7 @@ def test_units(unit, n_groups):
 def test_an_offset_loses_no_more_than_the_data_do(n_groups):
     density = random_mixture(0, 2, n_groups, 80)
     X = density.sample(40, random_state=0)
-    moved = KernelMixture(
-        density.weights, density.centres + 1e6, density.offsets, density.transforms
-    )
+    moved = KernelMixture(density.weights, density.means + 1e6, density.offsets, density.transforms)
     assert_allclose(moved.grad_logpdf(X + 1e6), density.grad_logpdf(X), atol=1e-6)
     assert_allclose(moved.hess_logpdf(X + 1e6), density.hess_logpdf(X), atol=1e-6)
 
@@ -134,7 +132,7 @@ def test_of_one_kernel_they_are_linear_and_constant_at_any_distance():
     density = KernelMixture([1.0], [[3.0, -1.0]], [0, 1], [transform])
     precision = transform @ transform.T
     X = 10.0 ** np.arange(0, 300, 10)[:, None] * [1.0, -0.3]
-    expected = (density.centres[0] - X) @ precision
+    expected = (density.means[0] - X) @ precision
     assert_allclose(density.grad_logpdf(X), expected, rtol=1e-13)
     assert_allclose(density.hess_logpdf(X), np.tile(-precision, (len(X), 1, 1)), rtol=1e-13)
 

@@ -183,7 +183,7 @@ def test_any_partitions_give_the_same_coreset(X, data):
     first = clone(model).fit(X)
     shuffled = np.random.RandomState(0).permutation(len(X))
     second = clone(model).fit(in_parts(X[shuffled], data.draw(cuts(len(X)))))
-    assert_array_equal(first.density_.compute().centres, second.density_.compute().centres)
+    assert_array_equal(first.density_.compute().means, second.density_.compute().means)
     assert_close(second.score_samples(X), first.score_samples(X))
     assert_same_draws(first, second)
 
@@ -229,9 +229,9 @@ def test_large_coresets_are_all_rows_and_small_ones_are_near(hills, queries):
     few = DistributedROME(kernels=100).fit(hills)
     assert few.density_.n_kernels == 300
     assert few.clusters_[0].bandwidth > twin.clusters_[0].bandwidth
-    shares = few.density_.compute().label(few.density_.compute().centres, by="cluster")
+    labels = few.density_.compute().predict(few.density_.compute().means)
     assert_allclose(
-        [few.density_.compute().weights[shares.labels == c.label].sum() for c in few.clusters_],
+        [few.density_.compute().weights[labels == c.label].sum() for c in few.clusters_],
         [c.share for c in few.clusters_],
         atol=0.01,
     )

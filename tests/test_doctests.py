@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
-SOURCE = Path(__file__).parents[1] / "src"
+ROOT = Path(__file__).parents[1]
 MODULES = [
-    ".".join(path.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__")
-    for path in sorted(SOURCE.rglob("*.py"))
+    ".".join(path.relative_to(folder.parent).with_suffix("").parts).removesuffix(".__init__")
+    for folder in (ROOT / "src" / "sevenhills", ROOT / "study")
+    for path in sorted(folder.rglob("*.py"))
     if ">>>" in path.read_text(encoding="utf-8")
 ]
 

@@ -48,7 +48,7 @@ def queries(density, rng, n_each=40):
     direction = rng.standard_normal(own.shape)
     far = own + 1000 * widths * direction / np.linalg.norm(direction, axis=1, keepdims=True)
     middle = own.mean(axis=0) + spread * rng.uniform(-6, 6, own.shape)
-    return np.concatenate([own, near, wide, middle, far, density.centres[:n_each]])
+    return np.concatenate([own, near, wide, middle, far, density.means[:n_each]])
 
 
 def kernels_at(X, width, weights=None):
@@ -317,7 +317,7 @@ def test_a_tolerance_must_be_a_positive_number(tol):
 def test_memory_is_bounded(memory_limit):
     rng = np.random.RandomState(0)
     warm = kernels_at(rng.standard_normal((500, 2)), 0.5)
-    by_engine(warm, warm.centres)
+    by_engine(warm, warm.means)
     # So few in every cell that series in all of them would need 4 GB.
     X = rng.uniform(0, 3000, (100_000, 2))
     with memory_limit(100):
@@ -327,11 +327,11 @@ def test_memory_is_bounded(memory_limit):
 def test_series_are_made_in_parts_if_they_are_many(monkeypatch):
     rng = np.random.RandomState(0)
     density = kernels_at(rng.uniform(0, 30, (9000, 2)), 1.0)
-    whole = by_engine(density, density.centres[:2000])
+    whole = by_engine(density, density.means[:2000])
     monkeypatch.setattr(gauss_transform, "_NUMBERS", 2**16)
-    again = kernels_at(density.centres, 1.0)
+    again = kernels_at(density.means, 1.0)
     assert n_series(again) == n_series(density) > 225
-    np.testing.assert_allclose(by_engine(again, density.centres[:2000]), whole, atol=1e-10)
+    np.testing.assert_allclose(by_engine(again, density.means[:2000]), whole, atol=1e-10)
 
 
 @pytest.mark.parametrize("n_features", [1, 2, 3, 5, 12])

@@ -307,7 +307,7 @@ class TestPeers:
         assert chosen.bandwidth_ == 0.08
 
     def test_held_out_scores(self, moons):
-        model = KernelDensityCV(bandwidths=[0.1], n_folds=len(moons)).fit(moons)
+        model = KernelDensityCV(bandwidths=[0.1], cv=len(moons)).fit(moons)
         apart = ((moons[:, None] - moons) ** 2).sum(axis=-1) / 0.1**2
         terms = np.exp(-0.5 * apart) / (2 * np.pi * 0.1**2)
         np.fill_diagonal(terms, 0)
@@ -352,7 +352,7 @@ class TestPeers:
             (KernelDensityCV(bandwidths=[]), "bandwidths"),
             (KernelDensityCV(bandwidths="wide"), "bandwidths"),
             (KernelDensityCV(bandwidths=[-1.0]), "bandwidths"),
-            (KernelDensityCV(n_folds=1), "n_folds"),
+            (KernelDensityCV(cv=1), "cv"),
             (GaussianMixtureBIC(max_components=0), "max_components"),
             (VineDensity(truncation=-1), "truncation"),
         ],

@@ -139,15 +139,15 @@ def test_policies_for_degenerate_scenes():
     counts = floored.degenerate
     assert (counts["identical cells"], counts["flat cells"], counts["few cells"]) == (4, 1, 3)
     assert (counts["identical paths"], counts["flat paths"]) == (1, 2)
-    left_out_of_it = evaluate(predictions, truth, measures=measures, degenerate="nan")
+    left_out_of_it = evaluate(predictions, truth, measures=measures, errors="skip")
     assert left_out_of_it["nll_step"].n_scenes == 3
     assert np.isfinite([row.mean for row in left_out_of_it.summary]).all()
     assert np.isnan(left_out_of_it.scenes["nll"][1:4]).all()
     assert left_out_of_it.scenes["nll"][0] == floored.scenes["nll"][0]
     assert_array_equal(left_out_of_it.scenes["ade"], floored.scenes["ade"])
-    with pytest.raises(ValueError, match=r"scene 1, step 0 \(identical\).*degenerate='floor'"):
-        evaluate(predictions, truth, measures=measures, degenerate="raise")
-    fine = evaluate(predictions[:1], truth[:1], measures="nll_step", degenerate="raise")
+    with pytest.raises(ValueError, match=r"scene 1, step 0 \(identical\).*errors='floor'"):
+        evaluate(predictions, truth, measures=measures, errors="raise")
+    fine = evaluate(predictions[:1], truth[:1], measures="nll_step", errors="raise")
     assert_allclose(fine["nll_step"].mean, twins.step_nll(predictions[0], truth[0]))
 
 
@@ -183,11 +183,11 @@ def test_a_lower_bound_clips_steps():
         assert_allclose(clipped.scenes["nll_step"][s], -means(each))
 
 
-@pytest.mark.parametrize("method", [ROME(selection=None), "rome", GaussianKDE(bw_method=0.7)])
-def test_steps_by_any_estimator(method):
+@pytest.mark.parametrize("given", [ROME(selection=None), "rome", GaussianKDE(bw_method=0.7)])
+def test_steps_by_any_estimator(given):
     predictions, truth = padded(*walks(4))
-    found = evaluate(predictions, truth, measures="nll_step", step_method=method)
-    estimator = shrinking() if method == "rome" else method
+    found = evaluate(predictions, truth, measures="nll_step", step_estimator=given)
+    estimator = shrinking() if given == "rome" else given
     for s in (0, 2, 3):
         each = []
         for t in range(min(twins.length(truth[s]), max(map(twins.length, predictions[s])))):
@@ -203,14 +203,14 @@ def test_steps_by_any_estimator(method):
 @pytest.mark.whole
 def test_paths_are_those_of_the_estimator(shape):
     predictions, truth = walks(2, *shape)
-    for method, estimator in (
+    for asked, estimator in (
         ("rome", shrinking()),
-        ("gaussian_kde", GaussianKDE()),
+        ("kde", GaussianKDE()),
         (AutoROME(), AutoROME()),
         (ManifoldParzen(), ManifoldParzen()),
         (compat.ROME(min_std=0.2), None),
     ):
-        found = evaluate(predictions, truth, method=method, measures=("nll", "nll_per_value"))
+        found = evaluate(predictions, truth, estimator=asked, measures=("nll", "nll_per_value"))
         for s in range(2):
             model = compat.ROME(min_std=0.2) if estimator is None else clone(estimator)
             model.fit(predictions[s].reshape(shape[0], -1))
@@ -231,7 +231,7 @@ def test_large_clusters_are_plain_rome():
 
 def test_gaussian_kde_is_scipys():
     predictions, truth = walks(5, 40, 3)
-    found = evaluate(predictions, truth, method="gaussian_kde", measures=("nll", "nll_step"))
+    found = evaluate(predictions, truth, estimator="kde", measures=("nll", "nll_step"))
     for s in range(5):
         expected = gaussian_kde(predictions[s].reshape(40, -1).T).logpdf(truth[s].ravel())[0]
         assert_allclose(found.scenes["nll"][s], -expected, rtol=1e-9)
@@ -255,7 +255,7 @@ def test_densities_without_a_kernel_for_every_sample_are_taken_as_they_are():
 def test_an_estimator_that_refuses_is_counted():
     predictions, truth = degenerate_scenes()
     found = evaluate(
-        predictions, truth, method=GaussianMixtureBIC(max_components=9), measures="nll"
+        predictions, truth, estimator=GaussianMixtureBIC(max_components=9), measures="nll"
     )
     assert found.degenerate
     assert np.isfinite(found["nll"].mean)
@@ -270,7 +270,7 @@ def test_levels_of_the_right_law_are_uniform(n_samples, n_steps):
     predictions, truth = walks(80, n_samples, n_steps)
     centre = predictions.mean(axis=1, keepdims=True)
     right, narrow, wide = (
-        evaluate(centre + factor * (predictions - centre), truth, measures="ece", n_bootstrap=200)
+        evaluate(centre + factor * (predictions - centre), truth, measures="ece", n_replicates=200)
         for factor in (1.0, 0.3, 4.0)
     )
     assert kstest(right.levels.ravel(), "uniform").pvalue > 0.01
@@ -294,7 +294,7 @@ def test_levels_one_by_one():
 
 def test_coverage_and_error_are_shares_of_levels():
     predictions, truth = walks(50, 8, 2)
-    found = evaluate(predictions, truth, measures="ece", levels=(0.5, 0.25), n_bootstrap=50)
+    found = evaluate(predictions, truth, measures="ece", levels=(0.5, 0.25), n_replicates=50)
     levels = found.levels.ravel()
     assert_array_equal(found.coverage.levels, [0.25, 0.5])
     assert_allclose(found.coverage.observed, [(levels <= 0.25).mean(), (levels <= 0.5).mean()])
@@ -461,16 +461,16 @@ def scenes():
 
 @pytest.fixture(scope="module")
 def evaluation(scenes):
-    return evaluate(*scenes, n_bootstrap=100)
+    return evaluate(*scenes, n_replicates=100)
 
 
 def test_blocks_do_not_matter(scenes, evaluation, monkeypatch):
     monkeypatch.setattr(fc.arrays, "_BLOCK_SIZE", 130)
-    assert_same(evaluate(*scenes, n_bootstrap=100), evaluation)
+    assert_same(evaluate(*scenes, n_replicates=100), evaluation)
 
 
 def test_workers_do_not_matter(scenes, evaluation):
-    assert_same(evaluate(*scenes, n_bootstrap=100, n_jobs=2), evaluation)
+    assert_same(evaluate(*scenes, n_replicates=100, n_jobs=2), evaluation)
 
 
 def long_frame(values, path):
@@ -601,7 +601,7 @@ def test_sources_do_not_matter(scenes, evaluation, tmp_path):
         (predictions.tolist(), truth.tolist()),
         (np.asfortranarray(predictions), truth[::1]),
     ):
-        assert_same(evaluate(*pair, n_bootstrap=100), evaluation)
+        assert_same(evaluate(*pair, n_replicates=100), evaluation)
 
 
 def test_single_floats_are_taken(scenes):
@@ -750,10 +750,10 @@ def test_mixed_units():
 
 def test_parameters_are_checked():
     pair = walks(6)
-    refuses("method must be one of", *pair, method="kde")
-    refuses("method must be one of", *pair, method=ROME, error=TypeError)
-    refuses("step_method", *pair, step_method=3, error=TypeError)
-    refuses("method cannot be fitted: min_std", *pair, method=ROME(min_std=-1))
+    refuses("estimator must be one of", *pair, estimator="gauss")
+    refuses("estimator must be one of", *pair, estimator=ROME, error=TypeError)
+    refuses("step_estimator", *pair, step_estimator=3, error=TypeError)
+    refuses("estimator cannot be fitted: min_std", *pair, estimator=ROME(min_std=-1))
     refuses("measures must be among", *pair, measures=("nll", "likelihood"))
     refuses("must not be empty", *pair, measures=())
     refuses("min_ade_5 is asked for, but k is", *pair, measures="min_ade_5")
@@ -762,7 +762,7 @@ def test_parameters_are_checked():
     refuses("'nll_agent' or", *walks(3, n_agents=2), agents=True, measures="nll")
     refuses("k must be between", *pair, k=13)
     refuses("k must be at least 1", *pair, k=0)
-    refuses("degenerate must be", *pair, degenerate="drop")
+    refuses("errors must be", *pair, errors="drop")
     refuses("shrinkage must be", *pair, shrinkage="some")
     refuses("floor must be positive", *pair, floor=0.0)
     refuses("miss_threshold", *pair, miss_threshold=-1)
@@ -818,7 +818,7 @@ def test_intervals_hold_the_mean_as_often_as_they_say():
     nowhere = np.zeros((30, 1, 1, 1))
     for _ in range(150):
         truth = rng.standard_normal((30, 1, 1))
-        found = evaluate(nowhere, truth, measures="ade", check_units=False, n_bootstrap=200)
+        found = evaluate(nowhere, truth, measures="ade", check_units=False, n_replicates=200)
         held += found["ade"].low < np.sqrt(2 / np.pi) < found["ade"].high
     assert 0.86 < held / 150 < 0.99
 
@@ -863,12 +863,12 @@ def test_results_are_stored(evaluation, tmp_path):
 
 def test_settings_say_how_it_came_about(evaluation):
     found = evaluation.settings
-    assert found["method"] == "rome"
+    assert found["estimator"] == "rome"
     assert found["n_samples"] == 10
     assert found["versions"]["numpy"] == np.__version__
     assert (
         "GaussianKDE"
-        in evaluate(*walks(3), method=GaussianKDE(), measures="ade").settings["method"]
+        in evaluate(*walks(3), estimator=GaussianKDE(), measures="ade").settings["estimator"]
     )
 
 
@@ -890,7 +890,7 @@ def pair():
     predictions, truth = walks(60, 15, 2)
     centre = predictions.mean(axis=1, keepdims=True)
     return [
-        evaluate(centre + factor * (predictions - centre), truth, n_bootstrap=50)
+        evaluate(centre + factor * (predictions - centre), truth, n_replicates=50)
         for factor in (1.0, 0.2)
     ]
 
@@ -931,10 +931,10 @@ def test_p_values_are_uniform_if_nothing_differs():
     for seed in range(60):
         predictions, truth = walks(20, 8, 1, seed=seed)
         first, second = (
-            evaluate(each, truth, measures="ade", n_bootstrap=0)
+            evaluate(each, truth, measures="ade", n_replicates=0)
             for each in (predictions[:, :4], predictions[:, 4:])
         )
-        found.append(compare(first, second, n_permutations=99, n_bootstrap=2)["ade"].p_value)
+        found.append(compare(first, second, n_permutations=99, n_replicates=2)["ade"].p_value)
     assert kstest(found, "uniform").pvalue > 0.01
 
 
@@ -942,17 +942,17 @@ def test_what_cannot_be_compared(pair, evaluation):
     with pytest.raises(ValueError, match=r"n_scenes \(60 and 9\).*n_samples \(15 and 10\)"):
         compare(pair[0], evaluation)
     predictions, truth = walks(60, 15, 2)
-    other = evaluate(predictions, truth, method="gaussian_kde", measures=("nll",))
-    with pytest.raises(ValueError, match=r"differ in method \('rome' and 'gaussian_kde'\)"):
+    other = evaluate(predictions, truth, estimator="kde", measures=("nll",))
+    with pytest.raises(ValueError, match=r"differ in estimator \('rome' and 'kde'\)"):
         compare(pair[0], other)
-    assert compare(pair[0], other, ignore=("method",), n_permutations=9)["nll"].n_scenes == 60
+    assert compare(pair[0], other, ignore=("estimator",), n_permutations=9)["nll"].n_scenes == 60
     elsewhere = evaluate(predictions, truth + 0.1, measures=("nll",))
     with pytest.raises(ValueError, match="differ in truth"):
         compare(pair[0], elsewhere)
     with pytest.raises(ValueError, match="ignore must be among"):
         compare(pair[0], elsewhere, ignore=("truth",))
     with pytest.raises(ValueError, match="no measure in common"):
-        compare(other, evaluate(predictions, truth, method="gaussian_kde", measures="ade"))
+        compare(other, evaluate(predictions, truth, estimator="kde", measures="ade"))
     with pytest.raises(TypeError, match="b must be an Evaluation"):
         compare(pair[0], 3)
 
@@ -971,5 +971,5 @@ def test_a_file_is_not_read_as_a_whole(tmp_path, memory_limit, monkeypatch):
     evaluate(values[:20], truth[:20], measures=measures)
     del values
     with memory_limit(10):  # the file has 32 MB
-        found = evaluate(tmp_path / "walks.npy", truth, measures=measures, n_bootstrap=10)
+        found = evaluate(tmp_path / "walks.npy", truth, measures=measures, n_replicates=10)
     assert found["ade"].n_scenes == 1000

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from sevenhills.forecast import evaluate, make_walks, read_evaluation, write_paths
+from sevenhills.datasets import make_walks
+from sevenhills.forecast import evaluate, read_evaluation, write_paths
 from sevenhills.report import forecast_html, forecast_report
 from sevenhills.report.forecast_page import verdicts
 
@@ -155,7 +156,7 @@ class TestCommand:
             (("p.npz", "nothing.npz"), "there is no file"),
             (("p.npz", "short.npy"), "do not match truth of shape"),
             (("p.npz", "t.npz", "--measure", "luck"), "measures must be among"),
-            (("p.npz", "t.npz", "--method", "guess"), "method must be one of"),
+            (("p.npz", "t.npz", "--estimator", "guess"), "estimator must be one of"),
             (("p.npz", "t.npz", "--shrinkage", "some"), "shrinkage must be one of"),
             (("p.npz", "t.npz", "-o", "no/such/folder.html", *FAST), "does not exist"),
         ],

@@ -32,21 +32,23 @@ X, OTHERS = (datasets.load("aniso").sample(n, random_state=n) for n in (60, 400)
 CALLS = {
     "cdf": ("line", X[:, 0]),
     "compress": ("plane", OTHERS),
-    "coverage": ("plane", X),
-    "effective_samples": ("plane", X),
+    "hdr_probability": ("plane", X),
+    "effective_sample_size": ("plane", X),
     "entropy": ("plane",),
-    "extrapolates": ("plane", X),
+    "is_extrapolation": ("plane", X),
     "grad_logpdf": ("plane", X),
     "hdr_contours": ("plane", 0.5),
     "hdr_intervals": ("line", 0.5),
     "hdr_level": ("plane", 0.5),
     "hess_logpdf": ("plane", X),
-    "label": ("plane", X),
+    "predict": ("plane", X),
+    "predict_proba": ("plane", X),
     "logpdf": ("plane", X),
     "modes": ("plane",),
     "pdf": ("plane", X),
-    "peak": ("plane",),
-    "quantile": ("line", [0.1, 0.9]),
+    "mode": ("plane",),
+    "isf": ("line", [0.1, 0.9]),
+    "ppf": ("line", [0.1, 0.9]),
     "sf": ("line", X[:, 0]),
 }
 
@@ -155,12 +157,12 @@ def test_many_fits_are_shared(used):
     score_many(models, [X, X], n_jobs=JOBS)
     assert set(used[:2]) == {JOBS}
     used.clear()
-    refit_bootstrap(GaussianKDE(), X, n=2, n_jobs=JOBS)
+    refit_bootstrap(GaussianKDE(), X, n_replicates=2, n_jobs=JOBS)
     assert used[0] == JOBS
 
 
 def test_scenes_are_shared(used):
-    walks = forecast.make_walks(6, random_state=0)
+    walks = datasets.make_walks(6, random_state=0)
     samples = walks.law.draw(5, random_state=0)
     forecast.evaluate(samples, walks.truth, measures="nll_step", n_jobs=JOBS)
     assert set(used[:2]) == {JOBS}

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.parametrize("name", ESTIMATORS)
 
 def test_the_distribution_function_is_the_integral(name):
     line = fitted(name).marginal(1)
-    edges = np.append(-np.inf, line.quantile([1e-6, 0.02, 0.2, 0.4, 0.6, 0.8, 0.98, 1 - 1e-6]))
+    edges = np.append(-np.inf, line.ppf([1e-6, 0.02, 0.2, 0.4, 0.6, 0.8, 0.98, 1 - 1e-6]))
     parts = [
         quad(lambda x: line.pdf([[x]])[0], *pair, epsabs=1e-13, epsrel=1e-12, limit=500)[0]
         for pair in pairwise(edges[1:])
@@ -31,20 +31,20 @@ def test_quantiles_invert_the_distribution_function(name):
     line = fitted(name).marginal(0)
     x = np.sort(line.sample(200, random_state=0)[:, 0])
     width = np.ptp(x)
-    assert_allclose(line.quantile(line.cdf(x)), x, rtol=0, atol=1e-10 * width)
-    assert_allclose(line.quantile(line.sf(x), upper=True), x, rtol=0, atol=1e-10 * width)
+    assert_allclose(line.ppf(line.cdf(x)), x, rtol=0, atol=1e-10 * width)
+    assert_allclose(line.isf(line.sf(x)), x, rtol=0, atol=1e-10 * width)
 
 
 @pytest.mark.parametrize("n_features", [1, 2, 4])
 def test_coverage_of_samples_is_uniform(name, n_features):
     density = fitted(name, 4).marginal(range(n_features))
     drawn = density.sample(1000, random_state=1)
-    assert kstest(density.coverage(drawn), "uniform").pvalue > 0.01
+    assert kstest(density.hdr_probability(drawn), "uniform").pvalue > 0.01
 
 
 def test_regions_hold_their_mass_on_a_grid(name):
     density = fitted(name).density_
-    low, high = (density.centres.min(axis=0) - 3, density.centres.max(axis=0) + 3)
+    low, high = (density.means.min(axis=0) - 3, density.means.max(axis=0) + 3)
     axes = [np.linspace(a, b, 400) for a, b in zip(low, high, strict=True)]
     grid = np.stack(np.meshgrid(*axes), axis=-1).reshape(-1, 2)
     logs, cell = density.logpdf(grid), np.prod([axis[1] - axis[0] for axis in axes])

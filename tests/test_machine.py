@@ -63,6 +63,7 @@ BAD_PARAMETERS = {
     "n_neighbors": 0,
     "bw_method": "wide",
     "n_folds": 1,
+    "cv": 1,
     "bandwidths": [],
     "max_components": 0,
     "reg_covar": -1.0,

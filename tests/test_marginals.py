@@ -31,7 +31,7 @@ def slow_logpdf(density, X, features):
     for g, covariance in enumerate(covariances(density)):
         part = multivariate_normal(np.zeros(len(features)), covariance[np.ix_(features, features)])
         for k in range(density.offsets[g], density.offsets[g + 1]):
-            away = X - density.centres[k, features]
+            away = X - density.means[k, features]
             terms.append(np.log(density.weights[k]) + part.logpdf(away).reshape(len(X)))
     return np.logaddexp.reduce(terms, axis=0)
 
@@ -53,7 +53,7 @@ def test_marginal_times_conditional_is_the_joint(name, n_features):
         marginal = density.marginal(given_features)
         for x in query(density, 8):
             known = dict(zip(given_features, x[given_features], strict=True))
-            conditional = density.condition(known)
+            conditional = density.conditional(known)
             found = marginal.logpdf(x[None, given_features]) + conditional.logpdf(x[None, left])
             close(found, density.logpdf(x[None]))
 
@@ -70,7 +70,7 @@ def test_marginals_and_conditionals_of_any_mixture(seed, n_features, n_groups, s
         marginal.logpdf(X[:, features]), slow_logpdf(density, X[:, features], features), rtol=1e-8
     )
     for x in X[::4]:
-        conditional = density.condition(dict(zip(features.tolist(), x[features], strict=True)))
+        conditional = density.conditional(dict(zip(features.tolist(), x[features], strict=True)))
         found = marginal.logpdf(x[None, features]) + conditional.logpdf(x[None, left])
         close(found, density.logpdf(x[None]), 1e-9)
         assert_allclose(conditional.weights.sum(), 1.0, rtol=1e-12)
@@ -93,8 +93,8 @@ def test_marginal_of_a_marginal(name):
 def test_conditions_one_after_another(name):
     density = fitted(name, 4).density_
     x = density.sample(1, random_state=1)[0]
-    together = density.condition({0: x[0], 2: x[2]})
-    in_turn = density.condition({2: x[2]}).condition({0: x[0]})
+    together = density.conditional({0: x[0], 2: x[2]})
+    in_turn = density.conditional({2: x[2]}).conditional({0: x[0]})
     X = query(density)[:, [1, 3]]
     close(in_turn.logpdf(X), together.logpdf(X), 1e-9)
 
@@ -106,7 +106,7 @@ def test_thin_kernels_keep_their_digits():
     expected = multivariate_normal(0, (1 + 1e-14) / 2)
     for feature in (0, 1):
         assert_allclose(density.marginal(feature).logpdf([[0.3]]), expected.logpdf(0.3), rtol=1e-12)
-    conditional = density.condition({0: 0.3})
+    conditional = density.conditional({0: 0.3})
     assert_allclose(conditional.mean(), 0.3, rtol=1e-12)
     assert_allclose(np.sqrt(conditional.cov()), [[np.sqrt(2) * 1e-7]], rtol=1e-6)
 
@@ -120,18 +120,18 @@ def test_marginal_by_integration():
 
 def test_a_condition_that_every_kernel_finds_impossible_is_answered_in_log_space():
     density = fitted("rome").density_
-    left = density.condition({0: 1e6})
+    left = density.conditional({0: 1e6})
     assert np.isfinite(left.logpdf([[0.0], [1e6]])).all()
     found = density.marginal(0).logpdf([[1e6]]) + left.logpdf([[3.0]])
     close(found, density.logpdf([[1e6, 3.0]]))
     with pytest.raises(ValueError, match=r"given: the density is zero at {1: 1e\+300}"):
-        density.condition({1: 1e300})
+        density.conditional({1: 1e300})
 
 
 def test_weights_that_underflow_still_count_far_away():
     """Two hills: given the place of the one, the other weighs nothing that a float could hold."""
     two = KernelMixture([0.5, 0.5], [[0.0, 0.0], [90.0, 90.0]], [0, 2], [np.eye(2)])
-    left = two.condition({0: 0.0})
+    left = two.conditional({0: 0.0})
     assert left.weights[1] == 0.0
     found = two.marginal(0).logpdf([[0.0]]) + left.logpdf([[90.0]])
     close(found, two.logpdf([[0.0, 90.0]]))
@@ -152,10 +152,12 @@ def test_by_name():
         density.marginal([2, 0]).logpdf(X[:, [2, 0]]),
     )
     assert model.marginal(["speed", "x"]).feature_names == ("speed", "x")
-    left = model.condition({"y": 1.0})
+    left = model.conditional({"y": 1.0})
     assert left.feature_names == ("x", "speed")
-    assert_array_equal(left.logpdf(X[:, [0, 2]]), density.condition({1: 1.0}).logpdf(X[:, [0, 2]]))
-    assert_array_equal(left.marginal("speed").centres, left.marginal(-1).centres)
+    assert_array_equal(
+        left.logpdf(X[:, [0, 2]]), density.conditional({1: 1.0}).logpdf(X[:, [0, 2]])
+    )
+    assert_array_equal(left.marginal("speed").means, left.marginal(-1).means)
     assert named.affine(np.diag([1.0, 2.0, 3.0]), np.zeros(3)).feature_names == ("x", "y", "speed")
     assert named.affine(np.eye(3)[::-1], np.zeros(3)).feature_names is None
 
@@ -212,7 +214,7 @@ def test_unknown_features_of_a_density_without_names():
 def test_conditions_that_are_none(known, error, message):
     named = ROME().fit(frame(["x", "y", "speed"])).density_
     with pytest.raises(error, match=message):
-        named.condition(known)
+        named.conditional(known)
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)
@@ -247,9 +249,7 @@ def test_affine_refuses_singular_matrices(matrix):
 def test_affine_takes_matrices_of_any_unit():
     density = fitted("kde").density_
     moved = density.affine(np.diag([1e-200, 1e200]), np.zeros(2))
-    assert_allclose(
-        moved.logpdf(density.centres * [1e-200, 1e200]), density.logpdf(density.centres)
-    )
+    assert_allclose(moved.logpdf(density.means * [1e-200, 1e200]), density.logpdf(density.means))
 
 
 def test_merge_is_the_mixture():
@@ -287,8 +287,8 @@ def test_moments_of_any_mixture(seed, n_features, n_groups):
     density = random_mixture(seed, n_features, n_groups, 40, stretch=1.0)
     shifted = density.affine(np.eye(n_features), np.full(n_features, 1e6))
     group = np.repeat(np.arange(density.n_groups), np.diff(density.offsets))
-    mean = density.weights @ density.centres
-    apart = density.centres - mean
+    mean = density.weights @ density.means
+    apart = density.means - mean
     cov = sum(
         w * (covariances(density)[g] + np.outer(a, a))
         for w, g, a in zip(density.weights, group, apart, strict=True)
@@ -310,7 +310,7 @@ def test_integral_of_a_product_kernel_by_kernel(seed, n_features, n_groups, n_ot
             g = np.searchsorted(one.offsets, k, side="right") - 1
             h = np.searchsorted(other.offsets, j, side="right") - 1
             both = covariances(one)[g] + covariances(other)[h]
-            value = multivariate_normal(other.centres[j], both).pdf(one.centres[k])
+            value = multivariate_normal(other.means[j], both).pdf(one.means[k])
             expected += one.weights[k] * other.weights[j] * value
     assert_allclose(one.integrate_product(other), expected, rtol=1e-8)
     assert_allclose(other.integrate_product(one), expected, rtol=1e-8)

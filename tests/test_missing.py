@@ -50,8 +50,8 @@ def test_only_kernels_know_marginals():
         model.fit(samples())
         with pytest.raises(TypeError, match="missing='marginal' needs a mixture of kernels, but"):
             model.score_samples(samples(), missing="marginal")
-        with pytest.raises(TypeError, match="condition needs a mixture of kernels"):
-            model.condition({0: 0.0})
+        with pytest.raises(TypeError, match="conditional needs a mixture of kernels"):
+            model.conditional({0: 0.0})
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)
@@ -65,7 +65,7 @@ def test_imputed_means_are_those_of_the_conditional(name):
         if lost.all():
             expected = model.mean()
         elif lost.any():
-            expected = model.condition({i: x[i] for i in there.tolist()}).mean()
+            expected = model.conditional({i: x[i] for i in there.tolist()}).mean()
         else:
             continue
         assert_allclose(found[lost], expected, rtol=1e-8, atol=1e-8)
@@ -77,7 +77,7 @@ def test_imputed_draws_follow_the_conditional(name):
     x = samples(4)[3]
     rows = np.tile([x[0], np.nan, x[2], np.nan], (3000, 1))
     drawn = model.impute(rows, method="sample", random_state=0)[:, [1, 3]]
-    left = model.condition({0: x[0], 2: x[2]})
+    left = model.conditional({0: x[0], 2: x[2]})
     for i in range(2):
         assert kstest(drawn[:, i], left.marginal(i).cdf).pvalue > 0.01
     assert abs(np.corrcoef(drawn.T)[0, 1] - _correlation(left.cov())) < 0.1

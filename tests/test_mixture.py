@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy.stats import chisquare, kstest
+from scipy.stats import chisquare, kstest, multivariate_normal
 
 from sevenhills import KernelMixture
 
@@ -34,7 +34,7 @@ def random_mixture(seed, n_features=2, n_groups=3, n_kernels=200, spread=5.0):
 def test_equals_direct_log_sum_exp_in_the_far_tails_too(seed, n_features, n_groups, n, spread):
     density = random_mixture(seed, n_features, n_groups, n, spread)
     rng = np.random.RandomState(seed)
-    near = density.centres[rng.randint(n, size=20)]
+    near = density.means[rng.randint(n, size=20)]
     far = rng.standard_normal((20, n_features)) * rng.choice([1, 10, 1e3, 1e6], size=(20, 1))
     for X in (near, near + far):
         assert_allclose(density.logpdf(X), log_density(density, X), rtol=1e-9, atol=1e-9)
@@ -80,7 +80,7 @@ def test_an_offset_loses_no_more_than_the_data_do():
     density = random_mixture(0)
     X = density.sample(100, random_state=0)
     moved = KernelMixture(
-        density.weights, density.centres + 2.0**30, density.offsets, density.transforms
+        density.weights, density.means + 2.0**30, density.offsets, density.transforms
     )
     queries = X + 2.0**30
     expected = log_density(moved, queries)
@@ -93,7 +93,7 @@ def test_is_immutable_and_keeps_no_reference():
     before = density.logpdf([[0.3]])
     centres += 100
     assert_array_equal(density.logpdf([[0.3]]), before)
-    for name in ("weights", "centres", "offsets", "transforms", "log_dets"):
+    for name in ("weights", "means", "offsets", "transforms", "log_dets"):
         with pytest.raises(ValueError, match="read-only"):
             getattr(density, name)[...] = 0
     with pytest.raises(AttributeError):
@@ -222,7 +222,7 @@ def test_merge_refuses_different_dimensions():
 
 GOOD = {
     "weights": [0.5, 0.5],
-    "centres": [[0.0], [1.0]],
+    "means": [[0.0], [1.0]],
     "offsets": [0, 2],
     "transforms": [[[1.0]]],
 }
@@ -235,8 +235,8 @@ GOOD = {
         ({"weights": [0.5, 0.6]}, "weights must not be negative and must add up"),
         ({"weights": [1.5, -0.5]}, "weights must not be negative"),
         ({"weights": [np.nan, 1]}, "weights must be finite"),
-        ({"centres": [0.0, 1.0]}, "centres must have 2"),
-        ({"centres": np.empty((0, 1))}, "centres must not be empty"),
+        ({"means": [0.0, 1.0]}, "means must have 2"),
+        ({"means": np.empty((0, 1))}, "means must not be empty"),
         ({"offsets": [0, 1]}, "offsets must rise"),
         ({"offsets": [0, 0, 2]}, "offsets must rise"),
         ({"transforms": [[1.0]]}, "transforms must have 3"),
@@ -283,7 +283,7 @@ def test_refuses_bad_random_states(seed):
 def test_what_is_optional_may_be_none():
     arrays = {
         "weights": [0.5, 0.5],
-        "centres": [[-1.0], [1.0]],
+        "means": [[-1.0], [1.0]],
         "offsets": [0, 1, 2],
         "transforms": [[[2.0]], [[3.0]]],
     }
@@ -293,3 +293,50 @@ def test_what_is_optional_may_be_none():
     for name in optional:
         np.testing.assert_array_equal(getattr(found, name), getattr(plain, name))
     np.testing.assert_array_equal(found.logpdf([[0.3]]), plain.logpdf([[0.3]]))
+
+
+# Other ways to make a mixture
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_covariances(shared):
+    rng = np.random.RandomState(0)
+    factors = rng.standard_normal((3, 2, 2))
+    covariances = factors @ factors.transpose(0, 2, 1)
+    weights, means = [0.2, 0.3, 0.5], rng.standard_normal((3, 2))
+    density = KernelMixture.from_covariances(
+        weights, means, covariances[0] if shared else covariances
+    )
+    X = rng.standard_normal((20, 2))
+    expected = sum(
+        weight * multivariate_normal(mean, covariances[0 if shared else k]).pdf(X)
+        for k, (weight, mean) in enumerate(zip(weights, means, strict=True))
+    )
+    assert_allclose(density.pdf(X), expected, rtol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("covariances", "message"),
+    [
+        (np.eye(3), r"covariances must have shape \(2, 2\) or \(1, 2, 2\), got \(1, 3, 3\)"),
+        ([[1.0, 0.0], [0.5, 1.0]], "covariances must be symmetric"),
+        ([[1.0, 2.0], [2.0, 1.0]], "covariances must be positive definite"),
+    ],
+)
+def test_bad_covariances_are_refused(covariances, message):
+    with pytest.raises(ValueError, match=message):
+        KernelMixture.from_covariances([1.0], [[0.0, 0.0]], covariances)
+
+
+def test_components_add_up_to_the_density():
+    density = KernelMixture(
+        [0.2, 0.3, 0.4, 0.1], [[0.0], [1.0], [9.0], [4.0]], [0, 2, 3, 4],
+        [[[1.0]], [[0.5]], [[0.1]]], clusters=[0, 3, -1], counts=[2, 3, 4, 1],
+    )  # fmt: skip
+    X = np.linspace(-3, 12, 40)[:, None]
+    shares = {0: 0.5, 3: 0.4, -1: 0.1}
+    parts = sum(share * density.component(label).pdf(X) for label, share in shares.items())
+    assert_allclose(parts, density.pdf(X), rtol=1e-12)
+    assert_array_equal(density.component(0).counts, [2, 3])
+    with pytest.raises(ValueError, match=r"label must be one of the clusters \[-1, 0, 3\], got 7"):
+        density.component(7)

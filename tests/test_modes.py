@@ -16,6 +16,7 @@ from sevenhills import (
     ManifoldParzen,
     datasets,
 )
+from sevenhills.density.mixture import with_samples
 from sevenhills.density.modes import climb
 from sevenhills.density.profiles import Excess, Profiles, whitening
 
@@ -26,7 +27,7 @@ from .test_derivatives import random_mixture
 
 def density_of(estimator, X):
     """Return the density of samples, knowing how many they are."""
-    return estimator.fit(X).density_.describe(None, len(X))
+    return with_samples(estimator.fit(X).density_, None, len(X))
 
 
 def unit_kernels(centres, weights=None):
@@ -91,8 +92,8 @@ def test_kernels_of_different_shapes_have_a_mode_away_from_their_centres():
     assert_are_maxima(density, modes)
     assert_allclose(modes.locations[-1], [1.0, 0.0], atol=0.1)
     assert modes.shares[-1] == 0
-    assert density.label([[0.0, 0.0]]).probabilities.shape == (1, 3)
-    assert_allclose(density.peak(), modes.locations[modes.log_heights.argmax()], atol=1e-6)
+    assert density.predict_proba([[0.0, 0.0]], by="mode").shape == (1, 3)
+    assert_allclose(density.mode(), modes.locations[modes.log_heights.argmax()], atol=1e-6)
 
 
 @pytest.mark.parametrize("n_copies", [1, 20, 300])
@@ -122,7 +123,7 @@ def test_all_maxima_on_a_line_are_found(seed, n_kernels, ratio):
     modes = density.modes()
     assert_are_maxima(density, modes)
     widths = np.repeat(1 / np.abs(density.transforms[:, 0, 0]), np.diff(density.offsets))
-    grid = density.centres[:, :1] + widths[:, None] * np.linspace(-6, 6, 2001)
+    grid = density.means[:, :1] + widths[:, None] * np.linspace(-6, 6, 2001)
     grid = np.unique(grid)[:, None]
     values = density.logpdf(grid)
     top = np.flatnonzero((values[1:-1] > values[:-2]) & (values[1:-1] > values[2:])) + 1
@@ -140,7 +141,7 @@ def test_all_maxima_in_a_plane_are_found(seed, n_kernels):
     density = random_mixture(seed, 2, n_kernels, n_kernels, spread=1.5)
     modes = density.modes()
     assert_are_maxima(density, modes)
-    low, high = density.centres.min(axis=0) - 1, density.centres.max(axis=0) + 1
+    low, high = density.means.min(axis=0) - 1, density.means.max(axis=0) + 1
     axes = np.linspace(low, high, 201)
     grid = np.stack(np.meshgrid(*axes.T, indexing="ij"), axis=-1)
     values = density.logpdf(grid.reshape(-1, 2)).reshape(201, 201)
@@ -156,7 +157,7 @@ def test_all_maxima_in_a_plane_are_found(seed, n_kernels):
 @settings(max_examples=12)
 def test_climbs_never_descend(seed, n_features, n_groups, n_kernels):
     density = random_mixture(seed, n_features, n_groups, n_kernels, ratio=10.0)
-    starts = np.concatenate([density.sample(10, random_state=0), 1e3 * density.centres[:3]])
+    starts = np.concatenate([density.sample(10, random_state=0), 1e3 * density.means[:3]])
     points, values = climb(density, starts)
     assert_allclose(values, density.logpdf(points), rtol=1e-9, atol=1e-9)
     assert (values >= density.logpdf(starts) - 1e-9).all()
@@ -166,7 +167,7 @@ def test_climbs_never_descend(seed, n_features, n_groups, n_kernels):
 def test_climbs_from_where_the_logarithm_overflows():
     density = unit_kernels([[0.0, 0.0], [9.0, 0.0]])
     points, _ = climb(density, np.array([[-1e200, 0.0], [1e200, 1e3]]))
-    gaps = np.abs(points[:, None] - density.centres).max(axis=2).min(axis=1)
+    gaps = np.abs(points[:, None] - density.means).max(axis=2).min(axis=1)
     assert (gaps < 1e-6).all()
 
 
@@ -199,7 +200,7 @@ def test_known_modes_of_mixtures(seed, n_features):
     density = KernelMixture(rng.dirichlet(np.full(5, 5.0)), centres, np.arange(6), transforms)
     modes = density.modes()
     assert_are_maxima(density, modes)
-    own = widths_apart(density, density.centres, modes.locations[modes.basins])
+    own = widths_apart(density, density.means, modes.locations[modes.basins])
     assert (own < 1).mean() >= 0.6
     again = density.modes(n_jobs=2)
     assert_array_equal(again.locations, modes.locations)
@@ -237,7 +238,7 @@ def test_modes_of_a_fit_in_ten_dimensions(seed):
     assert len(modes) == 4
     nearest = np.linalg.norm(modes.locations[:, None] - centres, axis=2).argmin(axis=1)
     assert_array_equal(np.sort(nearest), np.arange(4))
-    found = density.label(X).labels
+    found = density.predict(X, by="mode")
     assert_array_equal(nearest[found], labels)
 
 
@@ -246,7 +247,7 @@ def assert_has_hills(model, X, labels):
     modes = model.modes()
     shares = np.bincount(labels) / len(labels)
     assert_allclose(modes.shares, np.sort(shares)[::-1], atol=0.01)
-    pairs = np.unique(np.stack([labels, model.label(X, modes).labels]), axis=1)
+    pairs = np.unique(np.stack([labels, model.predict(X, modes)]), axis=1)
     assert_array_equal(pairs[0], np.arange(len(shares)))
 
 
@@ -323,7 +324,7 @@ def test_groups_have_starts_of_their_own():
     centres = np.r_[rng.normal(size=(500, 2)), rng.normal(size=(20, 2)) + 15]
     transforms = [3.0 * np.eye(2), np.eye(2)]
     density = KernelMixture(np.full(520, 1 / 520), centres, [0, 500, 520], transforms)
-    modes = density.describe(None, 520).modes()
+    modes = with_samples(density, None, 520).modes()
     assert_array_equal(np.unique(modes.basins[500:]), [1])
     assert_array_equal(np.unique(modes.basins[:500]), [0])
 
@@ -337,7 +338,7 @@ def test_a_valley_along_the_line_is_that_of_the_marginal():
     X = rng.normal(size=(700, 6))
     X[400:, 2] += 8
     density = density_of(GaussianKDE(), X)
-    places = density.centres[:, 2]
+    places = density.means[:, 2]
     hills = [np.flatnonzero(places < 4), np.flatnonzero(places >= 4)]
     marginal = density.marginal(2)
     level = marginal.pdf(np.linspace(1, 7, 1000)[:, None]).min()
@@ -351,7 +352,7 @@ def test_a_valley_along_the_line_is_that_of_the_marginal():
 def test_halves_of_one_gaussian_have_no_valley():
     X = np.random.default_rng(0).normal(size=(400, 10))
     density = density_of(GaussianKDE(), X)
-    places = density.centres[:, 0]
+    places = density.means[:, 0]
     halves = [np.flatnonzero(places < 0), np.flatnonzero(places >= 0)]
     for excess in Profiles(density, density.counts).excesses(halves):
         assert excess.standing(400) < 1.25
@@ -401,7 +402,7 @@ def test_the_peak_is_the_highest_maximum(estimator):
     X = datasets.load("varied").split(run=0)[0][:500]
     density = density_of(estimator, X)
     modes = density.modes(0)
-    assert_allclose(density.logpdf(density.peak()[None])[0], modes.log_heights.max(), atol=1e-9)
+    assert_allclose(density.logpdf(density.mode()[None])[0], modes.log_heights.max(), atol=1e-9)
 
 
 # Labels
@@ -409,7 +410,7 @@ def test_the_peak_is_the_highest_maximum(estimator):
 
 def shares_at(density, x):
     groups = np.repeat(np.arange(density.n_groups), np.diff(density.offsets))
-    units = np.einsum("km,kmj->kj", x - density.centres, density.transforms[groups])
+    units = np.einsum("km,kmj->kj", x - density.means, density.transforms[groups])
     return softmax(density.log_weights + density.log_dets[groups] - 0.5 * (units**2).sum(axis=1))
 
 
@@ -423,23 +424,24 @@ def test_probabilities_are_shares_of_kernels(seed, n_features, n_groups):
     X = density.sample(6, random_state=0) * rng.choice([1.0, 30.0], (6, 1))
     kernel_clusters = np.repeat(density.clusters, np.diff(density.offsets))
     for by, of_kernel in [(modes, modes.basins), ("cluster", kernel_clusters)]:
-        labels, probabilities, names = density.label(X, by)
+        labels, probabilities = density.predict(X, by), density.predict_proba(X, by)
+        names = np.arange(len(modes)) if by is modes else np.unique(density.clusters)
         for x, label, row in zip(X, labels, probabilities, strict=True):
             shares = shares_at(density, x)
             expected = [shares[of_kernel == name].sum() for name in names]
             assert_allclose(row, expected, atol=1e-7)
             assert row[names == label] == row.max()
-    assert_array_equal(density.label(X).labels, density.label(X, modes).labels)
+    assert_array_equal(density.predict(X, "mode"), density.predict(X, modes))
 
 
 def test_rows_add_up_to_one_however_far():
     density = unit_kernels([[0.0, 0.0], [9.0, 0.0], [0.0, 9.0]])
     X = np.array([[1e4, 3.0], [-1e9, 1e9], [1e200, 0.0], [-1e300, 1e300], [1.7e308, -1.7e308]])
-    labels, probabilities, names = density.label(X)
+    labels, probabilities = density.predict(X, "mode"), density.predict_proba(X, "mode")
     assert_allclose(probabilities.sum(axis=1), 1.0, rtol=1e-12)
     nearest = density.modes().basins
     assert_array_equal(labels[:2], nearest[[1, 2]])
-    assert_array_equal(names, np.arange(3))
+    assert probabilities.shape == (5, 3)
 
 
 def test_noise_is_a_cluster():
@@ -447,9 +449,10 @@ def test_noise_is_a_cluster():
         [0.5, 0.3, 0.2], [[0.0], [9.0], [4.0]], [0, 1, 2, 3], [[[1.0]], [[1.0]], [[0.1]]],
         clusters=[1, 0, -1],
     )  # fmt: skip
-    labels, _, names = density.label([[0.0], [9.0], [40.0]], by="cluster", n_jobs=2)
-    assert_array_equal(labels, [1, 0, -1])
-    assert_array_equal(names, [-1, 0, 1])
+    X = [[0.0], [9.0], [40.0]]
+    assert_array_equal(density.predict(X, n_jobs=2), [1, 0, -1])
+    # The columns are those of -1, 0 and 1.
+    assert_array_equal(density.predict_proba(X).argmax(axis=1), [2, 1, 0])
 
 
 # Tables and errors
@@ -474,11 +477,11 @@ def test_bad_arguments_are_refused():
     with pytest.raises(TypeError, match="significance"):
         density.modes(significance="high")
     with pytest.raises(ValueError, match="by must be 'mode', 'cluster' or modes"):
-        density.label([[0.0]], by="group")
+        density.predict([[0.0]], by="group")
     with pytest.raises(ValueError, match="by: these modes are those of 2 kernels"):
-        unit_kernels([[0.0]]).label([[0.0]], by=density.modes())
+        unit_kernels([[0.0]]).predict([[0.0]], by=density.modes())
     with pytest.raises(ValueError, match="X has 2 features, but the density has 1"):
-        density.label([[0.0, 1.0]])
+        density.predict([[0.0, 1.0]])
 
 
 @given(awkward(max_samples=60, max_features=6), st.sampled_from([GaussianKDE, ManifoldParzen]))
@@ -494,4 +497,4 @@ def test_modes_of_awkward_samples(X, estimator):
         assert np.isfinite(modes.locations).all()
         assert np.isfinite(modes.log_heights).all()
         assert_allclose(modes.shares.sum(), 1.0)
-    assert_allclose(density.label(X, modes).probabilities.sum(axis=1), 1.0)
+    assert_allclose(density.predict_proba(X, modes).sum(axis=1), 1.0)

@@ -62,7 +62,7 @@ def log_terms(density, X):
     """The exponent of every kernel at every point, and the slopes of it, in more digits."""
     group = np.repeat(np.arange(density.n_groups), np.diff(density.offsets))
     transforms = density.transforms[group].astype(np.longdouble)
-    apart = X[:, None].astype(np.longdouble) - density.centres
+    apart = X[:, None].astype(np.longdouble) - density.means
     turned = np.einsum("qkm,kmj->qkj", apart, transforms)
     with np.errstate(divide="ignore", over="ignore"):
         logs = np.log(density.weights.astype(np.longdouble)) + density.log_dets[group]
@@ -104,7 +104,7 @@ def mixture_of(n_groups, group_size, n_features):
     weights = rng.dirichlet(np.full(n_groups * group_size, 0.3))
     return KernelMixture(
         weights=weights,
-        centres=places + rng.standard_normal(places.shape),
+        means=places + rng.standard_normal(places.shape),
         offsets=group_size * np.arange(n_groups + 1),
         transforms=transforms,
     )
@@ -128,7 +128,7 @@ def points_at_depth(density, depth, n_points=12):
     ways = rng.standard_normal((n_points, density.n_features))
     ways /= np.linalg.norm(ways, axis=1, keepdims=True)
     reach = np.linalg.norm(ways @ density.transforms, axis=2).min(axis=0)
-    return density.weights @ density.centres + ways * (np.sqrt(2 * depth) / reach)[:, None]
+    return density.weights @ density.means + ways * (np.sqrt(2 * depth) / reach)[:, None]
 
 
 def is_exact_at(density, depth, log_density):
@@ -175,7 +175,7 @@ def test_the_direct_sum_is_exact(depth):
     """Against fractions and decimals, for kernels whose transforms are binary fractions."""
     density = KernelMixture(
         weights=[0.5, 0.25, 0.25],
-        centres=[[0.0, 0.0], [1.5, -0.25], [-3.0, 2.0]],
+        means=[[0.0, 0.0], [1.5, -0.25], [-3.0, 2.0]],
         offsets=[0, 2, 3],
         transforms=[[[2.0, 0.5], [0.0, 1.0]], [[0.5, 0.0], [-0.125, 0.25]]],
         log_dets=[np.log(2.0), np.log(0.125)],
@@ -190,7 +190,7 @@ def decimal_log_density(density, x):
     total = Decimal(0)
     with localcontext(prec=60, Emin=-(10**12), Emax=10**12):
         group = np.repeat(np.arange(density.n_groups), np.diff(density.offsets))
-        for g, weight, centre in zip(group, density.weights, density.centres, strict=True):
+        for g, weight, centre in zip(group, density.weights, density.means, strict=True):
             (a, b), (c, d) = [[Fraction(t) for t in row] for row in density.transforms[g].tolist()]
             u, v = (Fraction(p) - Fraction(q) for p, q in zip(x, centre.tolist(), strict=True))
             square = (u * a + v * c) ** 2 + (u * b + v * d) ** 2
@@ -204,7 +204,7 @@ def decimal_log_density(density, x):
 def test_a_light_wide_kernel_is_all_that_counts_far_away():
     density = KernelMixture(
         weights=[1 - 1e-9, 1e-9],
-        centres=[[0.0], [0.0]],
+        means=[[0.0], [0.0]],
         offsets=[0, 1, 2],
         transforms=[[[1.0]], [[0.01]]],
     )
@@ -255,7 +255,7 @@ def test_far_kernels_cost_the_others_no_digits(far, n_features):
     assert_allclose(by_engine(density, X), expected, rtol=0, atol=1e-8)
     assert_allclose(density.grad_logpdf(X), gradients.astype(float), rtol=0, atol=1e-10)
     assert_allclose(same.logpdf(X)[0], expected, rtol=0, atol=1e-12)
-    at_centres = density.centres[-len(far) :]
+    at_centres = density.means[-len(far) :]
     expected = direct_log_density(density, at_centres)
     assert_allclose(density.logpdf(at_centres), expected, rtol=0, atol=1e-12)
 
@@ -423,11 +423,11 @@ def test_thin_kernels(condition, group_size):
     n_kernels = n_groups * group_size
     density = KernelMixture(
         weights=np.full(n_kernels, 1 / n_kernels),
-        centres=rng.standard_normal((n_kernels, n_features)),
+        means=rng.standard_normal((n_kernels, n_features)),
         offsets=group_size * np.arange(n_groups + 1),
         transforms=transforms,
     )
-    queries = np.concatenate([density.centres[:20], density.centres[:20] + 1e-9])
+    queries = np.concatenate([density.means[:20], density.means[:20] + 1e-9])
     found, expected = density.logpdf(queries), direct_log_density(density, queries)
     assert_allclose(found, expected, rtol=1e-13 * condition, atol=1e-13 * condition)
 

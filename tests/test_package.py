@@ -43,3 +43,11 @@ def test_everything_public_exists():
         assert name in dir(sevenhills)
     with pytest.raises(AttributeError, match="no attribute 'eighth'"):
         sevenhills.eighth  # noqa: B018
+
+
+def test_the_command_without_typer_names_the_extra():
+    code = "import sys; sys.modules['typer'] = None; from sevenhills.cli import main; main()"
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.strip().endswith("pip install 'sevenhills[cli]'")

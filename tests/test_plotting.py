@@ -1,5 +1,6 @@
 import json
 import os
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from sevenhills import ROME, AutoROME, datasets, demo, forecast, plotting
+from sevenhills import ROME, AutoROME, datasets, forecast, plotting
 
 from . import pictures
 
@@ -52,7 +53,7 @@ def aniso():
 
 @pytest.fixture(scope="module")
 def auto():
-    X = demo.three_shapes(150, random_state=0)
+    X = datasets.make_shapes(150, random_state=0)
     return AutoROME().fit(X), X
 
 
@@ -124,21 +125,10 @@ def test_what_cannot_be_drawn_is_refused(aniso, ax):
         plotting.plot_density(ROME().fit(np.eye(6) + X[:6, :1]), X, ax)
 
 
-@pytest.mark.whole
-def test_demo(tmp_path, capsys, monkeypatch):
-    draw = demo.three_shapes
-    monkeypatch.setattr(demo, "three_shapes", lambda n, random_state: draw(n // 4, random_state))
-    demo.main([str(tmp_path / "pictures")])
-    said = capsys.readouterr().out
-    assert "3 clusters" in said
-    assert "5 clusters" in said
-    for name in ("aniso", "trajectories"):
-        assert (tmp_path / "pictures" / f"{name}.png").stat().st_size > 20_000
-
-
 @pytest.mark.slow
-def test_pictures_of_the_readme(tmp_path):
-    demo.main([str(tmp_path), "--readme"])
+def test_pictures_of_the_pages(tmp_path):
+    script = Path(__file__).parents[1] / "docs" / "pictures.py"
+    runpy.run_path(str(script))["main"](tmp_path)
     drawn = {path.name for path in tmp_path.iterdir()}
     assert drawn == {"aniso.png", "auto.png", "questions.png", "steps.png"}
 
@@ -202,7 +192,7 @@ def test_regions_of_pairs_hold_their_masses(aniso, ax):
     for path, mass in zip(lines, (0.95, 0.5), strict=True):
         level = rome.density_.logpdf(path.vertices)
         # The grid of the picture is coarse: its lines are within a few percent of mass.
-        coverage = rome.density_.coverage(path.vertices[np.isfinite(level)])
+        coverage = rome.density_.hdr_probability(path.vertices[np.isfinite(level)])
         assert abs(np.median(coverage) - mass) < 0.03
 
 
@@ -300,9 +290,7 @@ def draw_all(first, second, ax):
     wide = ROME().fit(2 * X)
     walks = np.cumsum(rng.standard_normal((12, 6, 3, 2)), axis=2)
     evaluations = [
-        forecast.evaluate(
-            f * walks[:, 1:], walks[:, 0], measures=("ece", "ade"), method="gaussian_kde"
-        )
+        forecast.evaluate(f * walks[:, 1:], walks[:, 0], measures=("ece", "ade"), estimator="kde")
         for f in (1.0, 0.5)
     ]
     comparison = forecast.compare(*evaluations, names=(first, second), n_permutations=9)

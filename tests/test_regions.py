@@ -29,7 +29,7 @@ def gaussian(n_features, scale=1.0):
 
 def top_of(density):
     """The log density at the centre of a single kernel."""
-    return float(density.logpdf(density.centres)[0])
+    return float(density.logpdf(density.means)[0])
 
 
 # Closed forms of a Gaussian
@@ -50,7 +50,7 @@ def test_level_of_a_gaussian(n_features, mass):
 def test_coverage_of_a_gaussian(n_features):
     density = gaussian(n_features)
     X = density.sample(200, random_state=5)
-    found, std = density.coverage(X, return_std=True)
+    found, std = density.hdr_probability(X, return_std=True)
     exact = chi2(n_features).cdf(2 * (top_of(density) - density.logpdf(X)))
     assert np.abs((found - exact) / std).max() < 4.5
     # All points are compared with the same draws; so the scores go together.
@@ -95,7 +95,7 @@ def fitted():
 
 def test_coverage_of_own_samples_is_uniform(fitted):
     for estimator, density in fitted:
-        values = density.coverage(density.sample(1000, random_state=7))
+        values = density.hdr_probability(density.sample(1000, random_state=7))
         assert kstest(values, "uniform").pvalue > 0.005, estimator
 
 
@@ -158,7 +158,7 @@ def test_the_outline_of_a_gaussian_is_its_ellipse(unit):
     assert_array_equal(polygon[0], polygon[-1])
     assert_allclose(density.logpdf(polygon), level, rtol=1e-12, atol=1e-11)
     radius = np.sqrt(2 * (top_of(density) - level))
-    turned = (polygon - density.centres) @ density.transforms[0]
+    turned = (polygon - density.means) @ density.transforms[0]
     assert_allclose(np.linalg.norm(turned, axis=1), radius, rtol=1e-10)
     assert_allclose(area(turned), np.pi * radius**2 * np.sign(area(turned)), rtol=1e-2)
     assert area(polygon / unit) > 0
@@ -180,7 +180,7 @@ def test_small_clusters_far_apart_are_found():
         [0.5, 0.5], [[0.0, 0.0], [1e4, 3.0]], [0, 1, 2], [np.eye(2), 1e3 * np.eye(2)]
     )
     polygons = density.hdr_contours(0.95)
-    assert_array_equal(signed_count(polygons, density.centres), [1, 1])
+    assert_array_equal(signed_count(polygons, density.means), [1, 1])
     assert len(polygons) == 2
 
 
@@ -206,7 +206,7 @@ def test_intervals_hold_the_mass():
 
 
 def test_where_the_density_is_zero_all_of_it_is_higher():
-    found, std = UNIT.coverage([[1e300], [0.0]], return_std=True)
+    found, std = UNIT.hdr_probability([[1e300], [0.0]], return_std=True)
     assert_array_equal(found, [1.0, 0.0])
     assert (std > 0).all()
 
@@ -220,10 +220,10 @@ def test_draws_are_remembered():
             return super().sample(n_samples, random_state)
 
     density = Counting([1.0], [[0.0]], [0, 1], [[[1.0]]])
-    first = density.coverage([[0.3]])
+    first = density.hdr_probability([[0.3]])
     density.hdr_level(0.5)
     density.entropy()
-    assert_array_equal(density.coverage([[0.3]], random_state=np.int64(0)), first)
+    assert_array_equal(density.hdr_probability([[0.3]], random_state=np.int64(0)), first)
     assert Counting.n_calls == 1
     for seed in range(10):
         density.entropy(10, seed)
@@ -251,10 +251,10 @@ def test_a_density_that_is_not_normalised_is_refused():
     for ask in (
         density.entropy,
         lambda: density.hdr_level(0.5),
-        lambda: density.coverage(X),
+        lambda: density.hdr_probability(X),
         lambda: density.hdr_contours(0.5),
     ):
-        with pytest.raises(ValueError, match="NeighbourDensity is not normalised"):
+        with pytest.raises(ValueError, match="NeighborDensity is not normalised"):
             ask()
 
 
@@ -264,7 +264,7 @@ def test_a_density_that_is_not_normalised_is_refused():
     [(0.0, ValueError), (1.0, ValueError), (np.nan, ValueError), ("a", TypeError)],
 )
 def test_bad_masses_are_refused(question, mass, error):
-    with pytest.raises(error, match="mass"):
+    with pytest.raises(error, match="confidence"):
         getattr(UNIT, question)(mass)
 
 
@@ -277,7 +277,11 @@ def test_other_dimensions_are_refused():
 
 @pytest.mark.parametrize(("n_draws", "error"), [(0, ValueError), (1.5, TypeError)])
 def test_bad_numbers_are_refused(n_draws, error):
-    for ask in (UNIT.entropy, lambda n: UNIT.hdr_level(0.5, n), lambda n: UNIT.coverage([[0]], n)):
+    for ask in (
+        UNIT.entropy,
+        lambda n: UNIT.hdr_level(0.5, n),
+        lambda n: UNIT.hdr_probability([[0]], n),
+    ):
         with pytest.raises(error, match="n_draws"):
             ask(n_draws)
     with pytest.raises(error, match="n_grid"):

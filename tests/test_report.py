@@ -19,7 +19,8 @@ from sevenhills import (
     VineDensity,
     datasets,
 )
-from sevenhills.forecast import evaluate, make_walks
+from sevenhills.datasets import make_walks
+from sevenhills.forecast import evaluate
 from sevenhills.report import Report, build_report, forecast_report, report
 from sevenhills.report.clusters import ordering_data, positions
 from sevenhills.report.coordinates import PrincipalAxes, features_to_show

@@ -274,8 +274,8 @@ def test_a_unit_for_every_feature():
     assert_array_equal(ROME().fit(X).resolution_, 0)
     model = ROME(resolution=[1, 0]).fit(X)
     assert_array_equal(model.resolution_, [1, 0])
-    assert len(np.unique(model.density_.centres[:, 0])) > 150
-    assert len(np.unique(model.density_.centres[:, 1])) == 4
+    assert len(np.unique(model.density_.means[:, 0])) > 150
+    assert len(np.unique(model.density_.means[:, 1])) == 4
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from sevenhills import ROME, datasets, load, save
+from sevenhills.covariance import shrink
 from sevenhills.estimators.clusters import Grouping
-from sevenhills.shrinkage import shrink
 
 from .oracles import log_density, shrunk_covariances
 from .strategies import awkward
@@ -54,7 +54,7 @@ def test_equals_leaving_out_every_sample(sizes, n_features, clusters):
 def test_blocks_of_members(monkeypatch):
     parts, weights = clusters_of(np.random.RandomState(0), (40, 9), 5)
     whole = shrunk_by_us(parts, weights, [0, 1])
-    monkeypatch.setattr("sevenhills.shrinkage._BLOCK", 7)
+    monkeypatch.setattr("sevenhills.covariance._BLOCK_ROWS", 7)
     assert_allclose(shrunk_by_us(parts, weights, [0, 1]), whole, rtol=1e-9)
 
 

@@ -15,7 +15,16 @@ from sklearn.metrics import adjusted_rand_score
 
 from sevenhills import ROME, AutoROME, KernelMixture, datasets
 from sevenhills.clustering import find_clusters
-from sevenhills.kernels.neighbourhoods import neighbourhood_moments
+from sevenhills.covariance import (
+    Ellipse,
+    Shrinkage,
+    Weighted,
+    choose_shrinkage,
+    shrunk_ellipse,
+    weighted_moments,
+)
+from sevenhills.folds import Fold, count, counts, deal, deal_in_turn, without_a_fifth
+from sevenhills.kernels.neighborhoods import neighbourhood_moments
 from sevenhills.stacking import STRAY, fit_partition
 from sevenhills.stacking.agreement import adjusted_rand
 from sevenhills.stacking.cell import Cell
@@ -29,8 +38,6 @@ from sevenhills.stacking.components import (
     quadratic_features,
     squared_distances,
 )
-from sevenhills.stacking.counts import count, counts
-from sevenhills.stacking.folds import Fold, deal, deal_in_turn, without_a_fifth
 from sevenhills.stacking.members import (
     bent_gaussian,
     bent_kernels,
@@ -42,14 +49,6 @@ from sevenhills.stacking.members import (
 )
 from sevenhills.stacking.partition import joined, split_by_values
 from sevenhills.stacking.race import _climb, fit_cell
-from sevenhills.stacking.scatter import (
-    Ellipse,
-    Shrinkage,
-    Weighted,
-    choose_shrinkage,
-    covariance,
-    ellipse,
-)
 from sevenhills.stacking.student import precisions
 from sevenhills.stacking.warp import Bent, Spots, _quantiles, margin_of
 from sevenhills.stacking.weights import mean_and_error, stack, stacked, stacking_weights
@@ -157,14 +156,14 @@ class TestFolds:
     @given(st.one_of(st.integers(2, 60), st.sampled_from([299, 2999, 3000])), seeds)
     def test_every_row_is_asked_once_and_never_seen_by_the_fold_that_asks_it(self, n_rows, seed):
         folds = deal(np.ones(n_rows), random_state(seed))
-        asked = np.concatenate([fold.asked for fold in folds])
+        asked = np.concatenate([fold.test for fold in folds])
         assert_array_equal(np.sort(asked), np.arange(n_rows))
         order = random_state(seed).permutation(n_rows)
         for f, fold in enumerate(folds):
-            assert_array_equal(fold.asked, np.sort(order[f :: len(folds)]))
-            assert_array_equal(np.sort(np.append(fold.rows, fold.asked)), np.arange(n_rows))
-            assert_array_equal(fold.some, fold.rows)
-            for weights in (fold.row_weights, fold.some_weights, fold.asked_weights):
+            assert_array_equal(fold.test, np.sort(order[f :: len(folds)]))
+            assert_array_equal(np.sort(np.append(fold.train, fold.test)), np.arange(n_rows))
+            assert_array_equal(fold.subset, fold.train)
+            for weights in (fold.train_weights, fold.subset_weights, fold.test_weights):
                 assert_array_equal(weights, 1.0)
 
     @given(st.lists(st.integers(1, 12), min_size=2, max_size=40), seeds)
@@ -174,9 +173,8 @@ class TestFolds:
         copies = deal(np.ones(len(row_of)), random_state(seed))
         found = deal(np.array(weights, dtype=float), random_state(seed))
         for fold, repeated in zip(found, copies, strict=True):
-            for part in ("row", "some", "asked"):
-                name = "rows" if part == "row" else part
-                rows, expected = (getattr(each, name) for each in (fold, repeated))
+            for part in ("train", "subset", "test"):
+                rows, expected = (getattr(each, part) for each in (fold, repeated))
                 parts = spread_out(rows, getattr(fold, f"{part}_weights"), len(weights))
                 assert_array_equal(parts, np.bincount(row_of[expected], minlength=len(weights)))
 
@@ -199,16 +197,16 @@ class TestFolds:
     def test_parts_add_up(self, weights, seed):
         """And every fold sees something and asks for something."""
         folds, n_rows = deal(weights, random_state(seed)), len(weights)
-        held = [spread_out(fold.asked, fold.asked_weights, n_rows) for fold in folds]
+        held = [spread_out(fold.test, fold.test_weights, n_rows) for fold in folds]
         assert_allclose(np.sum(held, axis=0), weights, rtol=1e-12)
         assert 2 <= len(folds) <= 5
         for fold, part in zip(folds, held, strict=True):
-            assert len(fold.asked) > 0
-            assert len(fold.rows) > 0
-            left = spread_out(fold.rows, fold.row_weights, n_rows)
+            assert len(fold.test) > 0
+            assert len(fold.train) > 0
+            left = spread_out(fold.train, fold.train_weights, n_rows)
             assert_allclose(left + part, weights, rtol=1e-12)
-            assert (fold.row_weights > 0).all()
-            assert (fold.asked_weights > 0).all()
+            assert (fold.train_weights > 0).all()
+            assert (fold.test_weights > 0).all()
 
     @given(
         st.integers(2, 60),
@@ -226,24 +224,24 @@ class TestFolds:
         weights = weights_of(random_state(seed), n_rows)
         whole = deal(np.ones(n_rows), random_state(seed))
         for fold, expected in zip(deal(weights, random_state(seed)), whole, strict=True):
-            assert_array_equal(fold.rows, expected.rows)
-            assert_array_equal(fold.row_weights, weights[fold.rows])
-            assert_array_equal(fold.some_weights, weights[fold.some])
-            assert_array_equal(fold.asked, expected.asked)
-            assert_array_equal(fold.asked_weights, weights[fold.asked])
+            assert_array_equal(fold.train, expected.train)
+            assert_array_equal(fold.train_weights, weights[fold.train])
+            assert_array_equal(fold.subset_weights, weights[fold.subset])
+            assert_array_equal(fold.test, expected.test)
+            assert_array_equal(fold.test_weights, weights[fold.test])
         held = deal_in_turn(weights, 5)
         assert_array_equal(np.sum(held > 0, axis=0), 1)
 
     def test_copies_are_counted_whatever_rounding_left_of_them(self):
         folds = deal(np.array([2 - 1e-12, 2.0, 1 - 1e-12]), random_state())
-        asked = np.sort(np.concatenate([fold.asked_weights for fold in folds]))
+        asked = np.sort(np.concatenate([fold.test_weights for fold in folds]))
         assert_allclose(asked, [1.0, 1.0, 1.0, 1.0, 1.0])
 
     def test_heavy_rows_are_dealt_out_in_a_few_copies(self):
         """As many as make sure that they are seen and asked for."""
         for fold in deal(np.array([1e12, 1.0, 1e15]), random_state()):
-            assert_array_equal(np.setdiff1d(fold.rows, [1]), [0, 2])
-            assert len(fold.asked) > 0
+            assert_array_equal(np.setdiff1d(fold.train, [1]), [0, 2])
+            assert len(fold.test) > 0
 
     @given(wild_weights(), seeds)
     def test_a_fifth_of_any_weights_is_left_out(self, weights, seed):
@@ -266,61 +264,61 @@ class TestFolds:
     @given(st.integers(2, 4000), seeds)
     def test_folds_are_even_and_answers_have_places(self, n_rows, seed):
         folds = deal(np.ones(n_rows), random_state(seed))
-        sizes = [n_rows - len(fold.rows) for fold in folds]
+        sizes = [n_rows - len(fold.train) for fold in folds]
         assert max(sizes) - min(sizes) <= 1
-        assert all(len(fold.asked) == len(fold.places) for fold in folds)
+        assert all(len(fold.test) == len(fold.places) for fold in folds)
         places = np.concatenate([fold.places for fold in folds])
         assert_array_equal(places, np.arange(len(places)))
 
     @pytest.mark.parametrize("n_rows", [7000, 20_000])
     def test_many_rows_are_seen_and_asked_in_part(self, n_rows):
         folds = deal(np.ones(n_rows), random_state())
-        asked = np.concatenate([fold.asked for fold in folds])
+        asked = np.concatenate([fold.test for fold in folds])
         assert len(np.unique(asked)) == len(asked) <= 3000 + len(folds)
         assert len(asked) >= 2900
         for fold in folds:
-            assert len(fold.some) == min(len(fold.rows), 6000)
-            assert np.isin(fold.some, fold.rows).all()
-            assert not np.isin(fold.asked, fold.rows).any()
+            assert len(fold.subset) == min(len(fold.train), 6000)
+            assert np.isin(fold.subset, fold.train).all()
+            assert not np.isin(fold.test, fold.train).any()
 
     def test_weights_of_a_part_of_the_rows_are_kept(self):
         weights = random_state(1).randint(1, 4, size=9000).astype(float)
         for fold in deal(weights, random_state()):
-            assert len(fold.some) == 6000
-            left = spread_out(fold.rows, fold.row_weights, 9000)
-            assert_array_equal(fold.some_weights, left[fold.some])
+            assert len(fold.subset) == 6000
+            left = spread_out(fold.train, fold.train_weights, 9000)
+            assert_array_equal(fold.subset_weights, left[fold.subset])
 
     @pytest.mark.parametrize("weight", [1.0, 0.2, 30.0])
     def test_one_row_is_all_there_is(self, weight):
         folds = deal(np.array([weight]), random_state())
         for fold in folds:
-            for rows in (fold.rows, fold.some, fold.asked):
+            for rows in (fold.train, fold.subset, fold.test):
                 assert_array_equal(rows, [0])
-            assert_allclose(fold.row_weights + fold.asked_weights, weight)
-        assert_allclose(sum(fold.asked_weights[0] for fold in folds), weight)
+            assert_allclose(fold.train_weights + fold.test_weights, weight)
+        assert_allclose(sum(fold.test_weights[0] for fold in folds), weight)
 
     def test_seeds(self):
-        one, same, other = (deal(np.ones(50), random_state(seed))[0].rows for seed in (1, 1, 2))
+        one, same, other = (deal(np.ones(50), random_state(seed))[0].train for seed in (1, 1, 2))
         assert_array_equal(one, same)
         assert (one != other).any()
 
 
 def moments_and_held(X, folds):
-    moments = [covariance(X[fold.rows], fold.row_weights) for fold in folds]
-    return moments, [Weighted(X[fold.asked], fold.asked_weights) for fold in folds]
+    moments = [weighted_moments(X[fold.train], fold.train_weights) for fold in folds]
+    return moments, [Weighted(X[fold.test], fold.test_weights) for fold in folds]
 
 
 def copies_of(X, folds):
     """What folds see and are asked, copy by copy."""
-    seen = [np.repeat(X[fold.rows], fold.row_weights.astype(int), axis=0) for fold in folds]
-    asked = [np.repeat(X[fold.asked], fold.asked_weights.astype(int), axis=0) for fold in folds]
+    seen = [np.repeat(X[fold.train], fold.train_weights.astype(int), axis=0) for fold in folds]
+    asked = [np.repeat(X[fold.test], fold.test_weights.astype(int), axis=0) for fold in folds]
     return seen, asked
 
 
 class TestScatter:
     @given(samples(min_samples=1, max_samples=40, scales=(1e-9, 1.0, 1e9)))
     def test_covariance_is_numpys(self, X):
-        mean, scatter = covariance(X, np.ones(len(X)))
+        mean, scatter = weighted_moments(X, np.ones(len(X)))
         size = np.abs(X).max() + 1e-300
         assert_allclose(mean, X.mean(axis=0), atol=1e-12 * size)
         assert_allclose(scatter, np.cov(X.T, ddof=0).reshape(scatter.shape), atol=1e-12 * size**2)
@@ -328,7 +326,7 @@ class TestScatter:
     @given(samples(min_samples=1, max_samples=40), seeds)
     def test_covariance_of_weights_is_that_of_repeated_rows(self, X, seed):
         repeats = repeats_of(len(X), seed)
-        mean, scatter = covariance(X, repeats.astype(float))
+        mean, scatter = weighted_moments(X, repeats.astype(float))
         copies = np.repeat(X, repeats, axis=0)
         size = np.abs(X).max() + 1e-300
         assert_allclose(mean, copies.mean(axis=0), atol=1e-12 * size)
@@ -338,7 +336,7 @@ class TestScatter:
 
     @given(st.lists(st.floats(-1e9, 1e9), min_size=1, max_size=5), wild_weights())
     def test_covariance_of_equal_rows_is_exactly_zero(self, row, weights):
-        mean, scatter = covariance(np.array([row] * len(weights)), weights)
+        mean, scatter = weighted_moments(np.array([row] * len(weights)), weights)
         assert_array_equal(mean, row)
         assert_array_equal(scatter, 0)
 
@@ -353,12 +351,12 @@ class TestScatter:
             for _ in range(2)
         )
         X = rng.standard_normal((7, n_features))
-        within = one.seen_from(other)
+        within = one.relative_to(other)
         Y = (X - other.mean) @ other.transform
         expected = (X - one.mean) @ one.transform
         assert_allclose((Y - within.mean) @ within.transform, expected, atol=1e-9)
         assert_allclose(within.log_det, one.log_det - other.log_det, atol=1e-9)
-        itself = one.seen_from(one)
+        itself = one.relative_to(one)
         assert_allclose(itself.mean, 0, atol=1e-12)
         assert_allclose(itself.transform, np.eye(n_features), atol=1e-9)
 
@@ -366,12 +364,14 @@ class TestScatter:
     def test_an_ellipse_has_the_shrunk_covariance(self, seed, kind, shared):
         X = awkward(kind, seed, 20, 3)
         ridge, common = np.diag([1e-4, 1e-3, 1e-2]), np.diag([1.0, 2.0, 3.0]) if shared else None
-        found = ellipse(covariance(X, np.ones(20)), ridge, common, Shrinkage(0.25, 0.5))
+        found = shrunk_ellipse(
+            weighted_moments(X, np.ones(20)), ridge, common, Shrinkage(0.25, 0.5)
+        )
         S = np.cov(X.T, ddof=0)
         S = S if common is None else 0.75 * S + 0.25 * common
         S = 0.5 * S + 0.5 * np.diag(np.diag(S)) + ridge
         assert_allclose(found.transform.T @ S @ found.transform, np.eye(3), atol=1e-9)
-        assert_allclose(found.scatter, S, atol=1e-9)
+        assert_allclose(found.covariance, S, atol=1e-9)
         assert_allclose(found.mean, X.mean(axis=0), atol=1e-12)
 
     @given(seeds, st.integers(1, 6), st.integers(3, 30), st.booleans(), st.booleans())
@@ -440,9 +440,9 @@ class TestNeighbourhoods:
         table, weights = np.array([[0, 1, 2]] * 3), np.array([1.5, 0.25, 10.0])
         mean, scatter = np.empty((1, 1)), np.empty((1, 1, 1))
         neighbourhood_moments(X, table, weights, np.array([0]), 3, mean, scatter)
-        expected = covariance(X, np.array([1.5, 0.25, 1.25]))
+        expected = weighted_moments(X, np.array([1.5, 0.25, 1.25]))
         assert_allclose(mean[0], expected.mean)
-        assert_allclose(scatter[0], expected.scatter)
+        assert_allclose(scatter[0], expected.covariance)
 
     def test_a_heavy_point_is_a_neighbourhood_of_its_own(self):
         X, table = np.array([[0.0], [1.0]]), np.array([[0, 1], [1, 0]])
@@ -613,7 +613,7 @@ class TestStudent:
         X = truth.rvs(5000, random_state=0).reshape(5000, n_features)
         sum_of_gaussians = KernelMixture(
             weights=weights,
-            centres=np.zeros((len(factors), n_features)),
+            means=np.zeros((len(factors), n_features)),
             offsets=np.arange(len(factors) + 1),
             transforms=np.sqrt(factors)[:, None, None] * np.eye(n_features),
         )
@@ -772,13 +772,13 @@ def members(cell):
 class TestMembers:
     def test_a_cell_is_whitened(self, cell, crescent):
         assert_allclose((crescent - cell.whole.mean) @ cell.whole.transform, cell.points, atol=1e-8)
-        again = covariance(cell.points, cell.weights)
-        again = ellipse(again, cell.ridge, None, Shrinkage(0.0, 0.0))
+        again = weighted_moments(cell.points, cell.weights)
+        again = shrunk_ellipse(again, cell.ridge, None, Shrinkage(0.0, 0.0))
         if cell.shrinkage == (0.0, 0.0):
-            assert_allclose(again.scatter, np.eye(2), atol=1e-3)
+            assert_allclose(again.covariance, np.eye(2), atol=1e-3)
         assert_array_equal(cell.neighbours[:, 0], np.arange(cell.n_rows))
         assert (cell.n_rows, cell.n_features, cell.total) == (120, 2, 120)
-        assert_array_equal(cell.asked_weights, np.ones(120))
+        assert_array_equal(cell.test_weights, np.ones(120))
 
     @pytest.mark.parametrize("name", MEMBERS)
     def test_integrates_to_one(self, members, name):
@@ -790,7 +790,7 @@ class TestMembers:
     @pytest.mark.parametrize("name", MEMBERS)
     def test_held_out_samples_are_less_likely_than_seen_ones(self, members, cell, name):
         member = members[name]
-        asked = np.concatenate([fold.asked for fold in cell.folds])
+        asked = np.concatenate([fold.test for fold in cell.folds])
         seen = member.build().logpdf(cell.points[asked])
         assert member.held_out.shape == asked.shape
         assert_allclose(member.score, member.held_out.mean())
@@ -802,8 +802,8 @@ class TestMembers:
         cell = cell_of(crescent, common)
         member = gaussian(cell)
         for fold in cell.folds:
-            mean, S = by_hand(crescent[fold.rows], cell.shrinkage, common)
-            truth = multivariate_normal(mean, S + 1e-6 * np.eye(2)).logpdf(crescent[fold.asked])
+            mean, S = by_hand(crescent[fold.train], cell.shrinkage, common)
+            truth = multivariate_normal(mean, S + 1e-6 * np.eye(2)).logpdf(crescent[fold.test])
             found = member.held_out[fold.places] + cell.whole.log_det
             assert_allclose(found, truth, rtol=1e-6, atol=1e-6)
 
@@ -812,10 +812,10 @@ class TestMembers:
         cell = cell_of(crescent)
         member = shrunk_kernels(cell, width)
         for fold in cell.folds:
-            mean, S = by_hand(crescent[fold.rows], cell.shrinkage, None)
+            mean, S = by_hand(crescent[fold.train], cell.shrinkage, None)
             S = width**2 * S + 1e-6 * np.eye(2)
-            centres = mean + np.sqrt(1 - width**2) * (crescent[fold.rows] - mean)
-            terms = [multivariate_normal(c, S).logpdf(crescent[fold.asked]) for c in centres]
+            centres = mean + np.sqrt(1 - width**2) * (crescent[fold.train] - mean)
+            terms = [multivariate_normal(c, S).logpdf(crescent[fold.test]) for c in centres]
             truth = logsumexp(terms, axis=0) - np.log(len(centres))
             found = member.held_out[fold.places] + cell.whole.log_det
             assert_allclose(found, truth, rtol=1e-6, atol=1e-6)
@@ -824,10 +824,10 @@ class TestMembers:
         for width in (0.2, 0.6):
             density = shrunk_kernels(cell, width).build()
             T = density.transforms[0]
-            whole = np.cov(density.centres.T, ddof=0) + np.linalg.inv(T @ T.T)
+            whole = np.cov(density.means.T, ddof=0) + np.linalg.inv(T @ T.T)
             given = np.cov(cell.points.T, ddof=0)  # where not shrunk, it is that of kernels, too
             assert_allclose(whole, (1 - width**2) * given + width**2 * np.eye(2), atol=1e-5)
-            assert_allclose(density.centres.mean(axis=0), 0, atol=1e-8)
+            assert_allclose(density.means.mean(axis=0), 0, atol=1e-8)
 
     @pytest.mark.parametrize("width", [0.35, 1.0])
     def test_local_gaussians_are_the_slow_ones(self, cell, width):
@@ -839,10 +839,10 @@ class TestMembers:
     def test_what_a_fold_is_told_does_not_depend_on_its_own_samples(self, members, cell, name):
         """It is what is built on the other samples alone."""
         fold = cell.folds[0]
-        rows, ones = np.arange(len(fold.rows)), np.ones(len(fold.rows))
+        rows, ones = np.arange(len(fold.train)), np.ones(len(fold.train))
         alone = Fold(rows, ones, rows, ones, rows, ones, rows)
-        rest = replace(cell, points=cell.points[fold.rows], weights=ones, folds=(alone,))
-        expected = members_of(rest)[name].build().logpdf(cell.points[fold.asked])
+        rest = replace(cell, points=cell.points[fold.train], weights=ones, folds=(alone,))
+        expected = members_of(rest)[name].build().logpdf(cell.points[fold.test])
         # Student's t is spelled out in Gaussians when it is built.
         atol = 0.03 if name.startswith("student") else 1e-7
         assert_allclose(members[name].held_out[fold.places], expected, atol=atol)
@@ -1298,7 +1298,7 @@ def margin_log_density(density, feature, x):
     """The logarithm of the density of one feature."""
     roots = np.linalg.inv(density.transforms)[:, :, feature]
     stds = np.repeat(np.linalg.norm(roots, axis=1), np.diff(density.offsets))
-    parts = norm(density.centres[:, feature], stds).logpdf(np.reshape(x, (-1, 1)))
+    parts = norm(density.means[:, feature], stds).logpdf(np.reshape(x, (-1, 1)))
     return logsumexp(parts + np.log(density.weights), axis=1)
 
 

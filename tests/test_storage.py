@@ -34,7 +34,7 @@ from sevenhills import (
     load,
     save,
 )
-from sevenhills.density import NeighbourDensity
+from sevenhills.density import NeighborDensity
 from sevenhills.storage import ModelFileError
 from sevenhills.storage.entries import as_stored
 
@@ -54,7 +54,7 @@ ESTIMATORS = [
     AutoROME(min_std=0.05, random_state=None),
     ManifoldParzen(n_directions=1),
     GaussianKDE(bw_method=0.4),
-    KernelDensityCV(bandwidths=[0.05, 0.2], n_folds=3),
+    KernelDensityCV(bandwidths=[0.05, 0.2], cv=3),
     GaussianMixtureBIC(max_components=3),
     VineDensity(),
 ]
@@ -161,7 +161,7 @@ def test_given_labels(moons, path, density, lowest):
 
 def test_neighbours_of_nothing_but_noise(moons, path):
     model = ROME(density="knn", min_std=0.1).fit(moons, labels=np.full(len(moons), -1))
-    assert isinstance(model.density_, NeighbourDensity)
+    assert isinstance(model.density_, NeighborDensity)
     found = again(model, path)
     assert_array_equal(found.score_samples(moons), model.score_samples(moons))
 
@@ -376,7 +376,7 @@ WRONG = {
         "n_jobs": [0, True],
     },
     GaussianKDE: {"bw_method": ["skott", 0.0, None], "min_std": [None], "n_jobs": [0]},
-    KernelDensityCV: {"bandwidths": ["all", [], [0.1, -1.0], 3], "n_folds": [1], "n_jobs": [0]},
+    KernelDensityCV: {"bandwidths": ["all", [], [0.1, -1.0], 3], "cv": [1], "n_jobs": [0]},
     GaussianMixtureBIC: {
         "max_components": [0, 2.5], "n_init": [0], "reg_covar": [0.0, "1"],
         "random_state": [2**32], "n_jobs": [0],
@@ -709,9 +709,9 @@ FORGERIES = [
     ("rome", "density_.weights", lambda a: a[:-1], "density_.weights: "),
     ("rome", "density_.weights", lambda a: np.float32(a), "density_.weights: "),
     ("rome", "density_.weights", lambda a: a[:, None], "density_.weights: "),
-    ("rome", "density_.centres", with_element((0, 0), np.inf), "density_.centres: .*finite"),
-    ("rome", "density_.centres", lambda a: a[:0], "density_"),
-    ("rome", "density_.centres", lambda a: a[:, :1].copy(), "density_.transforms: "),
+    ("rome", "density_.means", with_element((0, 0), np.inf), "density_.means: .*finite"),
+    ("rome", "density_.means", lambda a: a[:0], "density_"),
+    ("rome", "density_.means", lambda a: a[:, :1].copy(), "density_.transforms: "),
     ("rome", "density_.transforms", with_element(0, 0.0), "density_.transforms: .*singular"),
     ("rome", "density_.transforms", lambda a: 2 * a, "density_.log_dets: "),
     ("rome", "density_.log_dets", lambda a: a + 1, "density_.log_dets: "),

@@ -20,6 +20,7 @@ from sevenhills import (
     datasets,
 )
 from sevenhills.density import support
+from sevenhills.density.mixture import with_samples
 from sevenhills.estimators.resampling import refit_bootstrap
 
 from .test_mixture import random_mixture
@@ -32,7 +33,7 @@ def log_kernels(density, X):
     out = []
     for k in range(density.n_kernels):
         g = np.searchsorted(density.offsets, k, side="right") - 1
-        squares = np.sum(((X - density.centres[k]) @ density.transforms[g]) ** 2, axis=1)
+        squares = np.sum(((X - density.means[k]) @ density.transforms[g]) ** 2, axis=1)
         constant = density.log_dets[g] - density.n_features / 2 * np.log(2 * np.pi)
         out.append(density.log_weights[k] + constant - squares / 2)
     return np.stack(out, axis=1)
@@ -52,18 +53,18 @@ def n_as_far(density, X):
     total = np.zeros(len(X))
     for k, count in enumerate(counts_of(density)):
         g = np.searchsorted(density.offsets, k, side="right") - 1
-        squares = np.sum(((X - density.centres[k]) @ density.transforms[g]) ** 2, axis=1)
+        squares = np.sum(((X - density.means[k]) @ density.transforms[g]) ** 2, axis=1)
         total += count * chi2.sf(squares, density.n_features)
     return total
 
 
 def known(density, n_samples=500.0):
-    return density.describe(None, n_samples)
+    return with_samples(density, None, n_samples)
 
 
 def points_near_and_far(density, seed, n=20):
     rng = np.random.RandomState(seed)
-    near = density.centres[rng.randint(density.n_kernels, size=n)]
+    near = density.means[rng.randint(density.n_kernels, size=n)]
     far = rng.standard_normal(near.shape) * rng.choice([0.3, 1, 3, 10, 1e3], size=(n, 1))
     return near + far
 
@@ -85,7 +86,7 @@ mixtures = st.builds(
 def test_effective_samples_are_kishs(density, counted, seed):
     density = known(density) if counted else density
     X = points_near_and_far(density, seed)
-    assert_allclose(density.effective_samples(X), kish(density, X), rtol=1e-6)
+    assert_allclose(density.effective_sample_size(X), kish(density, X), rtol=1e-6)
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda each: type(each).__name__)
@@ -93,7 +94,7 @@ def test_effective_samples_of_fits(estimator):
     X = datasets.load("varied").sample(300, random_state=0)
     density = estimator.fit(X).density_
     X = np.concatenate([X[:50], X[:50] + 20])
-    assert_allclose(density.effective_samples(X), kish(density, X), rtol=1e-7)
+    assert_allclose(density.effective_sample_size(X), kish(density, X), rtol=1e-7)
 
 
 @pytest.mark.parametrize("factor", [1e-200, 1e-9, 1e12, 1e200])
@@ -101,21 +102,21 @@ def test_effective_samples_in_any_unit(factor):
     density = known(random_mixture(0))
     X = points_near_and_far(density, 0)
     moved = density.affine(factor * np.eye(2), np.zeros(2))._with(counts=density.counts)
-    found = moved.effective_samples(factor * X)
-    assert_allclose(found, density.effective_samples(X), rtol=1e-6)
+    found = moved.effective_sample_size(factor * X)
+    assert_allclose(found, density.effective_sample_size(X), rtol=1e-6)
 
 
 def test_a_gaussian_has_all_its_samples_everywhere():
     density = KernelMixture([1.0], [[0.0]], [0, 1], [[[1.0]]], counts=[500.0])
     X = [[0.0], [3.0], [1e5], [1e200]]
-    assert_allclose(density.effective_samples(X)[:3], 500.0)
-    assert_array_equal(density.effective_samples(X)[3], 500.0)
+    assert_allclose(density.effective_sample_size(X)[:3], 500.0)
+    assert_array_equal(density.effective_sample_size(X)[3], 500.0)
 
 
 def test_a_repeated_sample_counts_as_often_as_it_is_repeated():
     X = np.array([[0.0], [0.0], [0.0], [100.0], [150.0]])
     density = GaussianKDE(bw_method=0.1).fit(X).density_
-    assert_allclose(density.effective_samples([[0.0], [100.0]]), [3.0, 1.0])
+    assert_allclose(density.effective_sample_size([[0.0], [100.0]]), [3.0, 1.0])
 
 
 def test_the_error_of_the_density_follows_from_the_effective_samples():
@@ -125,21 +126,21 @@ def test_the_error_of_the_density_follows_from_the_effective_samples():
     fits = [round_kernels(rng.standard_normal((200, 1)), 0.4) for _ in range(400)]
     values = np.stack([fit.pdf(X) for fit in fits])
     relative = values.var(axis=0) / values.mean(axis=0) ** 2
-    n = np.mean([fit.effective_samples(X) for fit in fits], axis=0)
+    n = np.mean([fit.effective_sample_size(X) for fit in fits], axis=0)
     assert_allclose(1 / n[:2] - 1 / 200, relative[:2], rtol=0.25)
     assert n[0] > n[1] > n[2] > 1
 
 
 def test_effective_samples_where_even_the_logarithm_overflows():
     density = known(random_mixture(0))
-    found = density.effective_samples([[1e300, -1e300]])
+    found = density.effective_sample_size([[1e300, -1e300]])
     assert_array_equal(found, density.counts.min())
 
 
 def test_kernels_that_weigh_nothing_support_nothing():
     density = KernelMixture([1.0, 0.0], [[0.0], [1.0]], [0, 2], [[[1.0]]], counts=[7.0, 0.0])
-    assert_allclose(density.effective_samples([[0.0], [1.0], [50.0]]), 7.0)
-    assert_array_equal(density.extrapolates([[0.0], [1.0], [50.0]]), [False, False, True])
+    assert_allclose(density.effective_sample_size([[0.0], [1.0], [50.0]]), 7.0)
+    assert_array_equal(density.is_extrapolation([[0.0], [1.0], [50.0]]), [False, False, True])
 
 
 # Extrapolation
@@ -151,7 +152,7 @@ def test_extrapolates_where_no_sample_would_lie_as_far(density, n_samples, seed)
     X = points_near_and_far(density, seed, n=60)
     expected = n_as_far(density, X)
     clear = np.abs(expected / 0.01 - 1) > 1e-4
-    assert_array_equal(density.extrapolates(X)[clear], expected[clear] < 0.01)
+    assert_array_equal(density.is_extrapolation(X)[clear], expected[clear] < 0.01)
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda each: type(each).__name__)
@@ -159,9 +160,9 @@ def test_extrapolates_where_no_sample_would_lie_as_far(density, n_samples, seed)
 def test_new_samples_are_not_beyond_the_old_ones_and_far_points_are(estimator, name):
     train, test = datasets.load(name).split(run=0, n_samples=500)
     density = estimator.fit(train).density_
-    assert density.extrapolates(test).mean() < 0.01
-    assert not density.extrapolates(train).any()
-    assert density.extrapolates(test + 12 * train.std(axis=0)).all()
+    assert density.is_extrapolation(test).mean() < 0.01
+    assert not density.is_extrapolation(train).any()
+    assert density.is_extrapolation(test + 12 * train.std(axis=0)).all()
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda each: type(each).__name__)
@@ -171,19 +172,19 @@ def test_few_of_its_own_draws_are_beyond_the_samples(estimator):
     density = estimator.fit(X).density_
     drawn = density.sample(2000, random_state=0)
     most = 0.01 * density.n_kernels / density.counts.sum()
-    assert density.extrapolates(drawn).mean() <= most + 3 * np.sqrt(most / len(drawn))
+    assert density.is_extrapolation(drawn).mean() <= most + 3 * np.sqrt(most / len(drawn))
 
 
 def test_a_wide_kernel_that_stands_for_less_than_a_sample_hides_nothing():
     hill = KernelMixture([1.0], [[0.0]], [0, 1], [[[1.0]]])
     both = KernelMixture.merge([hill, hill.affine([[1000.0]], [0.0])], [1 - 1e-6, 1e-6])
-    assert_array_equal(known(both).extrapolates([[1.0], [20.0], [900.0]]), [False, True, True])
+    assert_array_equal(known(both).is_extrapolation([[1.0], [20.0], [900.0]]), [False, True, True])
 
 
 def test_extrapolates_far_beyond_floats():
     X = [[1e300, -1e300], [1e308, 1e308]]
-    assert random_mixture(0).extrapolates(X).all()
-    assert random_mixture(0, n_groups=60).extrapolates(X).all()
+    assert random_mixture(0).is_extrapolation(X).all()
+    assert random_mixture(0, n_groups=60).is_extrapolation(X).all()
 
 
 @pytest.mark.parametrize("n_groups", [1, 60])
@@ -191,12 +192,16 @@ def test_extrapolates_far_beyond_floats():
 def test_support_may_be_split_and_threaded(n_groups, n_features, monkeypatch):
     density = known(random_mixture(0, n_features, n_groups, spread=1.0))
     X = points_near_and_far(density, 0, n=600)
-    whole = density.extrapolates(X), density.effective_samples(X), density.bootstrap(5).logpdf(X)
+    whole = (
+        density.is_extrapolation(X),
+        density.effective_sample_size(X),
+        density.bootstrap(5).logpdf(X),
+    )
     assert whole[0].any()
     assert not whole[0].all()
     monkeypatch.setattr(support, "_BLOCK_NUMBERS", 5000)
-    assert_array_equal(density.extrapolates(X, n_jobs=2), whole[0])
-    assert_array_equal(density.effective_samples(X, n_jobs=2), whole[1])
+    assert_array_equal(density.is_extrapolation(X, n_jobs=2), whole[0])
+    assert_array_equal(density.effective_sample_size(X, n_jobs=2), whole[1])
     assert_allclose(density.bootstrap(5).logpdf(X, n_jobs=2), whole[2], rtol=1e-12)
 
 
@@ -205,12 +210,12 @@ def test_memory_is_bounded(memory_limit):
     rng = np.random.RandomState(0)
     density = round_kernels(rng.standard_normal((20_000, 9)), 0.3)
     X = rng.standard_normal((2000, 9))
-    density.extrapolates(X[:5])
+    density.is_extrapolation(X[:5])
     replicates = density.bootstrap(20)
     replicates.logpdf(X[:5])
     with memory_limit(60):  # all pairs alone take 320
-        density.extrapolates(X)
-        density.effective_samples(X)
+        density.is_extrapolation(X)
+        density.effective_sample_size(X)
         replicates.band(X)
 
 
@@ -244,7 +249,7 @@ def test_where_all_kernels_nearby_were_left_out_the_others_are_what_is_left():
     found = replicates.logpdf(X)
     assert np.isfinite(found).all()
     for values, weights in zip(found, replicates.weights, strict=True):
-        drawn = density.centres[weights > 0, 0]
+        drawn = density.means[weights > 0, 0]
         nearest = np.abs(X - drawn).argmin(axis=1)
         expected = np.log(weights[weights > 0][nearest]) - 0.5 * (X[:, 0] - drawn[nearest]) ** 2
         assert_allclose(values, expected - 0.5 * np.log(2 * np.pi), rtol=1e-12)
@@ -275,11 +280,11 @@ def test_band_and_error_are_percentiles_and_spread_of_replicates():
     replicates = random_mixture(0).bootstrap(101)
     X = random_mixture(0).sample(10, random_state=0)
     values = np.sort(replicates.logpdf(X), axis=0)
-    lower, upper = replicates.band(X, level=0.8)
+    lower, upper = replicates.band(X, confidence=0.8)
     assert_array_equal(lower, values[10])
     assert_array_equal(upper, values[90])
     assert_allclose(replicates.std_error(X), values.std(axis=0, ddof=1))
-    narrow = replicates.band(X, level=0.5)
+    narrow = replicates.band(X, confidence=0.5)
     assert (narrow[0] >= lower).all()
     assert (narrow[1] <= upper).all()
 
@@ -312,7 +317,7 @@ def test_both_kinds_of_bootstrap_agree_for_kernels_of_fixed_width():
     X = datasets.load("two_moons").sample(300, random_state=0)
     estimator = KernelDensityCV(bandwidths=[0.1]).fit(X)
     weighed = estimator.density_.bootstrap(300)
-    refitted = refit_bootstrap(estimator, X, n=150, random_state=1)
+    refitted = refit_bootstrap(estimator, X, n_replicates=150, random_state=1)
     queries = X[:100]
     error = weighed.std_error(queries)
     assert_allclose(refitted.std_error(queries), error, rtol=0.3)
@@ -325,7 +330,7 @@ def test_a_refit_is_the_fit_to_the_samples_that_were_drawn():
     """With the same seed both kinds draw alike, so that with a fixed width they are equal."""
     X = np.random.RandomState(0).standard_normal((40, 2))
     estimator = KernelDensityCV(bandwidths=[0.5])
-    refitted = refit_bootstrap(estimator, X, n=5)
+    refitted = refit_bootstrap(estimator, X, n_replicates=5)
     counts = np.random.RandomState(0).multinomial(40, np.full(40, 1 / 40), size=5)
     for fit, times in zip(refitted.estimators, counts, strict=True):
         again = KernelDensityCV(bandwidths=[0.5]).fit(np.repeat(X, times, axis=0))
@@ -353,7 +358,7 @@ def test_refits_show_what_weights_alone_do_not():
 )
 def test_any_estimator_is_refitted(estimator):
     X = datasets.load("varied").sample(60, random_state=0)
-    refitted = refit_bootstrap(estimator, X, n=2, sample_weight=np.full(60, 2.0))
+    refitted = refit_bootstrap(estimator, X, n_replicates=2, sample_weight=np.full(60, 2.0))
     lower, upper = refitted.band(X[:10])
     assert (lower <= upper).all()
     assert np.isfinite(refitted.std_error(X[:10])).all()
@@ -362,16 +367,16 @@ def test_any_estimator_is_refitted(estimator):
 
 def test_refits_side_by_side_are_the_same():
     X = datasets.load("varied").sample(60, random_state=0)
-    alone = refit_bootstrap(GaussianKDE(), X, n=4)
+    alone = refit_bootstrap(GaussianKDE(), X, n_replicates=4)
     with parallel_config("threading"):  # processes take seconds to start
-        shared = refit_bootstrap(GaussianKDE(), X, n=4, n_jobs=2)
+        shared = refit_bootstrap(GaussianKDE(), X, n_replicates=4, n_jobs=2)
     assert_array_equal(alone.logpdf(X), shared.logpdf(X))
 
 
 def test_refits_know_the_names_of_features():
     pandas = pytest.importorskip("pandas")
     X = pandas.DataFrame(np.random.RandomState(0).standard_normal((30, 2)), columns=["a", "b"])
-    refitted = refit_bootstrap(GaussianKDE(), X, n=2)
+    refitted = refit_bootstrap(GaussianKDE(), X, n_replicates=2)
     assert_array_equal(refitted.logpdf(X), refitted.logpdf(X.to_numpy()))
     with pytest.raises(ValueError, match="features"):
         refitted.logpdf(X[["b", "a"]])
@@ -396,24 +401,26 @@ def test_replicates_are_immutable_and_survive_pickling():
     again = pickle.loads(pickle.dumps(replicates))
     assert_array_equal(again.logpdf(X), replicates.logpdf(X))
     assert "n_replicates=3" in repr(replicates)
-    density.extrapolates(X)
-    assert_array_equal(pickle.loads(pickle.dumps(density)).extrapolates(X), density.extrapolates(X))
+    density.is_extrapolation(X)
+    assert_array_equal(
+        pickle.loads(pickle.dumps(density)).is_extrapolation(X), density.is_extrapolation(X)
+    )
 
 
 def test_refuses_bad_arguments():
     density = random_mixture(0)
-    with pytest.raises(ValueError, match="n must be at least 2"):
+    with pytest.raises(ValueError, match="n_replicates must be at least 2"):
         density.bootstrap(1)
-    with pytest.raises(TypeError, match="n must be a whole number"):
+    with pytest.raises(TypeError, match="n_replicates must be a whole number"):
         density.bootstrap(2.5)
     replicates = density.bootstrap(2)
     for level in (0.0, 1.0, -1, np.nan):
-        with pytest.raises(ValueError, match="level must lie between"):
-            replicates.band([[0.0, 0.0]], level=level)
-    with pytest.raises(TypeError, match="level must be a number"):
-        replicates.band([[0.0, 0.0]], level="wide")
+        with pytest.raises(ValueError, match="confidence must lie between"):
+            replicates.band([[0.0, 0.0]], confidence=level)
+    with pytest.raises(TypeError, match="confidence must be a number"):
+        replicates.band([[0.0, 0.0]], confidence="wide")
     with pytest.raises(TypeError, match="estimator must be"):
         refit_bootstrap(density, np.zeros((5, 2)))
-    for ask in (density.effective_samples, density.extrapolates, replicates.logpdf):
+    for ask in (density.effective_sample_size, density.is_extrapolation, replicates.logpdf):
         with pytest.raises(ValueError, match="features"):
             ask([[0.0]])

@@ -57,7 +57,7 @@ def assert_equal_logpdf(density, X, rtol=1e-10, atol=1e-10):
 def test_log_prob_is_logpdf_in_the_far_tails_too(seed, n_features, n_groups, n, spread):
     density = random_mixture(seed, n_features, n_groups, n, spread)
     rng = np.random.RandomState(seed)
-    near = density.centres[rng.randint(n, size=20)]
+    near = density.means[rng.randint(n, size=20)]
     far = rng.standard_normal((20, n_features)) * rng.choice([1, 10, 1e3, 1e6], size=(20, 1))
     assert_equal_logpdf(density, near)
     assert_equal_logpdf(density, near + far)
@@ -67,7 +67,7 @@ def test_log_prob_is_logpdf_in_the_far_tails_too(seed, n_features, n_groups, n, 
 def test_log_prob_is_logpdf_where_kernels_have_covariances_of_their_own(seed):
     density = both_ways(seed)
     X = density.sample(20, random_state=seed)
-    for points in (X, density.centres, X + 1e3, X * 1e5):
+    for points in (X, density.means, X + 1e3, X * 1e5):
         assert_equal_logpdf(density, points)
 
 
@@ -111,7 +111,7 @@ def test_any_batch_shape(shape):
 def test_derivatives_are_those_of_differences(density):
     """First and second derivatives, backwards and forwards."""
     log_prob = density.to_torch().log_prob
-    x = torch.tensor(density.centres[::40] + 0.3, requires_grad=True)
+    x = torch.tensor(density.means[::40] + 0.3, requires_grad=True)
     assert torch.autograd.gradcheck(log_prob, (x,), check_forward_ad=True)
     assert torch.autograd.gradgradcheck(log_prob, (x,), check_fwd_over_rev=True)
 
@@ -232,7 +232,7 @@ def test_draws_of_every_kernel_have_its_covariance():
     density = many_small_groups(0, n_features=2, n_kernels=20)
     torch.manual_seed(0)
     alone = [
-        KernelMixture([1.0], density.centres[k : k + 1], [0, 1], density.transforms[k : k + 1])
+        KernelMixture([1.0], density.means[k : k + 1], [0, 1], density.transforms[k : k + 1])
         for k in range(3)
     ]
     for one in alone:

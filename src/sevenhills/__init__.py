@@ -13,7 +13,8 @@ import only from those above them in this list:
 ``validation``     what comes in is checked here
 ``estimate``       figures that know their error
 ``clustering``     from points to an ordering, its cuts, their scores, labels
-``shrinkage``      covariances of clusters of few samples
+``folds``          cross-validation folds of weighted rows
+``covariance``     covariances of weighted samples, and their shrinkage
 ``whitening``      a cluster's mean, rotation and regularised scale
 ``bandwidth``      rules for the width of kernels
 ``density``        the values: above all, a Gaussian kernel mixture
@@ -27,7 +28,6 @@ import only from those above them in this list:
 ``forecast``       forecasts given as samples, scored
 ``plotting``       pictures
 ``report``         pages in one file: of a fit, and of an evaluation
-``experiments``    the study, rerun beside its published figures
 ``demo``           a short tour
 ``cli``            the command line
 =================  =============================================================

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from .shrinkage import Axes, Shrunk
+from .covariance import Axes, Shrunk
 
 #: Deviations below this part of the largest are nothing but rounding.
 _ROUNDING = 1e-14

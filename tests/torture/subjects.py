@@ -88,7 +88,7 @@ class Subject:
 def _kernels_of_mixture(model):
     density = model.density_
     precisions = density.transforms @ density.transforms.transpose(0, 2, 1)
-    return density.weights, density.centres, np.repeat(precisions, np.diff(density.offsets), axis=0)
+    return density.weights, density.means, np.repeat(precisions, np.diff(density.offsets), axis=0)
 
 
 def _kernels_of_compat(model):

@@ -15,14 +15,13 @@ from .fit import fit
 from .forecast import forecast
 from .outliers import outliers
 from .report import report
-from .reproduce import reproduce
 from .sample import sample
 from .score import score
 from .screen import remark
 
 #: In the order in which ``sevenhills --help`` lists them. A command is a function whose module
 #: imports nothing heavy at its top.
-COMMANDS = (fit, describe, score, sample, outliers, compare, report, forecast, demo, reproduce)
+COMMANDS = (fit, describe, score, sample, outliers, compare, report, forecast, demo)
 #: What typer raises for a command line that it cannot read; it has no public name there.
 _UsageError: Any = typer.BadParameter.__base__
 

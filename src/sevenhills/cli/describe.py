@@ -109,7 +109,7 @@ def _correlations(model: "Model") -> dict[str, Any] | None:
     if not isinstance(density, KernelMixture) or density.n_features < 2:
         return None
     labels = np.unique(density.clusters[density.clusters >= 0]).tolist()
-    within = {label: _correlation(_cluster_of(density, label)) for label in labels}
+    within = {label: _correlation(density.component(label)) for label in labels}
     return {"all": _correlation(density), "within_clusters": within if len(labels) > 1 else {}}
 
 
@@ -119,24 +119,6 @@ def _correlation(density: Any) -> "np.ndarray":
     covariance = density.cov()
     deviations = np.sqrt(np.diag(covariance))
     return covariance / np.outer(deviations, deviations)
-
-
-def _cluster_of(density: Any, label: int) -> Any:
-    """Return the density of one cluster."""
-    import numpy as np
-
-    from ..density import KernelMixture
-
-    groups = np.flatnonzero(density.clusters == label)
-    sizes = np.diff(density.offsets)
-    kernels = np.repeat(density.clusters == label, sizes)
-    weights = density.weights[kernels]
-    return KernelMixture(
-        weights / weights.sum(),
-        density.centres[kernels],
-        np.append(0, np.cumsum(sizes[groups])),
-        density.transforms[groups],
-    )
 
 
 # In words

@@ -18,20 +18,20 @@ def forecast(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="The page to write, .html.")
     ] = None,
-    method: Annotated[
-        str, typer.Option(help="Density of whole paths: rome, gaussian_kde or auto.")
+    estimator: Annotated[
+        str, typer.Option(help="Density of whole paths: rome, kde or auto.")
     ] = "rome",
-    step_method: Annotated[
-        str, typer.Option(help="Density of single steps: gaussian_kde, rome or auto.")
-    ] = "gaussian_kde",
+    step_estimator: Annotated[
+        str, typer.Option(help="Density of single steps: kde, rome or auto.")
+    ] = "kde",
     measure: Annotated[
         list[str] | None, typer.Option(help="A measure to take, may be repeated; all if none.")
     ] = None,
     shrinkage: Annotated[
         str, typer.Option(help="Shrunk covariances of ROME: auto, always or none.")
     ] = "auto",
-    degenerate: Annotated[
-        str, typer.Option(help="Cells without a density: floor, nan or raise.")
+    errors: Annotated[
+        str, typer.Option(help="Samples without a density: floor, skip or raise.")
     ] = "floor",
     floor: Annotated[
         float | None, typer.Option(help="Standard deviation to give them, in the data's unit.")
@@ -62,7 +62,7 @@ def forecast(
 
     For example:
       sevenhills forecast predictions.npz truth.npz -o report.html
-      sevenhills forecast samples.parquet truth.parquet --method gaussian_kde --lower-bound -20
+      sevenhills forecast samples.parquet truth.parquet --estimator kde --lower-bound -20
     """
     from ..forecast import evaluate
     from .writing import check_output, check_page_output
@@ -74,11 +74,11 @@ def forecast(
     evaluation = evaluate(
         predictions,
         truth,
-        method=method,
-        step_method=step_method,
+        estimator=estimator,
+        step_estimator=step_estimator,
         measures=measure or None,
         shrinkage=None if shrinkage == "none" else shrinkage,
-        degenerate=degenerate,
+        errors=errors,
         floor=floor,
         lower_bound=lower_bound,
         k=k or None,

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..density import KernelMixture
 from ..density.base import Density
+from ..density.mixture import with_samples
 from ..estimators import (
     ROME,
     AutoROME,
@@ -79,7 +80,7 @@ def fit_recipe(recipe: Any, samples: Samples) -> Any:
     model.feature_names_in_ = np.array(samples.names, dtype=object)
     if isinstance(model.density_, KernelMixture):
         n_samples = len(samples.X) if samples.weights is None else float(samples.weights.sum())
-        model.density_ = model.density_.describe(samples.names, n_samples)
+        model.density_ = with_samples(model.density_, samples.names, n_samples)
     return model
 
 

@@ -217,7 +217,9 @@ def _by_model(samples: "Samples", model: "Model", path: Path, p_value: float) ->
     if not isinstance(density, Regions) or not density.is_normalized:
         raise ValueError(f"{path}: outliers need a density that integrates to one")
     # As if a row were a draw itself, so that nothing is impossible.
-    p_values = (np.rint((1 - density.coverage(samples.X, _DRAWS)) * _DRAWS) + 1) / (_DRAWS + 1)
+    p_values = (np.rint((1 - density.hdr_probability(samples.X, _DRAWS)) * _DRAWS) + 1) / (
+        _DRAWS + 1
+    )
     threshold = float(density.hdr_level(1.0 - p_value, _DRAWS))
     rule = f"{p_value:.3g} of the density's mass is below log density {threshold:.4g}"
     return _Judgement(density.logpdf(samples.X), p_values, p_values < p_value, threshold, rule)

@@ -1,18 +1,21 @@
-"""The distributions of the ROME study, each with its true density."""
+"""The distributions of the ROME study, each with its true density, and walks with known laws."""
 
-from .forking_paths import ForkingScene, load_forking_paths
 from .registry import POOL_SIZE, Distribution, disturbed_walks, load, names
+from .shapes import make_shapes
 from .trajectories import WalkModel
 from .truths import Truth
+from .walks import WalkLaw, Walks, make_walks
 
 __all__ = [
     "POOL_SIZE",
     "Distribution",
-    "ForkingScene",
     "Truth",
+    "WalkLaw",
     "WalkModel",
+    "Walks",
     "disturbed_walks",
     "load",
-    "load_forking_paths",
+    "make_shapes",
+    "make_walks",
     "names",
 ]

@@ -82,7 +82,7 @@ def round_gaussians(centres: np.ndarray, stds: np.ndarray) -> Truth:
     n_kernels, n_features = centres.shape
     mixture = KernelMixture(
         weights=np.full(n_kernels, 1 / n_kernels),
-        centres=centres,
+        means=centres,
         offsets=np.arange(n_kernels + 1),
         transforms=np.eye(n_features) / stds[:, None, None],
     )
@@ -94,7 +94,7 @@ def sheared_gaussians(centres: np.ndarray, matrix: np.ndarray) -> Truth:
     n_kernels, n_features = centres.shape
     mixture = KernelMixture(
         weights=np.full(n_kernels, 1 / n_kernels),
-        centres=centres @ matrix,
+        means=centres @ matrix,
         offsets=np.array([0, n_kernels]),
         transforms=np.linalg.inv(matrix)[None],
     )
@@ -117,7 +117,7 @@ def moons_mixture(n_nodes: int) -> KernelMixture:
     outer, inner = _moons(np.pi * (nodes + 1) / 2)
     return KernelMixture(
         weights=np.tile(weights / (2 * weights.sum()), 2),
-        centres=np.concatenate([outer, inner]),
+        means=np.concatenate([outer, inner]),
         offsets=np.array([0, 2 * n_nodes]),
         transforms=np.eye(2)[None] / MOONS_STD,
     )

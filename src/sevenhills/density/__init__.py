@@ -2,8 +2,8 @@
 
 from .compression import Compression, CompressionError
 from .mixture import KernelMixture
-from .modes import Labels, ModeTable
-from .neighbours import NeighbourCluster, NeighbourDensity
+from .modes import ModeTable
+from .neighbors import NeighborCluster, NeighborDensity
 from .regions import Regions
 from .support import Bootstrap
 
@@ -12,9 +12,8 @@ __all__ = [
     "Compression",
     "CompressionError",
     "KernelMixture",
-    "Labels",
     "ModeTable",
-    "NeighbourCluster",
-    "NeighbourDensity",
+    "NeighborCluster",
+    "NeighborDensity",
     "Regions",
 ]

@@ -43,10 +43,10 @@ class Standard(NamedTuple):
         """Turn a density into these coordinates."""
         heaviest = np.argmax(np.add.reduceat(density.weights, density.offsets[:-1]))
         transform = density.transforms[heaviest]
-        location = density.centres[density.offsets[heaviest]]
+        location = density.means[density.offsets[heaviest]]
         log_det = float(density.log_dets[heaviest])
         turned = density._with(
-            centres=(density.centres - location) @ transform,
+            means=(density.means - location) @ transform,
             transforms=np.ascontiguousarray(np.linalg.solve(transform, density.transforms)),
             log_dets=density.log_dets - log_det,
         )

@@ -29,7 +29,7 @@ _NUDGE = 1e-30
 class Boxes(Line, Marginals):
     """Probabilities of boxes under kernel mixtures."""
 
-    def box(
+    def probability(
         self, lower: Any, upper: Any = None, *, n_draws: int = 2**14, random_state: Any = 0
     ) -> Estimate:
         r"""Return the probability of a box whose sides are parallel to the axes.
@@ -70,9 +70,9 @@ class Boxes(Line, Marginals):
         >>> plane = KernelMixture(
         ...     [1.0], [[0.0, 0.0]], [0, 1], [np.eye(2)], feature_names=["a", "b"]
         ... )
-        >>> round(plane.box([0.0, 0.0], [np.inf, np.inf]), 6)
+        >>> round(plane.probability([0.0, 0.0], [np.inf, np.inf]), 6)
         0.25
-        >>> round(plane.box({"b": (-1.0, 1.0)}), 4)
+        >>> round(plane.probability({"b": (-1.0, 1.0)}), 4)
         0.6827
         """
         a, b = self._bounds(lower, upper)
@@ -163,7 +163,7 @@ def _masses_by_feature(density: KernelGroups, a: np.ndarray, b: np.ndarray) -> n
     # The standard deviations are the lengths of the columns of what makes kernels of unit ones.
     stds = _lengths(np.linalg.inv(density.transforms), axis=1)[:, 0][density._group_of_kernel]
     with np.errstate(over="ignore"):
-        first, last = (a - density.centres) / stds, (b - density.centres) / stds
+        first, last = (a - density.means) / stds, (b - density.means) / stds
         return normal_mass(first, last, (b - a) / stds)
 
 
@@ -205,7 +205,7 @@ def _masses_in_plane(density: KernelGroups, a: np.ndarray, b: np.ndarray) -> np.
     second = triangles_of(density.transforms)[group]
     total = np.zeros(density.n_kernels)
     for x, y, sign in ((a[0], a[1], 1), (a[0], b[1], -1), (b[0], a[1], -1), (b[0], b[1], 1)):
-        total += sign * _quadrants(np.array([x, y]) - density.centres, first, second)
+        total += sign * _quadrants(np.array([x, y]) - density.means, first, second)
     return total
 
 
@@ -251,7 +251,7 @@ class _Sides(NamedTuple):
 
     lower: np.ndarray
     upper: np.ndarray
-    centres: np.ndarray
+    means: np.ndarray
     groups: np.ndarray
     triangles: np.ndarray
 
@@ -268,7 +268,7 @@ class _Sides(NamedTuple):
         return cls(
             a[order],
             b[order],
-            density.centres[np.ix_(kernels, order)],
+            density.means[np.ix_(kernels, order)],
             density._group_of_kernel[kernels],
             triangles_of(density.transforms[:, order]),
         )
@@ -282,10 +282,10 @@ class _Sides(NamedTuple):
         steps = np.zeros((len(kernels), len(self.lower)))  # from the centre
         out = np.ones(len(kernels))
         for m in reversed(range(len(self.lower))):
-            rates, centres = triangles[:, m, m], self.centres[kernels, m]
+            rates, means = triangles[:, m, m], self.means[kernels, m]
             shift = np.einsum("ij,ij->i", steps, triangles[:, :, m])
-            a = (self.lower[m] - centres) * rates + shift
-            b = (self.upper[m] - centres) * rates + shift
+            a = (self.lower[m] - means) * rates + shift
+            b = (self.upper[m] - means) * rates + shift
             out *= normal_mass(a, b, (self.upper[m] - self.lower[m]) * rates)
             if m > 0:
                 steps[:, m] = (_normal_between(a, b, points[:, m - 1]) - shift) / rates

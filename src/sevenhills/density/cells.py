@@ -1,6 +1,6 @@
 """Cells of neighbouring kernels, and the one kernel that takes the place of each.
 
-A cell is divided where its mean lies along the direction in which its centres spread most, as
+A cell is divided where its mean lies along the direction in which its means spread most, as
 seen in widths of kernels. The kernel of a cell has its mass, its mean and its covariance, that of
 the kernels themselves included; so mass, mean and covariance of a cluster stay as they are,
 however coarse its cells.
@@ -27,7 +27,7 @@ class Neighbourhood(NamedTuple):
     rows : ndarray of shape (n_kernels,)
         Where the kernels stand in the mixture.
     log_weights : ndarray of shape (n_kernels,)
-    centres : ndarray of shape (n_kernels, n_features)
+    means : ndarray of shape (n_kernels, n_features)
     groups : ndarray of shape (n_kernels,)
         The index of the covariance of every kernel.
     factors : ndarray of shape (n_groups, n_features, n_features)
@@ -38,7 +38,7 @@ class Neighbourhood(NamedTuple):
 
     rows: np.ndarray
     log_weights: np.ndarray
-    centres: np.ndarray
+    means: np.ndarray
     groups: np.ndarray
     factors: np.ndarray
     transform: np.ndarray
@@ -48,8 +48,8 @@ class Neighbourhood(NamedTuple):
     def of(cls, kernels: Kernels, rows: np.ndarray) -> "Neighbourhood":
         """Prepare some of the kernels of a mixture, each of which has a weight."""
         # Sums are then added up in the same order, in whichever order kernels are given.
-        rows = rows[np.lexsort(kernels.centres[rows].T)]
-        centres, log_weights = kernels.centres[rows], kernels.log_weights[rows]
+        rows = rows[np.lexsort(kernels.means[rows].T)]
+        means, log_weights = kernels.means[rows], kernels.log_weights[rows]
         group = np.searchsorted(kernels.offsets, rows, side="right") - 1
         own, groups = np.unique(group, return_inverse=True)
         masses = np.bincount(groups, shares_of(log_weights))
@@ -62,7 +62,7 @@ class Neighbourhood(NamedTuple):
         return cls(
             rows,
             log_weights,
-            centres,
+            means,
             groups,
             factors @ np.linalg.inv(mean),
             transform,
@@ -76,7 +76,7 @@ class Neighbourhood(NamedTuple):
     def divide(self, cells: Sequence[Cell], n_cells: int) -> list[Cell]:
         """Return cells of which the heaviest were divided until there are as many.
 
-        There are fewer if no cell is left that has centres in different places.
+        There are fewer if no cell is left that has means in different places.
         """
         weights = np.exp(self.log_weights - self.log_weights.max())
         number = count()
@@ -94,21 +94,21 @@ class Neighbourhood(NamedTuple):
         return [*(cell for _, _, cell in heap), *whole]
 
     def _is_upper(self, cell: Cell) -> np.ndarray:
-        """Return which centres lie beyond the mean along the direction of largest variance."""
+        """Return which means lie beyond the mean along the direction of largest variance."""
         if len(cell) == 1:
             return np.ones(1, dtype=bool)
         apart, shares = self._apart(cell)
         apart /= max(np.abs(apart).max(), np.finfo(float).tiny)  # else squares may overflow
         direction = np.linalg.eigh((apart * shares[:, None]).T @ apart)[1][:, -1]
-        # Either sign is an eigenvector; centres in the very middle must go to one side.
+        # Either sign is an eigenvector; means in the very middle must go to one side.
         direction *= np.sign(direction[np.abs(direction).argmax()])
         return np.asarray(apart @ direction > 0)
 
     def _apart(self, cell: Cell) -> tuple[np.ndarray, np.ndarray]:
-        """Return how far centres are from their mean, and the shares of kernels in it."""
-        shares, centres = shares_of(self.log_weights[cell]), self.centres[cell]
+        """Return how far means are from their mean, and the shares of kernels in it."""
+        shares, means = shares_of(self.log_weights[cell]), self.means[cell]
         # From one of them: a point far away from a cell would cost it its digits.
-        apart = (centres - centres[0]) @ self.transform
+        apart = (means - means[0]) @ self.transform
         return apart - shares @ apart, shares
 
     def merge(self, cells: Sequence[Cell]) -> Kernels:
@@ -124,8 +124,8 @@ class Neighbourhood(NamedTuple):
 
     def _mean(self, cell: Cell) -> np.ndarray:
         shares = shares_of(self.log_weights[cell])
-        centres = self.centres[cell]
-        return np.asarray(centres[0] + shares @ (centres - centres[0]))
+        means = self.means[cell]
+        return np.asarray(means[0] + shares @ (means - means[0]))
 
     def _factor(self, cell: Cell) -> np.ndarray:
         """Return the triangular factor of the covariance of a cell."""

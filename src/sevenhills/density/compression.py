@@ -164,7 +164,7 @@ class Compressible(KernelGroups):
         max_loss = check_not_negative(max_loss, "max_loss")
         check_flag(two_sided, "two_sided")
         X = check_queries(held_out, self.n_features, self.feature_names)
-        _check_held_out(X, self.centres)
+        _check_held_out(X, self.means)
         # Which rows are in which half must not depend on the order in which they are given.
         X = random_generator(random_state).permutation(X[np.lexsort(X.T)])
         clusters = self._neighbourhoods
@@ -216,7 +216,7 @@ class Compressible(KernelGroups):
     def _merged(self, clusters: dict[int, Neighbourhood], stages: list["_Stage"]) -> Self:
         """Return the density of the kernels that cells have become."""
         sizes = [len(stage.cells) for stage in stages]
-        log_weights, centres, _, transforms, log_dets = (
+        log_weights, means, _, transforms, log_dets = (
             np.concatenate(each) for each in zip(*(stage.kernels for stage in stages), strict=True)
         )
         members = [
@@ -227,8 +227,8 @@ class Compressible(KernelGroups):
         counts = self.counts
         return type(self)(
             weights=np.exp(log_weights),
-            centres=centres,
-            offsets=np.arange(len(centres) + 1),
+            means=means,
+            offsets=np.arange(len(means) + 1),
             transforms=transforms,
             log_dets=log_dets,
             log_weights=log_weights,
@@ -312,14 +312,14 @@ class _Search(NamedTuple):
         return _counted(losses, self.two_sided)
 
 
-def _check_held_out(X: np.ndarray, centres: np.ndarray) -> None:
+def _check_held_out(X: np.ndarray, means: np.ndarray) -> None:
     """Refuse too few points, and warn of those that the density was fitted to."""
     if len(X) < _LEAST_POINTS:
         raise ValueError(f"held_out must have at least {_LEAST_POINTS} rows, got {len(X)}")
-    n_known = int(np.isin(_as_items(X), _as_items(centres)).sum())
+    n_known = int(np.isin(_as_items(X), _as_items(means)).sum())
     if n_known:
         warnings.warn(
-            f"{n_known} of {len(X)} rows of held_out are centres of kernels; where a density was "
+            f"{n_known} of {len(X)} rows of held_out are means of kernels; where a density was "
             "fitted, it is higher than elsewhere, and seems to lose more",
             stacklevel=3,
         )

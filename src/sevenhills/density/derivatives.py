@@ -319,7 +319,7 @@ class _Own:
     n_groups = 1
 
     def __init__(self, kernels: Kernels, slacks: np.ndarray) -> None:
-        self.centres, self.factors, self.log_weights = own_tiles(kernels)
+        self.means, self.factors, self.log_weights = own_tiles(kernels)
         self.group = np.repeat(np.arange(len(slacks)), np.diff(kernels.offsets))
         self.transforms = kernels.transforms
         n_tiles, size = self.log_weights.shape
@@ -328,7 +328,7 @@ class _Own:
     @cached_property
     def precisions(self) -> np.ndarray:
         """The precisions of the kernels, in tiles."""
-        n_tiles, n_features, size = self.centres.shape
+        n_tiles, n_features, size = self.means.shape
         precisions = self.transforms @ self.transforms.transpose(0, 2, 1)
         rows, columns = np.triu_indices(n_features)
         return tiled(precisions[:, rows, columns][self.group], n_tiles, size)
@@ -344,7 +344,7 @@ class _Own:
     def _moments(
         self, X: np.ndarray, shifts: np.ndarray, references: np.ndarray, second: bool
     ) -> _Moments:
-        _, n_features, size = self.centres.shape
+        _, n_features, size = self.means.shape
         work = np.empty((4, size))
         firsts = np.zeros((len(X), 1 + n_features))
         n_pairs = n_features * (n_features + 1) // 2
@@ -352,7 +352,7 @@ class _Own:
         own_kernel_moments(
             X,
             shifts,
-            self.centres,
+            self.means,
             self.factors,
             self.precisions if second else seconds,
             self.log_weights,
@@ -383,7 +383,7 @@ def nearest_shares(density: KernelGroups, x: np.ndarray) -> tuple[np.ndarray, np
 
     Squared distances overflow there; their differences need not.
     """
-    units = x - density.centres
+    units = x - density.means
     for transform, (start, end) in zip(density.transforms, pairwise(density.offsets), strict=True):
         units[start:end] = units[start:end] @ transform
     sizes = np.abs(units).max(axis=1)

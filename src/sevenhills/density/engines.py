@@ -67,7 +67,7 @@ class Engine(NamedTuple):
 def _shared_engine(
     kernels: Kernels, direct: Callable[[], LogSums]
 ) -> GaussTransform | NearSums | Products:
-    n_features = kernels.centres.shape[1]
+    n_features = kernels.means.shape[1]
     if n_features <= _LOW:
         return GaussTransform.of(kernels)
     return NearSums.of(kernels) if n_features < _HIGH else Products.of(kernels, direct())

@@ -164,7 +164,7 @@ class _Group(NamedTuple):
     @classmethod
     def of(cls, kernels: Kernels, g: int, location: np.ndarray) -> "_Group":
         rows = slice(kernels.offsets[g], kernels.offsets[g + 1])
-        Z = (kernels.centres[rows] - location) @ kernels.transforms[g]
+        Z = (kernels.means[rows] - location) @ kernels.transforms[g]
         log_weights = kernels.log_weights[rows] + kernels.log_dets[g]
         keys = _cell_numbers(Z)
         order = np.argsort(keys, kind="stable")

@@ -15,7 +15,7 @@ from .sums import LOG_2PI, Kernels, LogSums, log_sums_of, sums_at
 
 #: How far weights may be from adding up to one.
 _ROUNDING = 1e-9
-_DIMENSIONS = {"weights": 1, "centres": 2, "offsets": 1, "transforms": 3}
+_DIMENSIONS = {"weights": 1, "means": 2, "offsets": 1, "transforms": 3}
 
 
 def _are_logs(logarithms: np.ndarray, values: np.ndarray) -> bool:
@@ -38,7 +38,7 @@ class KernelGroups(Density):
     """Kernels in groups; :class:`~sevenhills.KernelMixture` documents the arrays."""
 
     weights: np.ndarray
-    centres: np.ndarray
+    means: np.ndarray
     offsets: np.ndarray
     transforms: np.ndarray
     log_dets: np.ndarray = field(default_factory=_missing)
@@ -66,9 +66,9 @@ class KernelGroups(Density):
         object.__setattr__(self, name, value)
 
     def _check_shapes(self) -> None:
-        n_kernels, n_features = self.centres.shape
+        n_kernels, n_features = self.means.shape
         if n_kernels == 0 or n_features == 0:
-            raise ValueError(f"centres must not be empty, got shape {self.centres.shape}")
+            raise ValueError(f"means must not be empty, got shape {self.means.shape}")
         if self.weights.shape != (n_kernels,):
             raise ValueError(f"weights must have shape ({n_kernels},), got {self.weights.shape}")
         if (self.weights < 0).any() or abs(self.weights.sum() - 1.0) > _ROUNDING:
@@ -122,47 +122,26 @@ class KernelGroups(Density):
             self._keep("feature_names", names)
 
     @classmethod
-    def of_checked(cls, **fields: Any) -> Self:
-        """Return kernels of given fields, all of them, which are neither checked nor copied."""
+    def _unchecked(cls, **fields: Any) -> Self:
+        """Build a mixture from all of its fields, without validation or copying."""
         made = object.__new__(cls)
         for name, value in fields.items():
             made._keep(name, value)
         return made
 
     def _with(self, **changes: Any) -> Self:
-        """Return the same kernels but for some fields, which are neither checked nor copied."""
-        return self.of_checked(**{**self.__getstate__(), **changes})
-
-    def describe(self, feature_names: Sequence[str] | None, n_samples: float) -> Self:
-        """Return the same density, knowing what it was made from.
-
-        Parameters
-        ----------
-        feature_names : sequence of str or None
-            The names of the features.
-        n_samples : float
-            How many samples the kernels stand for, each by its weight.
-
-        Returns
-        -------
-        KernelMixture
-        """
-        names = None if feature_names is None else tuple(feature_names)
-        return self._with(feature_names=names, counts=self.weights * n_samples)
-
-    def in_clusters(self, labels: np.ndarray) -> Self:
-        """Return the same density, its groups belonging to clusters of these labels."""
-        return self._with(clusters=labels)
+        """Replace some fields, without validation or copying."""
+        return self._unchecked(**{**self.__getstate__(), **changes})
 
     @property
     def n_features(self) -> int:
         """The dimension of the space."""
-        return int(self.centres.shape[1])
+        return int(self.means.shape[1])
 
     @property
     def n_kernels(self) -> int:
         """The number of kernels."""
-        return int(self.centres.shape[0])
+        return int(self.means.shape[0])
 
     @property
     def n_groups(self) -> int:
@@ -226,12 +205,12 @@ class KernelGroups(Density):
             rows = order[start:end]
             transform = self.transforms[group[order[start]]]
             steps[rows] = np.linalg.solve(transform.T, steps[rows].T).T
-        return self.centres[kernel] + steps
+        return self.means[kernel] + steps
 
     @property
     def _kernels(self) -> Kernels:
         """The kernels as they are summed."""
-        return Kernels(self.log_weights, self.centres, self.offsets, self.transforms, self.log_dets)
+        return Kernels(self.log_weights, self.means, self.offsets, self.transforms, self.log_dets)
 
     @cached_property
     def _compact_parts(self) -> list[tuple[int, np.ndarray]]:

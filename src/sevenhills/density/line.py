@@ -10,7 +10,7 @@ from numpy.polynomial import chebyshev
 from scipy.special import ndtr, ndtri
 
 from ..threads import map_blocks
-from ..validation import check_flag, check_numbers
+from ..validation import check_numbers
 from .groups import KernelGroups
 
 #: Points that are summed together.
@@ -30,7 +30,7 @@ _DEGREE = 25
 _LEAST_INTERPOLATED = 0.01
 #: The least and the greatest number of values between which quantiles are looked up.
 _N_EDGES = (32, 2048)
-#: Where they are, in standard deviations from the centres.
+#: Where they are, in standard deviations from the means.
 _STEPS = np.array([-3.0, -2.0, -1.0, 0.0, 1.0, 2.0, 3.0])
 _LARGEST = np.finfo(float).max
 #: Relative error at which a quantile is found; the step taken last brings it to rounding.
@@ -44,22 +44,22 @@ class Bells(NamedTuple):
 
     Attributes
     ----------
-    weights, centres : ndarray of shape (n_kernels,)
+    weights, means : ndarray of shape (n_kernels,)
     rates : ndarray of shape (n_kernels,)
         One over their standard deviations.
     """
 
     weights: np.ndarray
-    centres: np.ndarray
+    means: np.ndarray
     rates: np.ndarray
 
     def take(self, which: Any) -> "Bells":
         """Return some of the kernels."""
-        return Bells(self.weights[which], self.centres[which], self.rates[which])
+        return Bells(self.weights[which], self.means[which], self.rates[which])
 
     def mirrored(self) -> "Bells":
         """Return the kernels with what is above now below."""
-        return Bells(self.weights, -self.centres, self.rates)
+        return Bells(self.weights, -self.means, self.rates)
 
 
 class Line(KernelGroups):
@@ -118,16 +118,13 @@ class Line(KernelGroups):
         bells = self._bells_for("sf").mirrored()
         return _on_values(lambda values: masses_below(bells, -values, n_jobs), x, "x")
 
-    def quantile(self, q: Any, *, upper: bool = False, n_jobs: int | None = None) -> Any:
-        """Return the value that is exceeded with probability ``1 - q``, for one feature.
+    def ppf(self, q: Any, n_jobs: int | None = None) -> Any:
+        """Return quantiles, the inverse of :meth:`cdf`, for a density of one feature.
 
         Parameters
         ----------
         q : float or array-like of shape (n,) or (n, 1)
             Probabilities, from 0 to 1; at the ends the quantiles are infinite.
-        upper : bool, default=False
-            Whether ``q`` is the probability of values above, the inverse of :meth:`sf`, which
-            tells the values of the upper tail apart.
         n_jobs : int, optional
             Number of threads.
 
@@ -139,22 +136,46 @@ class Line(KernelGroups):
         --------
         >>> from sevenhills import KernelMixture
         >>> unit = KernelMixture([1.0], [[0.0]], [0, 1], [[[1.0]]])
-        >>> unit.quantile([0.025, 0.5, 0.975]).round(2)
+        >>> unit.ppf([0.025, 0.5, 0.975]).round(2)
         array([-1.96,  0.  ,  1.96])
-        >>> round(unit.quantile(1e-50, upper=True), 4)
+        """
+        self._bells_for("ppf")
+        _check_probabilities(q)
+        return _on_values(lambda values: self._quantiles(values, False, n_jobs), q, "q")
+
+    def isf(self, q: Any, n_jobs: int | None = None) -> Any:
+        """Return upper quantiles, the inverse of :meth:`sf`, for a density of one feature.
+
+        It is ``ppf(1 - q)``, but relatively exact in the upper tail.
+
+        Parameters
+        ----------
+        q : float or array-like of shape (n,) or (n, 1)
+            Probabilities, from 0 to 1; at the ends the quantiles are infinite.
+        n_jobs : int, optional
+            Number of threads.
+
+        Returns
+        -------
+        float or ndarray of the shape of ``q``
+
+        Examples
+        --------
+        >>> from sevenhills import KernelMixture
+        >>> unit = KernelMixture([1.0], [[0.0]], [0, 1], [[[1.0]]])
+        >>> round(unit.isf(1e-50), 4)
         14.9333
         """
-        self._bells_for("quantile")
-        check_flag(upper, "upper")
+        self._bells_for("isf")
         _check_probabilities(q)
-        return _on_values(lambda values: self._quantiles(values, upper, n_jobs), q, "q")
+        return _on_values(lambda values: self._quantiles(values, True, n_jobs), q, "q")
 
-    def interval(self, mass: float) -> tuple[float, float]:
+    def interval(self, confidence: float) -> tuple[float, float]:
         """Return the interval that leaves out as much below as above, for one feature.
 
         Parameters
         ----------
-        mass : float
+        confidence : float
             Its probability, between 0 and 1.
 
         Returns
@@ -170,14 +191,14 @@ class Line(KernelGroups):
         (-1.96, 1.96)
         """
         self._bells_for("interval")
-        tail = (1.0 - check_mass(mass)) / 2
-        return self.quantile(tail), self.quantile(tail, upper=True)
+        tail = (1.0 - check_confidence(confidence)) / 2
+        return self.ppf(tail), self.isf(tail)
 
     def _bells_for(self, question: str) -> Bells:
         if self.n_features != 1:
             raise ValueError(
                 f"{question} is for one feature, but this density has {self.n_features}; take "
-                "marginal(feature) first, or ask box for the probability of a box"
+                "marginal(feature) first, or use probability(lower, upper) for a box"
             )
         return self._bells
 
@@ -185,7 +206,7 @@ class Line(KernelGroups):
     def _bells(self) -> Bells:
         """The kernels as the distribution function wants them, if there is one feature."""
         rates = np.abs(self.transforms[:, 0, 0])[self._group_of_kernel]
-        bells = Bells(self.weights / self.weights.sum(), self.centres[:, 0], rates)
+        bells = Bells(self.weights / self.weights.sum(), self.means[:, 0], rates)
         return bells.take(self.weights > 0)
 
     def _quantiles(self, q: np.ndarray, upper: bool, n_jobs: int | None) -> np.ndarray:
@@ -238,8 +259,8 @@ def masses_below(bells: Bells, x: np.ndarray, n_jobs: int | None = None) -> np.n
 
 def _masses_below_neighbours(bells: Bells, x: np.ndarray) -> np.ndarray:
     """Return the masses below rising points, which should be close to each other."""
-    first = (x[0] - bells.centres) * bells.rates
-    last = (x[-1] - bells.centres) * bells.rates
+    first = (x[0] - bells.means) * bells.rates
+    last = (x[-1] - bells.means) * bells.rates
     whole = bells.weights[first > _ALL].sum()
     lowest = max(_NOTHING, ndtri(_NEGLIGIBLE * whole))
     partial = bells.take((first <= _ALL) & (last > lowest))
@@ -257,7 +278,7 @@ def _interpolated(bells: Bells, x: np.ndarray, base: float) -> np.ndarray:
     """Return the masses below rising points beyond that below the first, by a polynomial."""
     middle, half = 0.5 * x[0] + 0.5 * x[-1], 0.5 * (x[-1] - x[0])
     # Differences from the middle have more digits than the values.
-    near = bells._replace(centres=bells.centres - middle)
+    near = bells._replace(means=bells.means - middle)
 
     def beyond(u: Any) -> Any:
         return _sums(near, half * u) - base
@@ -272,7 +293,7 @@ def _sums(bells: Bells, x: np.ndarray) -> np.ndarray:
     step = max(1, _TABLE_NUMBERS // len(x))
     for start in range(0, len(bells.weights), step):
         part = bells.take(slice(start, start + step))
-        table = np.subtract.outer(x, part.centres)
+        table = np.subtract.outer(x, part.means)
         table *= part.rates
         out += ndtr(table, out=table) @ part.weights
     return out
@@ -287,7 +308,7 @@ def _brackets(
     after = np.searchsorted(below, shares).clip(max=len(edges) - 1)
     with np.errstate(over="ignore"):
         # No quantile is below that of the widest kernel, were it the lowest.
-        lowest = bells.centres.min() + ndtri(shares) / bells.rates.min()
+        lowest = bells.means.min() + ndtri(shares) / bells.rates.min()
     low = np.where(after > 0, edges[after - 1], np.maximum(lowest, -_LARGEST))
     high = edges[after]
     guess = np.where(after > 0, np.interp(shares, below, edges), 0.5 * low + 0.5 * high)
@@ -297,7 +318,7 @@ def _brackets(
 def _edges(bells: Bells, n_edges: int) -> np.ndarray:
     """Return rising values where the kernels are, of which the last has at least a half below."""
     with np.errstate(over="ignore"):
-        values = bells.centres + np.divide.outer(_STEPS, bells.rates)
+        values = bells.means + np.divide.outer(_STEPS, bells.rates)
     edges = np.unique(values.clip(-_LARGEST, _LARGEST))
     return edges[np.linspace(0, len(edges) - 1, min(len(edges), n_edges)).astype(np.int64)]
 
@@ -334,13 +355,13 @@ def _solve(
     return out
 
 
-def check_mass(mass: Any) -> float:
+def check_confidence(confidence: Any) -> float:
     """Return a probability that is neither none nor all."""
-    if not isinstance(mass, Real) or isinstance(mass, bool | np.bool_):
-        raise TypeError(f"mass must be a number, got {mass!r}")
-    share = float(mass)
+    if not isinstance(confidence, Real) or isinstance(confidence, bool | np.bool_):
+        raise TypeError(f"confidence must be a number, got {confidence!r}")
+    share = float(confidence)
     if not 0 < share < 1:
-        raise ValueError(f"mass must lie between 0 and 1, got {mass!r}")
+        raise ValueError(f"confidence must lie between 0 and 1, got {confidence!r}")
     return share
 
 

@@ -107,13 +107,13 @@ class Marginals(KernelGroups):
         kept = self._features(features)
         split = Split.of(self.transforms, kept)
         return self._with(
-            centres=self.centres.take(kept, axis=1),
+            means=self.means.take(kept, axis=1),
             transforms=split.of_given,
             log_dets=split.log_dets()[:, split.n_left :].sum(axis=1),
             feature_names=self._names(kept),
         )
 
-    def condition(self, given: Mapping[Any, float]) -> Self:
+    def conditional(self, given: Mapping[Any, float]) -> Self:
         r"""Return the density of the other features where some are known.
 
         .. math:: p(x_R \mid x_S) = \frac{p(x_R, x_S)}{p(x_S)}
@@ -135,13 +135,13 @@ class Marginals(KernelGroups):
         --------
         >>> from sevenhills import KernelMixture
         >>> plane = KernelMixture([1.0], [[0.0, 0.0]], [0, 1], [[[1.0, 0.0], [1.0, 2.0]]])
-        >>> plane.condition({1: 3.0}).mean()
+        >>> plane.conditional({1: 3.0}).mean()
         array([-3.])
         """
         features, values = self._given(given)
         split = Split.of(self.transforms, features)
         with np.errstate(over="ignore", invalid="ignore"):
-            squares, centres = self._at_given(split, values)
+            squares, means = self._at_given(split, values)
             log_dets = split.log_dets()
             heights = log_dets[:, split.n_left :].sum(axis=1)
             log_weights = np.repeat(heights, np.diff(self.offsets))
@@ -157,7 +157,7 @@ class Marginals(KernelGroups):
         return self._with(
             weights=weights,
             log_weights=log_weights,
-            centres=centres,
+            means=means,
             transforms=split.of_left,
             log_dets=log_dets[:, : split.n_left].sum(axis=1),
             feature_names=self._names(split.left),
@@ -165,18 +165,18 @@ class Marginals(KernelGroups):
 
     def _at_given(self, split: Split, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return how far every kernel is from the given values, squared, and where it is left."""
-        squares, centres = np.empty(self.n_kernels), np.empty((self.n_kernels, split.n_left))
+        squares, means = np.empty(self.n_kernels), np.empty((self.n_kernels, split.n_left))
         kernels_at_given(
             values,
-            self.centres,
+            self.means,
             split.features,
             self.offsets,
             split.factors,
             np.empty((self.n_features + 1, _TOGETHER)),
             squares,
-            centres,
+            means,
         )
-        return squares, centres
+        return squares, means
 
     def affine(self, matrix: Any, shift: Any) -> Self:
         r"""Return the density of :math:`x A + b` for :math:`x` from this density.
@@ -212,7 +212,7 @@ class Marginals(KernelGroups):
             raise ValueError("matrix must be regular, got a singular one")
         made = type(self)(
             weights=self.weights,
-            centres=self.centres @ matrix + shift,
+            means=self.means @ matrix + shift,
             offsets=self.offsets,
             transforms=np.linalg.solve(matrix, self.transforms),
             log_dets=self.log_dets - np.linalg.slogdet(matrix)[1],
@@ -264,7 +264,7 @@ class Marginals(KernelGroups):
             weights=np.concatenate(
                 [v * each.weights for v, each in zip(shares, mixtures, strict=True)]
             ),
-            centres=np.concatenate([each.centres for each in mixtures]),
+            means=np.concatenate([each.means for each in mixtures]),
             offsets=np.append(0, np.cumsum(sizes)),
             transforms=np.concatenate([each.transforms for each in mixtures]),
             log_dets=np.concatenate([each.log_dets for each in mixtures]),

@@ -22,7 +22,7 @@ class Missing(Marginals, Modes, Moments):
         self,
         X: Any,
         n_jobs: int | None = None,
-        missing: str = "error",
+        missing: str = "raise",
         tol: float | None = None,
     ) -> np.ndarray:
         """Return the logarithm of the density at every row of ``X``.
@@ -32,7 +32,7 @@ class Missing(Marginals, Modes, Moments):
         X : array-like of shape (n_samples, n_features)
         n_jobs : int, optional
             Number of threads.
-        missing : {"error", "marginal"}, default="error"
+        missing : {"raise", "marginal"}, default="raise"
             What to do with NaN: refuse it, or give the density of what is there, by the marginal
             of those features; a row without any value has the density one of knowing nothing.
         tol : float, optional
@@ -53,8 +53,8 @@ class Missing(Marginals, Modes, Moments):
         >>> unit.logpdf([[0.0, 0.0], [0.0, np.nan]], missing="marginal").round(4)
         array([-1.8379, -0.9189])
         """
-        check_choice(missing, "missing", ("error", "marginal"))
-        if missing == "error":
+        check_choice(missing, "missing", ("raise", "marginal"))
+        if missing == "raise":
             return super().logpdf(X, n_jobs, tol=tol)
         X = check_queries(X, self.n_features, self.feature_names, missing=True)
         out = np.zeros(len(X))
@@ -115,10 +115,10 @@ class Missing(Marginals, Modes, Moments):
         if len(present) == 0:
             if method == "sample":
                 return self.sample(len(values), rng)
-            return np.tile(self.mean() if method == "mean" else self.peak(), (len(values), 1))
+            return np.tile(self.mean() if method == "mean" else self.mode(), (len(values), 1))
         if method == "mode":
             known = (dict(zip(present.tolist(), each.tolist(), strict=True)) for each in values)
-            return np.array([self.condition(each).peak() for each in known])
+            return np.array([self.conditional(each).mode() for each in known])
         given = _Given.of(self, values, present, rows)
         return given.mean() if method == "mean" else given.sample(rng)
 

@@ -18,7 +18,7 @@ from .passes import Centres, Hills, find_hills
 from .profiles import whitening
 from .sums import Kernels, LogSums, log_sums_of, sums_at
 
-__all__ = ["Labels", "ModeTable", "Modes", "climb"]
+__all__ = ["ModeTable", "Modes", "climb"]
 
 #: So many kernels are all starts of a climb.
 _FEW_KERNELS = 256
@@ -34,7 +34,7 @@ _NEIGHBOURS = 24
 _LONG, _CLOSE = 1.5, 4
 #: A kernel that makes up so much of the density at its centre may have a maximum of its own.
 _MOST = 0.5
-#: The highest centres from which the peak is looked for.
+#: The highest means from which the peak is looked for.
 _MOST_BEST = 16
 #: A kernel that is so far below the highest one is not at the peak.
 _NEGLIGIBLE = 30.0
@@ -78,14 +78,6 @@ class ModeTable:
     def __repr__(self) -> str:
         shares = ", ".join(f"{share:.1%}" for share in self.shares[:5])
         return f"ModeTable(n_modes={len(self)}, shares=[{shares}{', ...' * (len(self) > 5)}])"
-
-
-class Labels(NamedTuple):
-    """To which mode or cluster points belong."""
-
-    labels: np.ndarray  #: (n_samples,) the likeliest
-    probabilities: np.ndarray  #: (n_samples, n_names) rows add up to one
-    names: np.ndarray  #: (n_names,) the labels of the columns
 
 
 class Modes(Derivatives):
@@ -146,7 +138,7 @@ class Modes(Derivatives):
         significance = check_not_negative(significance, "significance")
         return _find_modes(self, significance, n_jobs)
 
-    def peak(self, n_jobs: int | None = None) -> np.ndarray:
+    def mode(self, n_jobs: int | None = None) -> np.ndarray:
         """Return the location of the highest maximum of the density.
 
         Parameters
@@ -162,7 +154,7 @@ class Modes(Derivatives):
         --------
         >>> from sevenhills import KernelMixture
         >>> hills = KernelMixture([0.3, 0.7], [[0.0], [9.0]], [0, 2], [[[1.0]]])
-        >>> hills.peak().round(6)
+        >>> hills.mode().round(6)
         array([9.])
         """
         standard = Standard.of(self)
@@ -170,37 +162,66 @@ class Modes(Derivatives):
         highest = np.argmax(summits.log_sums)
         return standard.points(summits.points[highest : highest + 1])[0]
 
-    def label(self, X: Any, by: Any = "mode", n_jobs: int | None = None) -> Labels:
-        r"""Return to which mode or cluster every row of ``X`` belongs.
+    def predict(self, X: Any, by: Any = "cluster", n_jobs: int | None = None) -> np.ndarray:
+        """Return the most probable cluster or mode of every row of ``X``.
 
-        The probability of a mode is the share that its kernels have in the density:
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        by : {"cluster", "mode"} or ModeTable, default="cluster"
+            The clusters of the kernels, of which noise, -1, may be one; the modes of
+            :meth:`modes`; or the modes that are given.
+        n_jobs : int, optional
+            Number of threads.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Labels of clusters, or indices of modes.
+
+        Examples
+        --------
+        >>> from sevenhills import KernelMixture
+        >>> hills = KernelMixture([0.3, 0.7], [[0.0], [9.0]], [0, 2], [[[1.0]]])
+        >>> hills.predict([[-1.0], [1e6]], by="mode")
+        array([1, 0])
+        """
+        labels, shares = self._label_shares(X, by, n_jobs)
+        return np.asarray(labels[shares.argmax(axis=1)])
+
+    def predict_proba(self, X: Any, by: Any = "cluster", n_jobs: int | None = None) -> np.ndarray:
+        r"""Return the probabilities of all clusters or modes at every row of ``X``.
+
+        The probability of a label is the share of its kernels in the density:
 
         .. math:: P(j \mid x) = \sum_{k \in j} w_k \, N(x; \mu_k, \Sigma_{g(k)}) / p(x)
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-        by : {"mode", "cluster"} or ModeTable, default="mode"
-            Modes as :meth:`modes` finds them, or those that are given; or the clusters of the
-            kernels, of which noise, -1, may be one.
+        by : {"cluster", "mode"} or ModeTable, default="cluster"
+            As in :meth:`predict`.
         n_jobs : int, optional
             Number of threads.
 
         Returns
         -------
-        Labels
-            Labels, the probabilities of all labels, and what these are.
+        ndarray of shape (n_samples, n_labels)
+            Rows add up to one. The columns are the labels in ascending order, noise (-1) first:
+            ``np.unique(density.clusters)``, or the modes in the order of their table.
 
         Examples
         --------
         >>> from sevenhills import KernelMixture
         >>> hills = KernelMixture([0.3, 0.7], [[0.0], [9.0]], [0, 2], [[[1.0]]])
-        >>> labels, probabilities, names = hills.label([[-1.0], [1e6]])
-        >>> labels, names
-        (array([1, 0]), array([0, 1]))
-        >>> probabilities.sum(axis=1)
-        array([1., 1.])
+        >>> hills.predict_proba([[-1.0], [1e6]], by="mode").round(3)
+        array([[0., 1.],
+               [1., 0.]])
         """
+        return self._label_shares(X, by, n_jobs)[1]
+
+    def _label_shares(self, X: Any, by: Any, n_jobs: int | None) -> tuple[np.ndarray, np.ndarray]:
+        """Return all labels, and their shares of the density at every row."""
         X = check_queries(X, self.n_features, self.feature_names)
         names, columns = self._kernel_labels(by, n_jobs)
         log_shares = np.full((len(X), len(names)), -np.inf)
@@ -212,7 +233,7 @@ class Modes(Derivatives):
                 log_shares[i] = np.log(np.bincount(columns, shares, len(names)))
         probabilities = np.exp(log_shares - log_shares.max(axis=1, keepdims=True))
         probabilities /= probabilities.sum(axis=1, keepdims=True)
-        return Labels(names[probabilities.argmax(axis=1)], probabilities, names)
+        return names, probabilities
 
     def _kernel_labels(self, by: Any, n_jobs: int | None) -> tuple[np.ndarray, np.ndarray]:
         """Return all labels, and the index of that of every kernel."""
@@ -243,7 +264,7 @@ def _sums_of_some(density: Derivatives, chosen: np.ndarray) -> LogSums:
     return log_sums_of(
         Kernels(
             density.log_weights[chosen],
-            density.centres[chosen],
+            density.means[chosen],
             np.append(0, np.cumsum(sizes[groups])),
             density.transforms[groups],
             density.log_dets[groups],
@@ -255,7 +276,7 @@ def _find_modes(density: Modes, significance: float, n_jobs: int | None) -> Mode
     """Climb, leave out what is found twice, and then what does not stand out."""
     standard = Standard.of(density)
     turned = standard.density
-    heights = sums_at(turned._log_sums, turned.centres, n_jobs)
+    heights = sums_at(turned._log_sums, turned.means, n_jobs)
     isolated = significance == 0 or density.counts is None
     starts = _starts(turned, heights, isolated, n_jobs)
     summits = find_summits(turned, starts.points, n_jobs)
@@ -263,8 +284,8 @@ def _find_modes(density: Modes, significance: float, n_jobs: int | None) -> Mode
     maxima = place[starts.of_kernel]
     hills = Hills(np.arange(len(points)), np.full(len(points), np.inf))
     if density.counts is not None:
-        centres = Centres(density.counts, _left_out(turned, density.counts, heights), maxima)
-        hills = find_hills(turned, points, log_sums, centres, significance, n_jobs)
+        means = Centres(density.counts, _left_out(turned, density.counts, heights), maxima)
+        hills = find_hills(turned, points, log_sums, means, significance, n_jobs)
     shares = np.bincount(hills.of_maximum[maxima], density.weights, len(points))
     highest = _highest(hills.of_maximum, log_sums)
     order = np.lexsort(
@@ -298,25 +319,25 @@ class _Starts(NamedTuple):
 def _starts(
     density: Derivatives, heights: np.ndarray, isolated: bool, n_jobs: int | None
 ) -> _Starts:
-    """Return the centres of all kernels if they are few, else dense ones."""
+    """Return the means of all kernels if they are few, else dense ones."""
     if density.n_kernels <= _FEW_KERNELS:
         kernels = np.arange(density.n_kernels)
-        points = density.centres
+        points = density.means
         if density.n_kernels <= _FEW_FOR_PAIRS:
             points = np.concatenate([points, _ridge_tops(density, n_jobs)])
         return _Starts(points, kernels)
     root = _roots(density, heights, isolated, n_jobs)
     chosen, of_kernel = np.unique(root, return_inverse=True)
-    return _Starts(density.centres[chosen], of_kernel)
+    return _Starts(density.means[chosen], of_kernel)
 
 
 def _best_starts(density: Derivatives, n_jobs: int | None) -> np.ndarray:
     """Return a few points from which the highest maximum is found."""
     if density.n_kernels <= _FEW_FOR_PAIRS:
-        return np.concatenate([density.centres, _ridge_tops(density, n_jobs)])
+        return np.concatenate([density.means, _ridge_tops(density, n_jobs)])
     # Of conditional densities, few kernels are left; the others cannot be at the peak.
     own = density.log_weights + density.log_dets[density._group_of_kernel]
-    points = density.centres[own > own.max() - _NEGLIGIBLE]
+    points = density.means[own > own.max() - _NEGLIGIBLE]
     heights = sums_at(density._log_sums, points, n_jobs)
     highest = np.argsort(-heights, kind="stable")
     return points[highest[:_MOST_BEST]]
@@ -326,20 +347,20 @@ def _ridge_tops(density: Derivatives, n_jobs: int | None) -> np.ndarray:
     """Return the highest points of the ridges between pairs of kernels.
 
     All modes of a pair lie on its ridge, the places where powers of the two have the maximum of
-    their product; kernels of different shapes can have one far from their centres (Ray and
+    their product; kernels of different shapes can have one far from their means (Ray and
     Lindsay, The topography of multivariate normal mixtures, 2005).
     """
     first, second = np.triu_indices(density.n_kernels, 1)
     precisions = (density.transforms @ density.transforms.transpose(0, 2, 1))[
         density._group_of_kernel
     ]
-    apart = density.centres[second] - density.centres[first]
+    apart = density.means[second] - density.means[first]
     pulls = (precisions[second] @ apart[:, :, None])[:, :, 0]
     ridges = np.empty((len(_POWERS), *apart.shape))
     for i, power in enumerate(_POWERS):
         joint = (1 - power) * precisions[first] + power * precisions[second]
         steps = np.linalg.solve(joint, power * pulls[:, :, None])[:, :, 0]
-        ridges[i] = density.centres[first] + steps
+        ridges[i] = density.means[first] + steps
     heights = sums_at(density._log_sums, ridges.reshape(-1, density.n_features), n_jobs)
     heights = np.pad(heights.reshape(ridges.shape[:2]), [(1, 1), (0, 0)], constant_values=np.inf)
     is_top = (heights[1:-1] >= heights[:-2]) & (heights[1:-1] >= heights[2:])
@@ -370,7 +391,7 @@ def _roots(
         is_long[kernels] = apart[at] > long * apart[:, min(_CLOSE, len(k) - 1)]
     is_root = parent == np.arange(density.n_kernels)
     doubtful = np.flatnonzero(is_long & ~is_root)
-    middles = (density.centres[doubtful] + density.centres[parent[doubtful]]) / 2
+    middles = (density.means[doubtful] + density.means[parent[doubtful]]) / 2
     is_root[doubtful] = sums_at(density._log_sums, middles, n_jobs) < heights[doubtful]
     if isolated:
         own = density.log_weights + density.log_dets[density._group_of_kernel]
@@ -391,24 +412,24 @@ def _parts(density: Derivatives) -> Iterator[tuple[np.ndarray, np.ndarray, np.nd
     large = np.where(sizes >= _NEIGHBOURS, np.arange(density.n_groups), -1)
     names, part = np.unique(np.stack([density.clusters, large]), axis=1, return_inverse=True)
     part = part.ravel()[density._group_of_kernel]
-    deviations = np.empty_like(density.centres)
+    deviations = np.empty_like(density.means)
     everything = np.arange(density.n_kernels)
     chosen = [np.flatnonzero(part == i) for i in range(names.shape[1])]
     for kernels in chosen:
         weights = density.weights[kernels]
         mean = np.average(
-            density.centres[kernels], axis=0, weights=weights if weights.any() else None
+            density.means[kernels], axis=0, weights=weights if weights.any() else None
         )
-        deviations[kernels] = density.centres[kernels] - mean
+        deviations[kernels] = density.means[kernels] - mean
     for kernels, cluster in zip(chosen, names[0], strict=True):
         among = kernels if cluster >= 0 else everything
         axes = whitening(density.weights[among], deviations[among])
-        places = deviations if cluster >= 0 else density.centres
+        places = deviations if cluster >= 0 else density.means
         yield kernels, among, places[among] @ axes
 
 
 def _left_out(density: Derivatives, counts: np.ndarray, heights: np.ndarray) -> np.ndarray:
-    """Return the log sums at the centres without one of the samples that stand there."""
+    """Return the log sums at the means without one of the samples that stand there."""
     own = density.log_weights + density.log_dets[density._group_of_kernel]
     with np.errstate(divide="ignore", invalid="ignore"):
         shares = np.exp(own - heights) / np.maximum(counts, 1.0)

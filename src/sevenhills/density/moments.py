@@ -23,8 +23,8 @@ class Moments(KernelGroups):
         >>> KernelMixture([0.25, 0.75], [[0.0], [4.0]], [0, 2], [[[1.0]]]).mean()
         array([3.])
         """
-        middle = self.centres[np.argmax(self.weights)]
-        return np.asarray(middle + self.weights @ (self.centres - middle))
+        middle = self.means[np.argmax(self.weights)]
+        return np.asarray(middle + self.weights @ (self.means - middle))
 
     def cov(self) -> np.ndarray:
         r"""Return the covariance.
@@ -42,7 +42,7 @@ class Moments(KernelGroups):
         >>> KernelMixture([0.25, 0.75], [[0.0], [4.0]], [0, 2], [[[1.0]]]).cov()
         array([[4.]])
         """
-        apart = self.centres - self.mean()
+        apart = self.means - self.mean()
         masses = np.add.reduceat(self.weights, self.offsets[:-1])
         within = np.tensordot(masses, covariances(self.transforms), axes=1)
         return np.asarray(within + (apart * self.weights[:, None]).T @ apart)
@@ -103,12 +103,12 @@ def _log_overlap(few: KernelGroups, g: int, many: KernelGroups, spread: np.ndarr
     log_sums = log_sums_of(
         Kernels(
             many.log_weights,
-            many.centres,
+            many.means,
             many.offsets,
             transforms,
             np.log(np.diagonal(transforms, axis1=1, axis2=2)).sum(axis=1),
         )
     )
     rows = slice(few.offsets[g], few.offsets[g + 1])
-    sums = sums_at(log_sums, few.centres[rows]) + few.log_weights[rows]
+    sums = sums_at(log_sums, few.means[rows]) + few.log_weights[rows]
     return np.asarray(sums - 0.5 * few.n_features * LOG_2PI)

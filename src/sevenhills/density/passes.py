@@ -35,7 +35,7 @@ class Centres(NamedTuple):
     """What is known about the kernels."""
 
     counts: np.ndarray  #: (K,) how many samples they stand for
-    log_sums: np.ndarray  #: (K,) the log density at their centres
+    log_sums: np.ndarray  #: (K,) the log density at their means
     maxima: np.ndarray  #: (K,) the maximum to which they belong
 
 
@@ -59,7 +59,7 @@ def find_hills(
     density: Derivatives,
     points: np.ndarray,
     log_sums: np.ndarray,
-    centres: Centres,
+    means: Centres,
     significance: float,
     n_jobs: int | None,
 ) -> Hills:
@@ -69,14 +69,14 @@ def find_hills(
     those that keep hills apart are then bent upwards.
     """
     edges = _edges(points, log_sums)
-    profiles = Profiles(density, centres.counts)
+    profiles = Profiles(density, means.counts)
     lowest = _lowest(density, _straight(points, edges, _ON_WAY), n_jobs)
     bent = np.zeros(len(edges), dtype=bool)
     while True:
         passes = _spanning(edges, lowest.log_sums)
         saddles = _Lowest(lowest.log_sums[passes], lowest.points[passes])
-        errors = _squared_errors(density, centres.counts, saddles, n_jobs)
-        flood = _Flood(log_sums, centres, profiles, significance)
+        errors = _squared_errors(density, means.counts, saddles, n_jobs)
+        flood = _Flood(log_sums, means, profiles, significance)
         hills, parting = flood.run(edges[passes], saddles.log_sums, errors)
         doubtful = passes[parting]
         doubtful = doubtful[~bent[doubtful]]
@@ -92,7 +92,7 @@ class _Flood:
     """Flooding from above; where two hills meet of which one does not stand out, they are one."""
 
     tops: np.ndarray  #: (n,) the log density at the maxima
-    centres: Centres
+    means: Centres
     profiles: Profiles
     significance: float
 
@@ -101,13 +101,13 @@ class _Flood:
     ) -> tuple[Hills, np.ndarray]:
         """Return the hills, and which of the passes, from the highest on, are between hills."""
         n = len(edges) + 1
-        maxima = self.centres.maxima
+        maxima = self.means.maxima
         members = np.split(np.argsort(maxima, kind="stable"), _cuts(maxima, n))
         hills = [_Hill([i], members[i]) for i in range(n)]
         home, standing, where, parting = np.arange(n), np.full(n, np.nan), np.arange(n), []
         for step, ends in enumerate(edges):
             pair = [hills[where[end]] for end in ends]
-            heights = [_standing(hill, levels[step], errors[step], self.centres) for hill in pair]
+            heights = [_standing(hill, levels[step], errors[step], self.means) for hill in pair]
             if min(heights) < self.significance:
                 heights = np.maximum(heights, self._on_line(home, ends, levels[step])).tolist()
             weaker = int(heights[1] < heights[0])
@@ -122,7 +122,7 @@ class _Flood:
             hills[where[ends[0]]] = joint = _joined(pair[0], pair[1], are_two)
             where[joint.maxima] = where[ends[0]]
         if not parting:
-            standing[home] = _standing(hills[where[0]], -np.inf, 0.0, self.centres)
+            standing[home] = _standing(hills[where[0]], -np.inf, 0.0, self.means)
         return Hills(home, standing), np.array(parting, dtype=np.int64)
 
     def _on_line(self, home: np.ndarray, ends: np.ndarray, level: float) -> list[float]:
@@ -130,9 +130,9 @@ class _Flood:
         are_home = [home == home[end] for end in ends]
         if min(self.tops[each].max() for each in are_home) < level + _DEEP:
             return [0.0, 0.0]
-        parts = [np.flatnonzero(each[self.centres.maxima]) for each in are_home]
-        n_samples = self.centres.counts.sum()
-        sizes = [self.centres.counts[part].sum() for part in parts]
+        parts = [np.flatnonzero(each[self.means.maxima]) for each in are_home]
+        n_samples = self.means.counts.sum()
+        sizes = [self.means.counts[part].sum() for part in parts]
         if min(Excess(n, 0.0, 0.0).standing(n_samples) for n in sizes) < self.significance:
             return [0.0, 0.0]
         excesses = self.profiles.excesses(parts)
@@ -154,17 +154,17 @@ def _joined(first: _Hill, second: _Hill, are_two: bool) -> _Hill:
     )
 
 
-def _standing(hill: _Hill, level: float, error: float, centres: Centres) -> float:
+def _standing(hill: _Hill, level: float, error: float, means: Centres) -> float:
     """Return by how much a hill stands out of a pass, in units of chance."""
     if hill.is_range:
         return np.inf
-    counts = centres.counts[hill.kernels]
+    counts = means.counts[hill.kernels]
     ratios = np.zeros(len(counts))
     if level > -np.inf:
-        ratios = np.exp(np.minimum(level - centres.log_sums[hill.kernels], 0.0))
+        ratios = np.exp(np.minimum(level - means.log_sums[hill.kernels], 0.0))
     on_hill = ratios < 1
     excess = Excess(counts[on_hill].sum(), (counts * ratios)[on_hill].sum(), error)
-    return excess.standing(centres.counts.sum())
+    return excess.standing(means.counts.sum())
 
 
 def _squared_errors(

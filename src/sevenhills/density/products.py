@@ -39,7 +39,7 @@ class Products(NamedTuple):
         """Prepare the sums; ``exact`` is asked where rounding would be too large."""
         some = kernels.with_weight()
         groups = [_Group.of(some, g, location) for g, location in enumerate(some.locations())]
-        return cls(groups, len(some.centres), exact)
+        return cls(groups, len(some.means), exact)
 
     @property
     def n_points(self) -> int:
@@ -110,7 +110,7 @@ class _Group(NamedTuple):
     @classmethod
     def of(cls, kernels: Kernels, g: int, location: np.ndarray) -> "_Group":
         rows = slice(kernels.offsets[g], kernels.offsets[g + 1])
-        Z = (kernels.centres[rows] - location) @ kernels.transforms[g]
+        Z = (kernels.means[rows] - location) @ kernels.transforms[g]
         blocks = build_blocks(Z, _BLOCK_SIZE)
         middles = blocks.columns.mean(axis=2)
         log_weights = kernels.log_weights[rows][blocks.members] + kernels.log_dets[g]

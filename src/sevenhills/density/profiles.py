@@ -103,10 +103,10 @@ class Profiles:
 
     def _line(self, kernels: np.ndarray, side: np.ndarray) -> "_Line":
         """Return kernels along the direction of Fisher's discriminant."""
-        counts, centres = self.counts[kernels], self.density.centres[kernels]
+        counts, points = self.counts[kernels], self.density.means[kernels]
         sizes = np.bincount(side, counts, 2)
-        means = np.stack([counts[side == i] @ centres[side == i] / sizes[i] for i in (0, 1)])
-        deviations = centres - means[side]
+        means = np.stack([counts[side == i] @ points[side == i] / sizes[i] for i in (0, 1)])
+        deviations = points - means[side]
         groups, group = np.unique(self.density._group_of_kernel[kernels], return_inverse=True)
         factors = self._factors[groups]
         shares = np.bincount(group, counts) / counts.sum()

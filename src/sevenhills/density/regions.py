@@ -10,7 +10,7 @@ from ..estimate import Estimate, mean_with_error
 from ..validation import check_count, check_flag
 from .base import Density
 from .contours import contours_around, intervals_around
-from .line import check_mass
+from .line import check_confidence
 
 #: Sets of draws whose log densities are remembered.
 _MOST_REMEMBERED = 4
@@ -52,20 +52,20 @@ class Regions(Density):
 
     def hdr_level(
         self,
-        mass: float,
+        confidence: float,
         n_draws: int = 10_000,
         random_state: Any = 0,
         n_jobs: int | None = None,
     ) -> Estimate:
         r"""Return the log density above which the density has a given mass.
 
-        .. math:: P\big(\log p(x) \ge \ell\big) = \text{mass}
+        .. math:: P\big(\log p(x) \ge \ell\big) = \text{confidence}
 
         The region :math:`\{x : \log p(x) \ge \ell\}` is the smallest of that mass.
 
         Parameters
         ----------
-        mass : float
+        confidence : float
             The probability of the region, between 0 and 1.
         n_draws : int, default=10000
             The number of draws, of whose log densities the level is a quantile.
@@ -86,14 +86,14 @@ class Regions(Density):
         >>> unit.hdr_level(0.5)  # exactly the log density at 0.674, -1.146
         -1.141 ± 0.005
         """
-        share = 1.0 - check_mass(mass)
+        share = 1.0 - check_confidence(confidence)
         values = self._log_densities(n_draws, random_state, n_jobs)
         error = _quantile_error(values, share)
         return Estimate(
             float(np.quantile(values, share, method="inverted_cdf")), error, len(values)
         )
 
-    def coverage(
+    def hdr_probability(
         self,
         X: Any,
         n_draws: int = 10_000,
@@ -133,7 +133,7 @@ class Regions(Density):
         --------
         >>> from sevenhills import KernelMixture
         >>> unit = KernelMixture([1.0], [[0.0]], [0, 1], [[[1.0]]])
-        >>> unit.coverage([[0.0], [1.0], [-1.96]]).round(2)
+        >>> unit.hdr_probability([[0.0], [1.0], [-1.96]]).round(2)
         array([0.  , 0.69, 0.95])
         """
         check_flag(return_std, "return_std")
@@ -149,7 +149,7 @@ class Regions(Density):
 
     def hdr_intervals(
         self,
-        mass: float,
+        confidence: float,
         n_grid: int = 4096,
         n_draws: int = 10_000,
         random_state: Any = 0,
@@ -159,7 +159,7 @@ class Regions(Density):
 
         Parameters
         ----------
-        mass : float
+        confidence : float
             Their joint probability, between 0 and 1.
         n_grid : int, default=4096
             The number of values between which ends of intervals are looked for.
@@ -182,16 +182,16 @@ class Regions(Density):
         array([[-10.9,  -7.1],
                [  7.1,  10.9]])
         """
-        check_mass(mass)
+        check_confidence(confidence)
         self._check_dimension(1, "hdr_intervals", "marginal(feature)")
         n_grid = check_count(n_grid, "n_grid", least=4)
-        level = float(self.hdr_level(mass, n_draws, random_state, n_jobs))
+        level = float(self.hdr_level(confidence, n_draws, random_state, n_jobs))
         drawn = self.sample(n_draws, random_state)
         return intervals_around(lambda X: self.logpdf(X, n_jobs), level, drawn, n_grid)
 
     def hdr_contours(
         self,
-        mass: float,
+        confidence: float,
         n_grid: int = 256,
         n_draws: int = 10_000,
         random_state: Any = 0,
@@ -203,7 +203,7 @@ class Regions(Density):
 
         Parameters
         ----------
-        mass : float
+        confidence : float
             The probability of the region, between 0 and 1.
         n_grid : int, default=256
             The number of grid lines for every feature. They are dense where the draws are; what
@@ -229,10 +229,10 @@ class Regions(Density):
         >>> np.linalg.norm(outline, axis=1).round(1)[:3]  # about sqrt(2 log 2) = 1.18
         array([1.2, 1.2, 1.2])
         """
-        check_mass(mass)
+        check_confidence(confidence)
         self._check_dimension(2, "hdr_contours", "marginal([i, j])")
         n_grid = check_count(n_grid, "n_grid", least=4)
-        level = float(self.hdr_level(mass, n_draws, random_state, n_jobs))
+        level = float(self.hdr_level(confidence, n_draws, random_state, n_jobs))
         drawn = self.sample(n_draws, random_state)
         return contours_around(lambda X: self.logpdf(X, n_jobs), level, drawn, n_grid)
 

@@ -47,7 +47,7 @@ class Kernels(NamedTuple):
     """Kernels in groups that share a covariance; see :class:`~sevenhills.KernelMixture`."""
 
     log_weights: np.ndarray
-    centres: np.ndarray
+    means: np.ndarray
     offsets: np.ndarray
     transforms: np.ndarray
     log_dets: np.ndarray
@@ -59,7 +59,7 @@ class Kernels(NamedTuple):
         rows = np.arange(offsets[-1]) + np.repeat(self.offsets[groups] - offsets[:-1], sizes)
         return Kernels(
             self.log_weights[rows],
-            self.centres[rows],
+            self.means[rows],
             offsets,
             self.transforms[groups],
             self.log_dets[groups],
@@ -72,7 +72,7 @@ class Kernels(NamedTuple):
         groups = sizes > 0
         return Kernels(
             self.log_weights[kept],
-            self.centres[kept],
+            self.means[kept],
             np.append(0, np.cumsum(sizes[groups])),
             self.transforms[groups],
             self.log_dets[groups],
@@ -85,7 +85,7 @@ class Kernels(NamedTuple):
 
     def _ranges(self) -> tuple[np.ndarray, np.ndarray]:
         starts = self.offsets[:-1]
-        return np.minimum.reduceat(self.centres, starts), np.maximum.reduceat(self.centres, starts)
+        return np.minimum.reduceat(self.means, starts), np.maximum.reduceat(self.means, starts)
 
     def parts(self) -> list[tuple[int, np.ndarray]] | None:
         """Divide groups that extend over too many widths of their kernels.
@@ -107,7 +107,7 @@ class Kernels(NamedTuple):
         for g, (start, end) in enumerate(pairwise(self.offsets.tolist())):
             rows = [np.arange(end - start)]
             if wide[g]:
-                rows = _compact_parts(self.centres[start:end], self.transforms[g])
+                rows = _compact_parts(self.means[start:end], self.transforms[g])
             parts.extend((g, start + each) for each in rows)
         return parts
 
@@ -120,19 +120,19 @@ class Kernels(NamedTuple):
         members = np.concatenate([rows for _, rows in parts])
         return Kernels(
             self.log_weights[members],
-            self.centres[members],
+            self.means[members],
             np.append(0, np.cumsum([len(rows) for _, rows in parts])),
             self.transforms[groups],
             self.log_dets[groups],
         )
 
 
-def middle_of(centres: np.ndarray) -> np.ndarray:
+def middle_of(means: np.ndarray) -> np.ndarray:
     """Return the middle of the range of points."""
-    return np.asarray(0.5 * centres.min(axis=0) + 0.5 * centres.max(axis=0))
+    return np.asarray(0.5 * means.min(axis=0) + 0.5 * means.max(axis=0))
 
 
-def _compact_parts(centres: np.ndarray, transform: np.ndarray) -> list[np.ndarray]:
+def _compact_parts(means: np.ndarray, transform: np.ndarray) -> list[np.ndarray]:
     """Divide kernels of one covariance into parts that do not extend over too many widths.
 
     Parts are halved at the middle of their widest coordinate until they are small enough.
@@ -143,10 +143,10 @@ def _compact_parts(centres: np.ndarray, transform: np.ndarray) -> list[np.ndarra
         The indices of the kernels of every part.
     """
     largest = np.abs(transform).max()
-    waiting, parts = [np.arange(len(centres))], []
+    waiting, parts = [np.arange(len(means))], []
     while waiting:
         rows = waiting.pop()
-        apart = centres[rows] - middle_of(centres[rows])
+        apart = means[rows] - middle_of(means[rows])
         reach = max(np.abs(apart).max(), np.finfo(float).tiny)
         # In units in which nothing overflows.
         turned = (apart / reach) @ (transform / largest)
@@ -259,7 +259,7 @@ def _single_tiles(kernels: Kernels, locations: np.ndarray) -> Tiles:
     """Make every group one tile, which takes half the time where no group is larger."""
     starts, sizes = kernels.offsets[:-1], np.diff(kernels.offsets)
     groups, size = np.arange(len(sizes)), int(sizes.max())
-    turned = kernels.centres - np.repeat(locations, sizes, axis=0)
+    turned = kernels.means - np.repeat(locations, sizes, axis=0)
     columns = np.zeros((len(sizes), turned.shape[1], size))
     log_weights = np.full((len(sizes), size), -np.inf)
     for g, (start, end) in enumerate(pairwise(kernels.offsets.tolist())):
@@ -272,13 +272,13 @@ def _single_tiles(kernels: Kernels, locations: np.ndarray) -> Tiles:
 
 def _group_blocks(kernels: Kernels, g: int, location: np.ndarray) -> Blocks:
     rows = slice(kernels.offsets[g], kernels.offsets[g + 1])
-    return build_blocks((kernels.centres[rows] - location) @ kernels.transforms[g], _TILE_SIZE)
+    return build_blocks((kernels.means[rows] - location) @ kernels.transforms[g], _TILE_SIZE)
 
 
 def _tiles_of(kernels: Kernels, blocks: Sequence[Blocks]) -> Tiles:
     """Put the leaves of all groups together; those of fewer kernels than others are filled up."""
     bounds = np.cumsum([0, *(len(each.sizes) for each in blocks)])
-    n_tiles, n_features = bounds[-1], kernels.centres.shape[1]
+    n_tiles, n_features = bounds[-1], kernels.means.shape[1]
     size = max(each.members.shape[1] for each in blocks)
     columns = np.zeros((n_tiles, n_features, size))
     log_weights = np.full((n_tiles, size), -np.inf)
@@ -323,7 +323,7 @@ class NearSums(NamedTuple):
     @classmethod
     def of(cls, kernels: Kernels) -> "NearSums":
         """Prepare the sums."""
-        return cls(shared_tiles(kernels), len(kernels.centres))
+        return cls(shared_tiles(kernels), len(kernels.means))
 
     @property
     def n_points(self) -> int:
@@ -339,14 +339,14 @@ class NearSums(NamedTuple):
 class OwnTiles(NamedTuple):
     """Kernels with a covariance of their own, in tiles."""
 
-    centres: np.ndarray
+    means: np.ndarray
     factors: np.ndarray
     log_weights: np.ndarray
 
 
 def own_tiles(kernels: Kernels) -> OwnTiles:
     """Prepare the kernels in tiles, each with a triangular factor of its inverse covariance."""
-    n_kernels, n_features = kernels.centres.shape
+    n_kernels, n_features = kernels.means.shape
     n_numbers = n_features * (n_features + 1) // 2
     size = int(np.clip(_TILE_NUMBERS // n_numbers, 8, _TILE_SIZE))
     n_tiles = -(-n_kernels // size)
@@ -356,7 +356,7 @@ def own_tiles(kernels: Kernels) -> OwnTiles:
     log_weights = np.full(n_tiles * size, -np.inf)
     log_weights[:n_kernels] = kernels.log_weights + kernels.log_dets[group]
     return OwnTiles(
-        tiled(kernels.centres, n_tiles, size),
+        tiled(kernels.means, n_tiles, size),
         tiled(upper[:, rows, columns][group], n_tiles, size),
         log_weights.reshape(n_tiles, size),
     )
@@ -370,11 +370,11 @@ def tiled(values: np.ndarray, n_tiles: int, size: int) -> np.ndarray:
 
 
 def _sum_own(kernels: OwnTiles, X: np.ndarray) -> np.ndarray:
-    centres, factors, log_weights = kernels
-    differences, work = np.empty(centres.shape[1:]), np.empty((4, centres.shape[2]))
+    means, factors, log_weights = kernels
+    differences, work = np.empty(means.shape[1:]), np.empty((4, means.shape[2]))
     sums = np.stack([np.full(len(X), -np.inf), np.zeros(len(X))])
     log_own_kernel_sums(
-        X, centres, factors, log_weights, differences, work, work.view(np.int64), sums
+        X, means, factors, log_weights, differences, work, work.view(np.int64), sums
     )
     with np.errstate(divide="ignore"):
         return sums[0] + np.log(sums[1])

@@ -41,7 +41,7 @@ _far_away = np.errstate(over="ignore", invalid="ignore")
 class Support(KernelGroups):
     """How many samples stand behind the density at a point, and how sure it is there."""
 
-    def effective_samples(self, X: Any, n_jobs: int | None = None) -> np.ndarray:
+    def effective_sample_size(self, X: Any, n_jobs: int | None = None) -> np.ndarray:
         r"""Return how many samples support the density at every row of ``X``.
 
         .. math:: n(x) = \Big( \sum_k \frac{r_k(x)^2}{n_k} \Big)^{-1}, \qquad
@@ -69,7 +69,7 @@ class Support(KernelGroups):
         --------
         >>> from sevenhills import KernelMixture
         >>> hills = KernelMixture([0.5, 0.5], [[-1.0], [1.0]], [0, 2], [[[1.0]]])
-        >>> hills.effective_samples([[0.0], [1.0], [9.0]]).round(2)
+        >>> hills.effective_sample_size([[0.0], [1.0], [9.0]]).round(2)
         array([2.  , 1.27, 1.  ])
         """
         X = check_queries(X, self.n_features, self.feature_names)
@@ -80,14 +80,14 @@ class Support(KernelGroups):
             found = np.exp(2 * log_sums - sums_at(self._log_squares, X, n_jobs))
         return np.clip(np.nan_to_num(found, nan=0.0), least, most)
 
-    def extrapolates(self, X: Any, n_jobs: int | None = None) -> np.ndarray:
+    def is_extrapolation(self, X: Any, n_jobs: int | None = None) -> np.ndarray:
         r"""Return whether a point lies beyond the samples, for every row of ``X``.
 
         .. math:: \sum_k n_k \, P\big(\chi^2_M > d_k(x)^2\big) < 0.01, \qquad
                   d_k(x)^2 = (x - \mu_k)^\top \Sigma_{g(k)}^{-1} (x - \mu_k)
 
         where kernel :math:`k` stands for :math:`n_k` samples. The sum is the number of samples
-        that would lie as far from the centres of their kernels as :math:`x` does, were they drawn
+        that would lie as far from the means of their kernels as :math:`x` does, were they drawn
         anew from the density. If it is next to nothing, the density at :math:`x` says how kernels
         fall off, and not what the samples say.
 
@@ -110,13 +110,13 @@ class Support(KernelGroups):
         --------
         >>> from sevenhills import KernelMixture
         >>> hills = KernelMixture([0.5, 0.5], [[-1.0], [1.0]], [0, 2], [[[1.0]]])
-        >>> hills.extrapolates([[0.0], [3.0], [9.0]])
+        >>> hills.is_extrapolation([[0.0], [3.0], [9.0]])
         array([False, False,  True])
         """
         X = check_queries(X, self.n_features, self.feature_names)
         return ~_by_blocks(self._is_reached, X, self.n_kernels, n_jobs).astype(bool)
 
-    def bootstrap(self, n: int = 200, random_state: Any = 0) -> "Bootstrap":
+    def bootstrap(self, n_replicates: int = 200, random_state: Any = 0) -> "Bootstrap":
         r"""Draw the samples anew, many times, and return the densities that come out.
 
         The :math:`N` samples behind the kernels are drawn with replacement. In a replicate,
@@ -125,7 +125,7 @@ class Support(KernelGroups):
 
         Parameters
         ----------
-        n : int, default=200
+        n_replicates : int, default=200
             The number of replicates.
         random_state : int, RandomState instance or None, default=0
 
@@ -153,10 +153,10 @@ class Support(KernelGroups):
         >>> bool(((low < density.logpdf(X[:5])) & (density.logpdf(X[:5]) < high)).all())
         True
         """
-        n = check_count(n, "n", least=2)
+        n_replicates = check_count(n_replicates, "n_replicates", least=2)
         rng = random_generator(random_state)
         n_samples = max(1, round(float(self._sample_counts.sum())))
-        return Bootstrap(self, resample(self.weights, n_samples, n, rng) / n_samples)
+        return Bootstrap(self, resample(self.weights, n_samples, n_replicates, rng) / n_samples)
 
     @cached_property
     def _sample_counts(self) -> np.ndarray:
@@ -183,7 +183,7 @@ class Support(KernelGroups):
         if self.n_features > _TREE_FEATURES:
             return []
         return [
-            _tree_of(self.centres[rows], self.transforms[g], float(self._reaches[rows].min()))
+            _tree_of(self.means[rows], self.transforms[g], float(self._reaches[rows].min()))
             for g, rows in self._compact_parts
             if len(rows) >= _SMALL and self._reaches[rows].min() > 0
         ]
@@ -231,9 +231,9 @@ class _Tree(NamedTuple):
         return out
 
 
-def _tree_of(centres: np.ndarray, transform: np.ndarray, reach: float) -> _Tree:
-    location = middle_of(centres)
-    tree = KDTree((centres - location) @ transform)
+def _tree_of(means: np.ndarray, transform: np.ndarray, reach: float) -> _Tree:
+    location = middle_of(means)
+    tree = KDTree((means - location) @ transform)
     return _Tree(location, transform, tree, float(np.sqrt(reach)))
 
 
@@ -264,14 +264,14 @@ class Replicates(ABC):
         return self._logpdf(self._check(X), n_jobs)
 
     def band(
-        self, X: Any, level: float = 0.9, n_jobs: int | None = None
+        self, X: Any, confidence: float = 0.9, n_jobs: int | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return the band in which the log density lies in most replicates, point by point.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-        level : float, default=0.9
+        confidence : float, default=0.9
             The share of replicates within the band at every point, between 0 and 1.
         n_jobs : int, optional
             Number of threads.
@@ -281,11 +281,11 @@ class Replicates(ABC):
         lower, upper : ndarray of shape (n_samples,)
             Percentiles of the log density; their exponentials are those of the density.
         """
-        if isinstance(level, bool) or not isinstance(level, numbers.Real):
-            raise TypeError(f"level must be a number, got {level!r}")
-        if not 0 < level < 1:
-            raise ValueError(f"level must lie between 0 and 1, got {level}")
-        tail = round(0.5 - 0.5 * float(level), 12)  # a tenth, not a little less
+        if isinstance(confidence, bool) or not isinstance(confidence, numbers.Real):
+            raise TypeError(f"confidence must be a number, got {confidence!r}")
+        if not 0 < confidence < 1:
+            raise ValueError(f"confidence must lie between 0 and 1, got {confidence}")
+        tail = round(0.5 - 0.5 * float(confidence), 12)  # a tenth, not a little less
 
         def limits(values: np.ndarray) -> np.ndarray:
             # Values of replicates, not between them: there is nothing between minus infinity
@@ -376,7 +376,7 @@ def squared_distances(kernels: KernelGroups, X: np.ndarray) -> np.ndarray:
     is_small = np.ones(kernels.n_kernels, dtype=bool)
     for g, rows in kernels._compact_parts:
         if len(rows) >= _SMALL:
-            out[:, rows] = _shared_squares(X, kernels.centres[rows], kernels.transforms[g])
+            out[:, rows] = _shared_squares(X, kernels.means[rows], kernels.transforms[g])
             is_small[rows] = False
     small = np.flatnonzero(is_small)
     step = max(1, _BLOCK_NUMBERS // X.size)
@@ -386,14 +386,14 @@ def squared_distances(kernels: KernelGroups, X: np.ndarray) -> np.ndarray:
     return out
 
 
-def _shared_squares(X: np.ndarray, centres: np.ndarray, transform: np.ndarray) -> np.ndarray:
-    location = middle_of(centres)
+def _shared_squares(X: np.ndarray, means: np.ndarray, transform: np.ndarray) -> np.ndarray:
+    location = middle_of(means)
     turned = (X - location) @ transform
-    return np.asarray(cdist(turned, (centres - location) @ transform, "sqeuclidean"))
+    return np.asarray(cdist(turned, (means - location) @ transform, "sqeuclidean"))
 
 
 def _own_squares(kernels: KernelGroups, X: np.ndarray, chosen: np.ndarray) -> np.ndarray:
-    apart = X - kernels.centres[chosen][:, None]
+    apart = X - kernels.means[chosen][:, None]
     turned = np.matmul(apart, kernels.transforms[kernels._group_of_kernel[chosen]])
     return np.asarray(np.einsum("kqm,kqm->qk", turned, turned))
 

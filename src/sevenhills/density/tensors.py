@@ -191,7 +191,7 @@ class _KernelDistribution:
         density, tensors = self.density, self._tensors
         return _Sampler(
             tensors.of(np.cumsum(density.weights)),
-            tensors.of(density.centres),
+            tensors.of(density.means),
             tensors.torch.tensor(density._group_of_kernel, device=tensors.device),
             tensors.of(np.linalg.inv(density.transforms)),
         )
@@ -203,22 +203,22 @@ class _KernelDistribution:
 class _Part(NamedTuple):
     """Kernels seen from one point, so that a large offset cancels nothing.
 
-    Either they share a transform (M, M), and the centres are already turned by it, or each has
+    Either they share a transform (M, M), and the means are already turned by it, or each has
     its own, (K, M, M).
     """
 
     location: Any
     transform: Any
-    centres: Any
+    means: Any
     heights: Any
 
     def exponents(self, points: Any) -> Any:
         """Return the logarithms (Q, K) of the weighted kernels at points (Q, M)."""
         apart = (points - self.location).to(self.location.dtype)
         if self.transform.ndim == 2:
-            squares = _differentiable(_SharedSquares)(apart @ self.transform, self.centres)
+            squares = _differentiable(_SharedSquares)(apart @ self.transform, self.means)
         else:
-            squares = _differentiable(_OwnSquares)(apart, self.centres, self.transform)
+            squares = _differentiable(_OwnSquares)(apart, self.means, self.transform)
         return self.heights - 0.5 * squares
 
 
@@ -239,24 +239,24 @@ def _parts_of(density: Any, tensors: _Tensors) -> list[_Part]:
 
 
 def _part_of(tensors: _Tensors, kernels: Kernels, transform: np.ndarray) -> _Part:
-    # Of location and transform as the tensors have them, so that centres move as points do.
-    location = tensors.rounded(_location_of(kernels.centres, transform, tensors))
-    centres = kernels.centres - location
+    # Of location and transform as the tensors have them, so that means move as points do.
+    location = tensors.rounded(_location_of(kernels.means, transform, tensors))
+    means = kernels.means - location
     if transform.ndim == 2:
-        centres = centres @ tensors.rounded(transform)
+        means = means @ tensors.rounded(transform)
     log_dets = np.repeat(kernels.log_dets, np.diff(kernels.offsets))
-    heights = kernels.log_weights + log_dets - 0.5 * centres.shape[1] * LOG_2PI
-    return _Part(*(tensors.of(each) for each in (location, transform, centres, heights)))
+    heights = kernels.log_weights + log_dets - 0.5 * means.shape[1] * LOG_2PI
+    return _Part(*(tensors.of(each) for each in (location, transform, means, heights)))
 
 
-def _location_of(centres: np.ndarray, transform: np.ndarray, tensors: _Tensors) -> np.ndarray:
+def _location_of(means: np.ndarray, transform: np.ndarray, tensors: _Tensors) -> np.ndarray:
     """Return where the coordinates of kernels begin: at the median, which outliers do not move.
 
-    Differences between points and centres of doubles are exact enough wherever they begin.
+    Differences between points and means of doubles are exact enough wherever they begin.
     """
     if transform.ndim == 3 and tensors.dtype == tensors.torch.float64:
-        return np.zeros(centres.shape[1])
-    return np.asarray(np.quantile(centres, 0.5, axis=0, method="lower"))
+        return np.zeros(means.shape[1])
+    return np.asarray(np.quantile(means, 0.5, axis=0, method="lower"))
 
 
 class _Squares:
@@ -275,30 +275,30 @@ class _Squares:
 
 
 class _SharedSquares(_Squares):
-    """Where points and centres (K, M) are turned already."""
+    """Where points and means (K, M) are turned already."""
 
     @staticmethod
-    def forward(points: Any, centres: Any) -> Any:
+    def forward(points: Any, means: Any) -> Any:
         mode = "donot_use_mm_for_euclid_dist"  # products would cancel
-        return _torch().cdist(points, centres, compute_mode=mode).square()
+        return _torch().cdist(points, means, compute_mode=mode).square()
 
     @staticmethod
     def backward(ctx: Any, pull: Any) -> Any:
-        points, centres = ctx.saved_tensors
-        return 2 * (pull.sum(1, keepdim=True) * points - pull @ centres), None
+        points, means = ctx.saved_tensors
+        return 2 * (pull.sum(1, keepdim=True) * points - pull @ means), None
 
     @staticmethod
     def jvp(ctx: Any, push: Any, *_: Any) -> Any:
-        points, centres = ctx.saved_tensors
-        return 2 * ((push * points).sum(1, keepdim=True) - push @ centres.T)
+        points, means = ctx.saved_tensors
+        return 2 * ((push * points).sum(1, keepdim=True) - push @ means.T)
 
 
 class _OwnSquares(_Squares):
     """Where every difference is turned by the kernel's own transform, of (K, M, M)."""
 
     @staticmethod
-    def forward(points: Any, centres: Any, transforms: Any) -> Any:
-        chunks = _turned_chunks(points, centres, transforms)
+    def forward(points: Any, means: Any, transforms: Any) -> Any:
+        chunks = _turned_chunks(points, means, transforms)
         return _torch().cat([turned.square().sum(-1) for turned, _ in chunks]).T
 
     @staticmethod
@@ -317,10 +317,10 @@ class _OwnSquares(_Squares):
         return 2 * _torch().cat(pushed).T
 
 
-def _turned_chunks(points: Any, centres: Any, transforms: Any) -> Iterator[tuple[Any, Any]]:
+def _turned_chunks(points: Any, means: Any, transforms: Any) -> Iterator[tuple[Any, Any]]:
     """Yield turned differences (k, Q, M) to some kernels at a time, and the transforms."""
     n = max(1, _BLOCK_NUMBERS // max(1, points.numel()))
-    for some, turns in zip(centres.split(n), transforms.split(n), strict=True):
+    for some, turns in zip(means.split(n), transforms.split(n), strict=True):
         yield (points - some[:, None]) @ turns, turns
 
 
@@ -354,25 +354,25 @@ def _log_sum(torch: Any, parts: list[_Part], points: Any) -> Any:
 
 
 class _Sampler(NamedTuple):
-    """Cumulated weights (K,), centres (K, M), groups (K,), and steps (G, M, M) from unit ones."""
+    """Cumulated weights (K,), means (K, M), groups (K,), and steps (G, M, M) from unit ones."""
 
     bounds: Any
-    centres: Any
+    means: Any
     groups: Any
     steps: Any
 
 
 def _draw(torch: Any, sampler: _Sampler, n_samples: int) -> Any:
-    bounds, centres = sampler.bounds, sampler.centres
+    bounds, means = sampler.bounds, sampler.means
     like = {"dtype": bounds.dtype, "device": bounds.device}
     heights = torch.rand(n_samples, **like) * bounds[-1]
     kernels = torch.searchsorted(bounds[:-1].contiguous(), heights, right=True)
-    rows = max(1, _BLOCK_NUMBERS // centres.shape[1] ** 2)
+    rows = max(1, _BLOCK_NUMBERS // means.shape[1] ** 2)
     drawn = [_step(torch, sampler, some) for some in kernels.split(rows)]
     return torch.cat(drawn)
 
 
 def _step(torch: Any, sampler: _Sampler, kernels: Any) -> Any:
-    centres = sampler.centres[kernels]
-    steps = torch.randn_like(centres)[:, None] @ sampler.steps[sampler.groups[kernels]]
-    return centres + steps[:, 0]
+    means = sampler.means[kernels]
+    steps = torch.randn_like(means)[:, None] @ sampler.steps[sampler.groups[kernels]]
+    return means + steps[:, 0]

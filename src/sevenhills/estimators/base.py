@@ -8,6 +8,7 @@ from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils.validation import check_is_fitted
 
 from ..density import KernelMixture
+from ..density.mixture import with_samples
 from ..validation import (
     check_choice,
     check_n_jobs,
@@ -58,7 +59,7 @@ class DensityEstimator(Questions, DensityMixin, BaseEstimator, ABC):
         """Tell the density of the features and the samples that it was made from."""
         if isinstance(self.density_, KernelMixture):
             names = getattr(self, "feature_names_in_", None)
-            self.density_ = self.density_.describe(names, n_samples)
+            self.density_ = with_samples(self.density_, names, n_samples)
 
     @property
     def is_normalized(self) -> bool:
@@ -66,13 +67,13 @@ class DensityEstimator(Questions, DensityMixin, BaseEstimator, ABC):
         check_is_fitted(self)
         return self.density_.is_normalized
 
-    def score_samples(self, X: Any, missing: str = "error") -> np.ndarray:
+    def score_samples(self, X: Any, missing: str = "raise") -> np.ndarray:
         """Return the log density at every row of ``X``.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-        missing : {"error", "marginal"}, default="error"
+        missing : {"raise", "marginal"}, default="raise"
             What to do with NaN: refuse it, or give the density of the values that are there, by
             the marginal over those features.
 
@@ -81,8 +82,8 @@ class DensityEstimator(Questions, DensityMixin, BaseEstimator, ABC):
         ndarray of shape (n_samples,)
         """
         check_is_fitted(self)
-        check_choice(missing, "missing", ("error", "marginal"))
-        if missing == "error":
+        check_choice(missing, "missing", ("raise", "marginal"))
+        if missing == "raise":
             return self.density_.logpdf(check_samples(self, X, reset=False), n_jobs=self.n_jobs)
         if not isinstance(self.density_, KernelMixture):
             raise not_kernels(self, f"missing={missing!r}")

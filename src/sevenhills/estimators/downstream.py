@@ -7,8 +7,9 @@ from itertools import pairwise
 import numpy as np
 
 from ..bandwidth import silverman
-from ..density import KernelMixture, NeighbourCluster, NeighbourDensity
-from ..shrinkage import Axes, Shrunk, shrink
+from ..covariance import Axes, Shrunk, shrink
+from ..density import KernelMixture, NeighborCluster, NeighborDensity
+from ..density.mixture import unchecked_mixture
 from ..whitening import Whitening, feature_stds, principal_axes, scaled, whiten, whiten_along
 from .clusters import NOISE, Cluster, Grouping
 from .parzen import Neighbourhoods, neighbours_of_window, window_transforms
@@ -62,7 +63,7 @@ class _Part:
     """Kernels in groups of clusters, in multiples of the unit, and the widths within each."""
 
     weights: np.ndarray
-    centres: np.ndarray
+    means: np.ndarray
     sizes: np.ndarray
     transforms: np.ndarray
     log_dets: np.ndarray
@@ -72,7 +73,7 @@ class _Part:
 
 def cluster_density(
     grouping: Grouping, counts: Mapping[int, int], options: Options
-) -> tuple[KernelMixture | NeighbourDensity, tuple[Cluster, ...]]:
+) -> tuple[KernelMixture | NeighborDensity, tuple[Cluster, ...]]:
     """Put a density on every cluster, kernels on noise, and add them up by their shares.
 
     Parameters
@@ -85,7 +86,7 @@ def cluster_density(
 
     Returns
     -------
-    density : KernelMixture or NeighbourDensity
+    density : KernelMixture or NeighborDensity
         In data units.
     clusters : tuple of Cluster
         In the order of the labels, noise last.
@@ -103,7 +104,7 @@ def cluster_density(
         parts.append(_PARTS[options.density](grouping, bounds, maps[0], options))
     if grouping.labels[-1] == NOISE:
         parts.append(_noise_kernels(grouping, maps[-1]))
-    density: KernelMixture | NeighbourDensity
+    density: KernelMixture | NeighborDensity
     if options.density == "knn":
         density = _neighbours(grouping, bounds, maps, parts, options)
         bandwidths = [None] * grouping.n_proper + [w for part in parts for w in part.bandwidths]
@@ -190,21 +191,21 @@ def _whiten_noise(grouping: Grouping, options: Options, shrunk: Shrunk | None) -
 
 def _mixture(parts: Sequence[_Part], unit: float, total: float = 1.0) -> KernelMixture:
     """Return kernels, whose weights add up to ``total``, as a density in data units."""
-    weights, centres, sizes, transforms, log_dets, clusters = (
+    weights, means, sizes, transforms, log_dets, clusters = (
         np.concatenate([getattr(part, name) for part in parts])
-        for name in ("weights", "centres", "sizes", "transforms", "log_dets", "clusters")
+        for name in ("weights", "means", "sizes", "transforms", "log_dets", "clusters")
     )
     weights, transforms = weights / total, transforms / unit
     if not np.isfinite(transforms).all():
         raise ValueError("min_std is beyond what kernels can represent beside such samples")
     with np.errstate(divide="ignore"):
         log_weights = np.log(weights)
-    return KernelMixture.of_checked(
+    return unchecked_mixture(
         weights=weights,
-        centres=centres * unit,
+        means=means * unit,
         offsets=np.append(0, np.cumsum(sizes)),
         transforms=transforms,
-        log_dets=log_dets - centres.shape[1] * np.log(unit),
+        log_dets=log_dets - means.shape[1] * np.log(unit),
         log_weights=log_weights,
         clusters=clusters,
         counts=None,
@@ -226,7 +227,7 @@ def _kernels(
     widths = np.array(bandwidths)
     return _Part(
         weights=grouping.weights[rows] / grouping.weights.sum(),
-        centres=grouping.points[rows],
+        means=grouping.points[rows],
         sizes=bounds[1:] - bounds[:-1],
         transforms=whitening.transforms / widths[:, None, None],
         log_dets=whitening.log_dets - n_features * np.log(widths),
@@ -261,7 +262,7 @@ def _gaussian(
     gaussians = scaled(axes, np.sqrt(variances), stds)
     return _Part(
         weights=masses / grouping.weights.sum(),
-        centres=grouping.means[: len(masses)],
+        means=grouping.means[: len(masses)],
         sizes=np.ones(len(masses), dtype=np.int64),
         transforms=gaussians.transforms,
         log_dets=gaussians.log_dets,
@@ -283,7 +284,7 @@ def _parzen(
         windows.append(window_transforms(members, near, options.min_std))
     return _Part(
         weights=grouping.weights[:n_members] / grouping.weights.sum(),
-        centres=grouping.points[:n_members],
+        means=grouping.points[:n_members],
         sizes=np.ones(n_members, dtype=np.int64),
         transforms=np.concatenate([transforms for transforms, _ in windows]),
         log_dets=np.concatenate([log_dets for _, log_dets in windows]),
@@ -301,7 +302,7 @@ def _neighbours(
     maps: Sequence[Whitening],
     noise: Sequence[_Part],
     options: Options,
-) -> NeighbourDensity:
+) -> NeighborDensity:
     """Return a nearest-neighbour density for each cluster; noise keeps its kernels."""
     unit, n_features = options.unit, grouping.points.shape[1]
     masses = grouping.masses
@@ -309,7 +310,7 @@ def _neighbours(
     for g, (start, end) in enumerate(pairwise(bounds)):
         mass, members = float(masses[g]), grouping.points[start:end]
         clusters.append(
-            NeighbourCluster(
+            NeighborCluster(
                 members=members * unit,
                 weights=grouping.weights[start:end],
                 # The median: a mean may be far from all members.
@@ -321,7 +322,7 @@ def _neighbours(
             )
         )
     shares = masses / masses.sum()
-    return NeighbourDensity(
+    return NeighborDensity(
         weights=shares[: len(bounds) - 1],
         clusters=tuple(clusters),
         noise=_mixture(noise, unit, float(shares[-1])) if noise else None,

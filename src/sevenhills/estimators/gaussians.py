@@ -9,8 +9,8 @@ from sklearn import config_context
 from sklearn.exceptions import ConvergenceWarning
 
 from ..clustering import Frame
+from ..covariance import whitening_transforms
 from ..density import KernelMixture
-from ..stacking.scatter import unit_transforms
 from ..validation import (
     check_count,
     check_positive,
@@ -118,7 +118,7 @@ class GaussianMixtureBIC(DensityEstimator):
         best = fits[int(np.argmin(bic))]
         self.density_ = KernelMixture(
             weights=best.weights,
-            centres=(best.means + origin) * frame.unit,
+            means=(best.means + origin) * frame.unit,
             offsets=np.arange(len(best.weights) + 1),
             transforms=best.transforms / frame.unit,
         )
@@ -215,7 +215,7 @@ def _estimate(data: _Data, shares: np.ndarray, likelihood: float) -> _Fit:
     scatters = np.matmul(apart.transpose(0, 2, 1), pulls[:, :, None] * apart)
     scatters = scatters / sizes[:, None, None] + data.ridge * np.eye(n_features)
     try:
-        transforms = unit_transforms(scatters)
+        transforms = whitening_transforms(scatters)
     except np.linalg.LinAlgError as error:
         raise ValueError(
             "reg_covar is too small beside the spread of the samples; pass a larger one or 'auto'"

@@ -8,7 +8,7 @@ import numpy as np
 from ..bandwidth import silverman
 from ..clustering import Frame
 from ..density import KernelMixture
-from ..stacking.folds import deal_in_turn
+from ..folds import deal_in_turn
 from ..validation import (
     check_choice,
     check_count,
@@ -103,7 +103,7 @@ class GaussianKDE(DensityEstimator):
         scales = factor * self._scales(stds[0], axes[0], units, frame.unit)
         self.density_ = KernelMixture(
             weights=frame.weights / total,
-            centres=X[frame.rows],
+            means=X[frame.rows],
             offsets=np.array([0, len(frame.rows)]),
             transforms=axes.transpose(0, 2, 1) / scales / units[:, None] / frame.unit,
             log_dets=np.array([-np.log(scales * units * frame.unit).sum()]),
@@ -152,7 +152,8 @@ class KernelDensityCV(DensityEstimator):
     bandwidths : sequence of float or "auto", default="auto"
         The bandwidths to try, in data units. "auto" tries 21 between 0.02 and 2 times Silverman's
         for the standard deviation of the samples.
-    n_folds : int, default=5
+    cv : int, default=5
+        The number of folds of the cross-validation.
     n_jobs : int, optional
         Number of threads; one by default.
 
@@ -188,16 +189,16 @@ class KernelDensityCV(DensityEstimator):
         self,
         *,
         bandwidths: Sequence[float] | str = "auto",
-        n_folds: int = 5,
+        cv: int = 5,
         n_jobs: int | None = None,
     ) -> None:
         self.bandwidths = bandwidths
-        self.n_folds = n_folds
+        self.cv = cv
         self.n_jobs = n_jobs
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_count(self.n_folds, "n_folds", least=2)
+        check_count(self.cv, "cv", least=2)
         if isinstance(self.bandwidths, str):
             check_choice(self.bandwidths, "bandwidths", ("auto",))
         else:
@@ -209,7 +210,7 @@ class KernelDensityCV(DensityEstimator):
         frame = Frame.of(X, weights)
         points = X[frame.rows]
         bandwidths = self._resolve_bandwidths(frame.enter(X), frame)
-        held = deal_in_turn(frame.weights, int(self.n_folds))
+        held = deal_in_turn(frame.weights, int(self.cv))
         held = held[held.any(axis=1)] / frame.weights.sum()
         scores = np.array([self._score_of(points, held, bandwidth) for bandwidth in bandwidths])
         bandwidth = float(bandwidths[int(np.argmax(scores))])
@@ -252,7 +253,7 @@ def _round_kernels(points: np.ndarray, weights: np.ndarray, bandwidth: float) ->
     n_samples, n_features = points.shape
     return KernelMixture(
         weights=weights / weights.sum(),
-        centres=points,
+        means=points,
         offsets=np.array([0, n_samples]),
         transforms=np.eye(n_features)[None] / bandwidth,
         log_dets=np.array([-n_features * np.log(bandwidth)]),

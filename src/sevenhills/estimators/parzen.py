@@ -220,7 +220,7 @@ class ManifoldParzen(DensityEstimator):
         transforms, log_dets = window_transforms(points, near, spread, self.n_directions)
         self.density_ = KernelMixture(
             weights=frame.weights / total,
-            centres=X[frame.rows],
+            means=X[frame.rows],
             offsets=np.arange(len(frame.rows) + 1),
             transforms=transforms / frame.unit,
             log_dets=log_dets - X.shape[1] * np.log(frame.unit),

@@ -40,7 +40,7 @@ class RefitBootstrap(Replicates):
 def refit_bootstrap(
     estimator: DensityEstimator,
     X: Any,
-    n: int = 50,
+    n_replicates: int = 50,
     sample_weight: Any = None,
     random_state: Any = 0,
     n_jobs: int | None = None,
@@ -56,7 +56,7 @@ def refit_bootstrap(
     estimator : DensityEstimator
         What to fit; it is cloned, and need not be fitted.
     X : array-like of shape (n_samples, n_features)
-    n : int, default=50
+    n_replicates : int, default=50
         The number of replicates.
     sample_weight : array-like of shape (n_samples,), optional
         How many samples every row stands for; one by default.
@@ -75,19 +75,19 @@ def refit_bootstrap(
     >>> from sevenhills import GaussianMixtureBIC, datasets
     >>> from sevenhills.estimators.resampling import refit_bootstrap
     >>> X = datasets.load("varied").sample(300, random_state=0)
-    >>> refits = refit_bootstrap(GaussianMixtureBIC(max_components=3), X, n=20)
+    >>> refits = refit_bootstrap(GaussianMixtureBIC(max_components=3), X, n_replicates=20)
     >>> low, high = refits.band(X[:5])
     >>> bool((low < high).all())
     True
     """
     if not isinstance(estimator, DensityEstimator):
         raise TypeError(f"estimator must be one of sevenhills, got {type(estimator).__name__}")
-    n = check_count(n, "n", least=2)
+    n_replicates = check_count(n_replicates, "n_replicates", least=2)
     n_rows = _num_samples(X)
     weights = check_weights(sample_weight, n_rows)
     weights = np.ones(n_rows) if weights is None else weights
     n_samples = max(1, round(float(weights.sum())))
-    counts = resample(weights, n_samples, n, random_generator(random_state))
+    counts = resample(weights, n_samples, n_replicates, random_generator(random_state))
     fits = Parallel(n_jobs=n_jobs)(delayed(_fit)(estimator, X, each) for each in counts)
     return RefitBootstrap(tuple(fits))
 

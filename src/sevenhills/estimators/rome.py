@@ -18,7 +18,7 @@ from ..clustering import (
     lay_out,
     resolve_resolution,
 )
-from ..density import KernelMixture, NeighbourDensity
+from ..density import KernelMixture, NeighborDensity
 from ..progress import Progress, no_progress, print_progress
 from ..validation import (
     check_choice,
@@ -105,7 +105,7 @@ class ROME(DensityEstimator):
 
     Attributes
     ----------
-    density_ : KernelMixture or NeighbourDensity
+    density_ : KernelMixture or NeighborDensity
         The fitted density.
     labels_ : ndarray of shape (n_samples,)
         The cluster of every sample, -1 being noise. Equal rows of rounded values have one label,
@@ -159,7 +159,7 @@ class ROME(DensityEstimator):
     labels_: np.ndarray
     min_std_: float
     resolution_: np.ndarray
-    density_: KernelMixture | NeighbourDensity
+    density_: KernelMixture | NeighborDensity
 
     #: Whether clusters of fewer members than features keep the variance that romepy gives them.
     _tiled = False

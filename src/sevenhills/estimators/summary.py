@@ -7,7 +7,7 @@ from textwrap import wrap
 import numpy as np
 
 from ..clustering import Candidates
-from ..density import KernelMixture, NeighbourDensity
+from ..density import KernelMixture, NeighborDensity
 from .clusters import NOISE, Cluster, StackedCluster
 
 #: What densities of clusters are sums of.
@@ -25,7 +25,7 @@ def describe_clusters(
     clusters: Sequence[Cluster],
     min_std: float,
     candidates: Candidates | None,
-    density: KernelMixture | NeighbourDensity,
+    density: KernelMixture | NeighborDensity,
     estimator: str,
     rounded: str,
 ) -> str:

@@ -7,9 +7,9 @@ import numpy as np
 from joblib import effective_n_jobs
 
 from ..clustering import Frame
+from ..covariance import weighted_moments
 from ..density import KernelMixture, Regions
 from ..extras import import_extra
-from ..stacking.scatter import covariance
 from ..validation import (
     check_count,
     check_queries,
@@ -118,8 +118,8 @@ class VineCopula(Regions):
 
 def _background(X: np.ndarray, weights: np.ndarray) -> KernelMixture:
     """Return a Gaussian wider than all samples, as wide as on average where they are equal."""
-    mean, scatter = covariance(X, weights)
-    variances = np.diag(scatter)
+    mean, covariance = weighted_moments(X, weights)
+    variances = np.diag(covariance)
     stds = np.sqrt(np.where(variances > 0, variances, variances.mean()))
     transform = np.diag(1 / (_WIDER * stds))
     return KernelMixture(np.ones(1), mean[None], np.array([0, 1]), transform[None])

@@ -8,7 +8,6 @@ from .evaluation import evaluate
 from .measures import MEASURES, Measure
 from .readers import Tracks, Windows, read_paths, read_tracks, windows, write_paths
 from .results import Evaluation, Row, read_evaluation
-from .walks import WalkLaw, Walks, make_walks
 
 __all__ = [
     "MEASURES",
@@ -22,12 +21,9 @@ __all__ = [
     "PrecisionWarning",
     "Row",
     "Tracks",
-    "WalkLaw",
-    "Walks",
     "Windows",
     "compare",
     "evaluate",
-    "make_walks",
     "read_evaluation",
     "read_paths",
     "read_tracks",

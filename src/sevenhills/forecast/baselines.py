@@ -5,7 +5,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..shrinkage import shrink
+from ..covariance import shrink
 from ..validation import check_count, check_numbers, check_positive, random_generator
 
 #: Distances that are held at once.
@@ -80,7 +80,8 @@ class ConstantVelocity:
 
     Examples
     --------
-    >>> from sevenhills.forecast import ConstantVelocity, make_walks
+    >>> from sevenhills.datasets import make_walks
+    >>> from sevenhills.forecast import ConstantVelocity
     >>> walks = make_walks(50, random_state=0)
     >>> predictor = ConstantVelocity().fit(walks.observed, walks.truth)
     >>> predictor.predict(walks.observed[:3], 20, random_state=0).shape
@@ -167,7 +168,8 @@ class NearestPasts:
 
     Examples
     --------
-    >>> from sevenhills.forecast import NearestPasts, make_walks
+    >>> from sevenhills.datasets import make_walks
+    >>> from sevenhills.forecast import NearestPasts
     >>> walks = make_walks(60, random_state=0)
     >>> predictor = NearestPasts().fit(walks.observed[10:], walks.truth[10:])
     >>> predictor.predict(walks.observed[:10], 20).shape

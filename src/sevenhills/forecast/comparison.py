@@ -22,10 +22,10 @@ _SETTINGS = (
     "n_steps",
     "n_coordinates",
     "truth",
-    "method",
-    "step_method",
+    "estimator",
+    "step_estimator",
     "shrinkage",
-    "degenerate",
+    "errors",
     "floor",
     "lower_bound",
     "k",
@@ -133,7 +133,7 @@ def compare(
     names: Sequence[str] = ("a", "b"),
     ignore: Sequence[str] = (),
     confidence: float = 0.95,
-    n_bootstrap: int = 1000,
+    n_replicates: int = 1000,
     n_permutations: int = 1999,
     random_state: Any = 0,
 ) -> Comparison:
@@ -150,10 +150,10 @@ def compare(
     names : pair of str
         What to call them.
     ignore : sequence of str
-        Settings that may differ: to compare two densities of the same forecasts, "method".
+        Settings that may differ: to compare two densities of the same forecasts, "estimator".
     confidence : float, default=0.95
         The mass of intervals.
-    n_bootstrap : int, default=1000
+    n_replicates : int, default=1000
         How often scenes are resampled for them.
     n_permutations : int, default=1999
         How often the two are exchanged for p-values.
@@ -182,7 +182,7 @@ def compare(
     _check_comparable(a, b, ignore)
     if not 0 < check_positive(confidence, "confidence") < 1:
         raise ValueError(f"confidence must be between 0 and 1, got {confidence}")
-    n_bootstrap = check_count(n_bootstrap, "n_bootstrap", least=2)
+    n_replicates = check_count(n_replicates, "n_replicates", least=2)
     n_permutations = check_count(n_permutations, "n_permutations", least=1)
     if len(tuple(names)) != 2:
         raise ValueError(f"names must be two, got {names!r}")
@@ -193,7 +193,7 @@ def compare(
     rng = random_generator(random_state)
     compared = [_paired(a, b, name) for name in both]
     figures = {name: each.difference for name, each in zip(both, compared, strict=True)}
-    spread = bootstrap(figures, len(a.names), n_bootstrap, confidence, rng)
+    spread = bootstrap(figures, len(a.names), n_replicates, confidence, rng)
     p_values = _p_values(compared, len(a.names), n_permutations, rng)
     rows = [
         _row(name, each, spread[name], p_value)

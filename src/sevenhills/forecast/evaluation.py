@@ -44,11 +44,11 @@ def evaluate(
     predictions: Any,
     truth: Any,
     *,
-    method: Any = "rome",
-    step_method: Any = "gaussian_kde",
+    estimator: Any = "rome",
+    step_estimator: Any = "kde",
     measures: Sequence[str] | str | None = None,
     shrinkage: str | None = "auto",
-    degenerate: str = "floor",
+    errors: str = "floor",
     floor: float | None = None,
     lower_bound: float | None = None,
     k: int | Sequence[int] | None = None,
@@ -57,7 +57,7 @@ def evaluate(
     agents: bool = False,
     check_units: bool = True,
     confidence: float = 0.95,
-    n_bootstrap: int = 1000,
+    n_replicates: int = 1000,
     n_jobs: int | None = None,
     random_state: Any = 0,
     verbose: bool = False,
@@ -106,17 +106,17 @@ def evaluate(
     truth : array-like, frame or path-like
         What became true, without the axis of samples; or with an axis of several true futures in
         its place, in a frame the column "future".
-    method : {"rome", "gaussian_kde", "auto"} or estimator, default="rome"
-        The density of whole paths. "gaussian_kde" is scipy's, "auto" is
+    estimator : {"rome", "kde", "auto"} or estimator, default="rome"
+        The density of whole paths. "kde" is scipy's, "auto" is
         :class:`~sevenhills.AutoROME`; an estimator is cloned.
-    step_method : {"gaussian_kde", "rome", "auto"} or estimator, default="gaussian_kde"
+    step_estimator : {"kde", "rome", "auto"} or estimator, default="kde"
         The density of single steps.
     measures : sequence of str, optional
         Which measures to take; by default all that the forecasts allow.
     shrinkage : {"auto", "always", None}, default="auto"
         Whether ROME shrinks covariances: of clusters that have fewer than five samples for each
         dimension, of all clusters, or of none.
-    degenerate : {"floor", "nan", "raise"}, default="floor"
+    errors : {"floor", "skip", "raise"}, default="floor"
         What to do where samples do not span their space, because they are identical, flat (a
         standing pedestrian, samples on a line) or no more than the dimensions: widen them by
         ``floor``; leave them out; or refuse them. Few samples of whole paths are no such case for
@@ -141,7 +141,7 @@ def evaluate(
         truth in most scenes, and axes that look swapped.
     confidence : float, default=0.95
         The mass of intervals.
-    n_bootstrap : int, default=1000
+    n_replicates : int, default=1000
         How often scenes are resampled for them.
     n_jobs : int, optional
         Number of workers, processes unless joblib is told otherwise; one by default.
@@ -191,41 +191,41 @@ def evaluate(
     check_flag(check_units, "check_units")
     check_flag(verbose, "verbose")
     check_n_jobs(n_jobs)
-    check_count(n_bootstrap, "n_bootstrap")
+    check_count(n_replicates, "n_replicates")
     at = _checked_levels(levels, confidence)
     rng = random_generator(random_state)
     forecasts = open_forecasts(predictions, truth, bool(agents), bool(check_units))
     ks = _checked_ks(k, forecasts.n_samples)
     plan = Plan(
         names=chosen_measures(measures, ks, forecasts.n_truths, bool(agents)),
-        paths=_recipe(method, "method", shrinkage, degenerate, floor),
-        steps=_recipe(step_method, "step_method", shrinkage, degenerate, floor),
+        paths=_recipe(estimator, "estimator", shrinkage, errors, floor),
+        steps=_recipe(step_estimator, "step_estimator", shrinkage, errors, floor),
         ks=ks,
         miss_threshold=check_positive(miss_threshold, "miss_threshold"),
         lower_bound=_checked_bound(lower_bound),
     )
     if plan.needs("density", "agents"):
-        try_out(plan.paths.estimator, "method")
+        try_out(plan.paths.estimator, "estimator")
     if plan.needs("steps"):
-        try_out(plan.steps.estimator, "step_method")
+        try_out(plan.steps.estimator, "step_estimator")
     progress = print_progress() if verbose else no_progress
     progress("checking", 0.0)
     found = survey(forecasts, bool(check_units))
     _check_samples(found, plan)
     measured = _measure(forecasts, found, plan, rng, n_jobs, progress)
-    settings = _settings(forecasts, found, plan, method, step_method, shrinkage, confidence)
+    settings = _settings(forecasts, found, plan, estimator, step_estimator, shrinkage, confidence)
     names = np.arange(forecasts.n_scenes) if forecasts.names is None else forecasts.names
-    return summarise(measured, plan.names, settings, np.array(names), at, n_bootstrap, rng)
+    return summarise(measured, plan.names, settings, np.array(names), at, n_replicates, rng)
 
 
 def _recipe(
-    method: Any, name: str, shrinkage: str | None, degenerate: str, floor: float | None
+    estimator: Any, name: str, shrinkage: str | None, errors: str, floor: float | None
 ) -> Recipe:
     check_choice(shrinkage, "shrinkage", ("auto", "always", None))
-    check_choice(degenerate, "degenerate", ("floor", "nan", "raise"))
+    check_choice(errors, "errors", ("floor", "skip", "raise"))
     if floor is not None:
         floor = check_positive(floor, "floor")
-    return Recipe(estimator_of(method, name, shrinkage), degenerate, floor)
+    return Recipe(estimator_of(estimator, name, shrinkage), errors, floor)
 
 
 def _checked_levels(levels: Any, confidence: Any) -> np.ndarray:
@@ -266,7 +266,7 @@ def _check_samples(found: Survey, plan: Plan) -> None:
             f"predictions have {most} sample{'s' * (most > 1)} in a scene, too few for a density; "
             f"what can be measured is measures={working}"
         )
-    if plan.paths.degenerate == "floor" and plan.paths.floor is None and not found.usual_spread:
+    if plan.paths.errors == "floor" and plan.paths.floor is None and not found.usual_spread:
         raise ValueError(
             "predictions are identical samples in all scenes, so that nothing tells their scale; "
             "pass a floor, the standard deviation to give them"
@@ -299,7 +299,7 @@ def _measure(
     # Blocks are read one after another and sent as they are: mapped files would be memory, too.
     blocks = Parallel(n_jobs=n_jobs, max_nbytes=None, return_as="generator")(tasks())
     for (start, stop), measured in zip(bounds, blocks, strict=True):
-        if plan.paths.degenerate == "raise" and measured.tally.places:
+        if plan.paths.errors == "raise" and measured.tally.places:
             _abandon(blocks)
             raise _degenerate(measured, start, forecasts)
         out.append(measured)
@@ -326,7 +326,7 @@ def _degenerate(measured: Measured, start: int, forecasts: Forecasts) -> ValueEr
         f"{name_scene(start + scene, forecasts)}, {place}" for scene, place in measured.tally.places
     ]
     return ValueError(
-        f"predictions are degenerate in {'; '.join(places)}: pass degenerate='floor' or 'nan'"
+        f"predictions are degenerate in {'; '.join(places)}: pass errors='floor' or 'skip'"
     )
 
 
@@ -334,8 +334,8 @@ def _settings(
     forecasts: Forecasts,
     found: Survey,
     plan: Plan,
-    method: Any,
-    step_method: Any,
+    estimator: Any,
+    step_estimator: Any,
     shrinkage: str | None,
     confidence: float,
 ) -> dict[str, Any]:
@@ -350,10 +350,12 @@ def _settings(
         "n_steps": forecasts.n_steps,
         "n_coordinates": forecasts.n_coordinates,
         "truth": found.digest,
-        "method": method if isinstance(method, str) else repr(plan.paths.estimator),
-        "step_method": step_method if isinstance(step_method, str) else repr(plan.steps.estimator),
+        "estimator": estimator if isinstance(estimator, str) else repr(plan.paths.estimator),
+        "step_estimator": step_estimator
+        if isinstance(step_estimator, str)
+        else repr(plan.steps.estimator),
         "shrinkage": shrinkage,
-        "degenerate": plan.paths.degenerate,
+        "errors": plan.paths.errors,
         "floor": plan.paths.floor,
         "lower_bound": plan.lower_bound,
         "k": list(plan.ks),

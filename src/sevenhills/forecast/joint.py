@@ -187,7 +187,7 @@ def left_out(model: Any, X: np.ndarray) -> np.ndarray:
     """
     density = getattr(model, "density_", None)
     if isinstance(density, KernelMixture):
-        own = _own_kernels(density.centres, X)
+        own = _own_kernels(density.means, X)
         if own is not None:
             return _sums_of_others(density, X, own)
     return np.asarray(model.score_samples(X))

@@ -276,7 +276,8 @@ def write_paths(
     --------
     >>> import tempfile
     >>> from pathlib import Path
-    >>> from sevenhills.forecast import make_walks, read_paths, write_paths
+    >>> from sevenhills.datasets import make_walks
+    >>> from sevenhills.forecast import read_paths, write_paths
     >>> drawn = make_walks(3, random_state=0).law.draw(5, random_state=0)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     write_paths(drawn, Path(folder) / "predictions.parquet")

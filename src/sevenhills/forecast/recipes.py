@@ -1,4 +1,4 @@
-"""Which density a method is, and what it does with samples that have none."""
+"""Which density an estimator is, and what it does with samples that have none."""
 
 from dataclasses import dataclass
 from typing import Any, cast
@@ -24,7 +24,7 @@ class Recipe:
     ----------
     estimator : estimator
         It is cloned for every fit.
-    degenerate : {"floor", "nan", "raise"}
+    errors : {"floor", "skip", "raise"}
         What to do with samples that do not span their space.
     floor : float or None
         The standard deviation that such samples are given, in data units; if None, what the
@@ -32,7 +32,7 @@ class Recipe:
     """
 
     estimator: Any
-    degenerate: str
+    errors: str
     floor: float | None
 
     @property
@@ -58,7 +58,7 @@ class Recipe:
             The standard deviation to give to samples that have none at all.
         """
         wrong = self.is_wrong(kind)
-        if wrong and self.degenerate != "floor":
+        if wrong and self.errors != "floor":
             return None
         model = blank(self.estimator)
         if wrong and (self.floor is not None or kind == IDENTICAL):
@@ -83,30 +83,30 @@ def _raise_floor(model: Any, floor: float) -> None:
         model.min_std = floor
 
 
-def estimator_of(method: Any, name: str, shrinkage: str | None) -> Any:
-    """Return the estimator that a method stands for.
+def estimator_of(estimator: Any, name: str, shrinkage: str | None) -> Any:
+    """Return the estimator of a name, or a clone of a given one.
 
     Parameters
     ----------
-    method : {"rome", "gaussian_kde", "auto"} or estimator
+    estimator : {"rome", "kde", "auto"} or estimator
     name : str
         The name of the argument.
     shrinkage : {"auto", "always", None}
         Passed to ROME.
     """
-    if isinstance(method, str):
-        if method not in _METHODS:
+    if isinstance(estimator, str):
+        if estimator not in _NAMED:
             raise ValueError(
-                f"{name} must be one of {list(_METHODS)} or an estimator, got {method!r}"
+                f"{name} must be one of {list(_NAMED)} or an estimator, got {estimator!r}"
             )
-        return cast("Any", _METHODS[method])(shrinkage)
-    lacking = [each for each in ("fit", "score_samples") if not hasattr(method, each)]
-    if isinstance(method, type) or lacking:
+        return cast("Any", _NAMED[estimator])(shrinkage)
+    lacking = [each for each in ("fit", "score_samples") if not hasattr(estimator, each)]
+    if isinstance(estimator, type) or lacking:
         raise TypeError(
-            f"{name} must be one of {list(_METHODS)} or an estimator with fit and score_samples, "
-            f"got {method!r}"
+            f"{name} must be one of {list(_NAMED)} or an estimator with fit and score_samples, "
+            f"got {estimator!r}"
         )
-    return clone(method, safe=False)
+    return clone(estimator, safe=False)
 
 
 def _rome(shrinkage: str | None) -> ROME:
@@ -116,8 +116,8 @@ def _rome(shrinkage: str | None) -> ROME:
     return model
 
 
-_METHODS = {
+_NAMED = {
     "rome": _rome,
-    "gaussian_kde": lambda shrinkage: GaussianKDE(),
+    "kde": lambda shrinkage: GaussianKDE(),
     "auto": lambda shrinkage: AutoROME(),
 }

@@ -34,7 +34,7 @@ class MeanFigure:
 def bootstrap(
     figures: Mapping[str, Figure],
     n_scenes: int,
-    n_bootstrap: int,
+    n_replicates: int,
     confidence: float,
     rng: np.random.RandomState,
 ) -> dict[str, Interval]:
@@ -44,17 +44,17 @@ def bootstrap(
     ----------
     figures : mapping of str to figure
     n_scenes : int
-    n_bootstrap : int
+    n_replicates : int
         How often scenes are drawn; without any, the spread is NaN.
     confidence : float
         The mass between the limits.
     rng : RandomState
     """
     found: dict[str, list[np.ndarray | float]] = {name: [] for name in figures}
-    for weights in _draws(n_scenes, n_bootstrap, rng):
+    for weights in _draws(n_scenes, n_replicates, rng):
         for name, figure in figures.items():
             found[name].append(figure(weights))
-    if n_bootstrap == 0:
+    if n_replicates == 0:
         found = {name: [np.full(np.shape(f(None)), np.nan)] for name, f in figures.items()}
     return {name: _interval(np.array(values), confidence) for name, values in found.items()}
 

@@ -159,7 +159,7 @@ class Evaluation(Tabular):
         return (
             f"{len(self.names)} scenes of {settings['n_samples']} samples, "
             f"{settings['n_steps']} steps, {settings['n_coordinates']} coordinates; paths by "
-            f"{settings['method']}, steps by {settings['step_method']}"
+            f"{settings['estimator']}, steps by {settings['step_estimator']}"
             + (f"; degenerate: {', '.join(found)}" if found else "")
         )
 

@@ -53,7 +53,7 @@ def step_densities(cases: Cases, recipe: Recipe, lower_bound: float | None = Non
         Log densities below it are raised to it.
     """
     is_plain = isinstance(recipe.estimator, GaussianKDE) and not _changed(recipe.estimator)
-    floors = cases.floors if recipe.degenerate == "floor" else np.full(len(cases.floors), np.nan)
+    floors = cases.floors if recipe.errors == "floor" else np.full(len(cases.floors), np.nan)
     found, kinds = _kernel_densities(cases, floors, cases.truths)
     if not is_plain:
         found = _fitted_densities(cases, recipe, kinds)

@@ -22,7 +22,7 @@ def summarise(
     settings: Mapping[str, Any],
     scene_names: np.ndarray,
     at: np.ndarray,
-    n_bootstrap: int,
+    n_replicates: int,
     rng: np.random.RandomState,
 ) -> Evaluation:
     """Return the evaluation that blocks of scenes make up.
@@ -38,7 +38,7 @@ def summarise(
     scene_names : ndarray of shape (S,)
     at : ndarray of shape (n_levels,)
         The levels whose coverage is reported.
-    n_bootstrap : int
+    n_replicates : int
     rng : RandomState
     """
     by_scene = [name for name in names if name != "ece"]
@@ -56,7 +56,7 @@ def summarise(
     means = {name: float(figure(None)) for name, figure in figures.items()}
     if "ece" in names:
         figures["coverage"] = LevelCounts.of(levels, at).shares
-    spread = bootstrap(figures, len(scene_names), n_bootstrap, settings["confidence"], rng)
+    spread = bootstrap(figures, len(scene_names), n_replicates, settings["confidence"], rng)
     return Evaluation(
         scenes=scenes,
         summary=tuple(

@@ -111,13 +111,13 @@ def _solve_slopes(L, g, i, n_left):
 
 
 @kernel
-def kernels_at_given(values, centres, features, offsets, factors, work, squares, moved):
+def kernels_at_given(values, means, features, offsets, factors, work, squares, moved):
     """Write how far kernels are from given values, and where their left features then are.
 
     Parameters
     ----------
     values : (n_given,)
-    centres : (K, M)
+    means : (K, M)
     features : (M,)
         Those that are left, then those that are given.
     offsets : (G + 1,)
@@ -128,7 +128,7 @@ def kernels_at_given(values, centres, features, offsets, factors, work, squares,
     squares : (K,)
         The squared distances, in units of the kernels.
     moved : (K, n_left)
-        The centres of the left features.
+        The means of the left features.
     """
     n_left = moved.shape[1]
     n_features = features.shape[0]
@@ -140,7 +140,7 @@ def kernels_at_given(values, centres, features, offsets, factors, work, squares,
                     work[j, s] = 0.0
             for i in range(n_left, n_features):
                 for s in range(size):
-                    work[n_features, s] = values[i - n_left] - centres[start + s, features[i]]
+                    work[n_features, s] = values[i - n_left] - means[start + s, features[i]]
                 for j in range(i + 1):
                     _add_multiple(work, j, n_features, factors[g, i, j], size)
             for s in range(size):
@@ -150,7 +150,7 @@ def kernels_at_given(values, centres, features, offsets, factors, work, squares,
                     squares[start + s] += work[j, s] * work[j, s]
             for s in range(size):
                 for j in range(n_left):
-                    moved[start + s, j] = centres[start + s, features[j]] + work[j, s]
+                    moved[start + s, j] = means[start + s, features[j]] + work[j, s]
 
 
 @fused_inner

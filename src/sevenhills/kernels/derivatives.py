@@ -143,7 +143,7 @@ def _add_seconds(work, differences, i, g, seconds):
 def own_kernel_moments(
     X,
     shifts,
-    centres,
+    means,
     factors,
     precisions,
     log_weights,
@@ -163,7 +163,7 @@ def own_kernel_moments(
 
     Parameters
     ----------
-    X, centres, factors, log_weights, bits
+    X, means, factors, log_weights, bits
         As in :func:`~sevenhills.kernels.mixture.log_own_kernel_sums`.
     shifts : (Q, M)
         What is taken from the slopes.
@@ -181,9 +181,9 @@ def own_kernel_moments(
         Zeros, to which the upper triangles of ``a v v'`` and ``a U' U`` are added, unless there
         are none.
     """
-    for t in range(centres.shape[0]):
+    for t in range(means.shape[0]):
         for i in range(X.shape[0]):
-            _own_units(X, i, centres, factors, t, units, work)
+            _own_units(X, i, means, factors, t, units, work)
             for s in range(work.shape[1]):
                 value = log_weights[t, s] - 0.5 * work[0, s]
                 work[0, s] = value if value > -np.inf else -np.inf
@@ -213,7 +213,7 @@ def _relate(firsts, seconds, i, factor):
 
 
 @fused_inner
-def _own_units(X, i, centres, factors, t, units, work):
+def _own_units(X, i, means, factors, t, units, work):
     """Write every difference, turned by its kernel, and the squared lengths into ``work[0]``."""
     n_features = X.shape[1]
     size = work.shape[1]
@@ -221,7 +221,7 @@ def _own_units(X, i, centres, factors, t, units, work):
         work[0, s] = 0.0
     for m in range(n_features):
         for s in range(size):
-            units[m, s] = X[i, m] - centres[t, m, s]
+            units[m, s] = X[i, m] - means[t, m, s]
     k = 0
     for j in range(n_features):
         for s in range(size):

@@ -40,7 +40,7 @@ def log_kernel_sums(
     groups : (n_tiles,)
         The group to which a tile belongs.
     tiles : (n_tiles, M, S)
-        The centres of the kernels, in the coordinates of their group.
+        The means of the kernels, in the coordinates of their group.
     lower, upper : (n_tiles, M)
         The box around every tile.
     log_weights : (n_tiles, S)
@@ -149,15 +149,15 @@ def careful_log_kernel_sums(Y, groups, tiles, log_weights, squares, out):
 
 
 @kernel
-def log_own_kernel_sums(X, centres, factors, log_weights, differences, work, bits, sums):
+def log_own_kernel_sums(X, means, factors, log_weights, differences, work, bits, sums):
     """Add the kernels, each with a covariance of its own, to the sums at every point.
 
     Parameters
     ----------
     X : (Q, M)
         The points.
-    centres : (n_tiles, M, S)
-        The centres of the kernels.
+    means : (n_tiles, M, S)
+        The means of the kernels.
     factors : (n_tiles, M (M + 1) / 2, S)
         The upper triangles, row by row, of what turns a kernel into a unit Gaussian.
     log_weights : (n_tiles, S)
@@ -169,10 +169,10 @@ def log_own_kernel_sums(X, centres, factors, log_weights, differences, work, bit
     sums : (2, Q)
         The largest exponent met so far, and the sum relative to it; changed.
     """
-    size = centres.shape[2]
-    for t in range(centres.shape[0]):
+    size = means.shape[2]
+    for t in range(means.shape[0]):
         for i in range(X.shape[0]):
-            _own_squares(X, i, centres, factors, t, differences, work)
+            _own_squares(X, i, means, factors, t, differences, work)
             for s in range(size):
                 value = log_weights[t, s] - 0.5 * work[0, s]
                 work[0, s] = value if value > -np.inf else -np.inf
@@ -192,13 +192,13 @@ def log_own_kernel_sums(X, centres, factors, log_weights, differences, work, bit
 
 
 @fused_inner
-def _own_squares(X, i, centres, factors, t, differences, work):
+def _own_squares(X, i, means, factors, t, differences, work):
     """Write the squared length of every difference, turned by its kernel, into ``work[0]``."""
     n_features = X.shape[1]
     size = work.shape[1]
     for m in range(n_features):
         for s in range(size):
-            differences[m, s] = X[i, m] - centres[t, m, s]
+            differences[m, s] = X[i, m] - means[t, m, s]
     for s in range(size):
         work[0, s] = 0.0
     k = 0

@@ -1,6 +1,6 @@
 """Pictures of a fit; every function draws on an axes and returns it. Needs the extra ``plot``."""
 
-from .comparisons import plot_boxes, plot_samples
+from .comparisons import plot_samples
 from .densities import plot_corner, plot_difference
 from .fits import (
     plot_candidates,
@@ -14,7 +14,6 @@ from .forecasts import plot_calibration, plot_comparison, plot_forecast
 from .regions import plot_line, plot_regions
 
 __all__ = [
-    "plot_boxes",
     "plot_calibration",
     "plot_candidates",
     "plot_clusters",

@@ -85,7 +85,7 @@ def plot_line(
     Parameters
     ----------
     model : KernelMixture, or a fitted estimator
-        Of one feature; take ``marginal`` or ``condition`` first if it has more.
+        Of one feature; take ``marginal`` or ``conditional`` first if it has more.
     ax : matplotlib axes, optional
     level : float or None, default=0.9
         The share of replicates of ``bootstrap`` within the band; None for no band.
@@ -144,6 +144,6 @@ def _with_features(model: Any, n_features: int) -> KernelMixture:
     if density.n_features != n_features:
         raise ValueError(
             f"model must have {n_features} feature(s), has {density.n_features}; take marginal or "
-            "condition first"
+            "conditional first"
         )
     return density

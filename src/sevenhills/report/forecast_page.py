@@ -109,7 +109,8 @@ def forecast_html(
 
     Examples
     --------
-    >>> from sevenhills.forecast import evaluate, make_walks
+    >>> from sevenhills.datasets import make_walks
+    >>> from sevenhills.forecast import evaluate
     >>> from sevenhills.report import forecast_html
     >>> walks = make_walks(20, random_state=0)
     >>> samples = walks.law.draw(20, random_state=0)

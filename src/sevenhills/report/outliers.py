@@ -73,7 +73,7 @@ def find_outliers(subject: Subject, seed: int) -> Outliers | str:
 
 
 def _by_coverage(subject: Subject, X: np.ndarray, seed: int) -> Outliers:
-    covered = subject.density.coverage(X, n_draws=_N_DRAWS, random_state=seed)
+    covered = subject.density.hdr_probability(X, n_draws=_N_DRAWS, random_state=seed)
     scores = subject.density.logpdf(X)
     count = int((covered > _MASS).sum())
     rows = _lowest(scores, count)

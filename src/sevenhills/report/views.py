@@ -92,21 +92,10 @@ def _parts(density: Regions) -> list[tuple[int, float, KernelMixture]]:
     shares = np.array([density.weights[of_kernel == label].sum() for label in labels])
     largest = np.sort(np.argsort(-shares, kind="stable")[:_MOST_PARTS])
     return [
-        (int(labels[i]), float(shares[i]), _part(density, int(labels[i]), of_kernel))
+        (int(labels[i]), float(shares[i]), density.component(int(labels[i])))
         for i in largest
         if shares[i] > 0
     ]
-
-
-def _part(density: KernelMixture, label: int, of_kernel: np.ndarray) -> KernelMixture:
-    kernels, groups = of_kernel == label, density.clusters == label
-    weights = density.weights[kernels]
-    return KernelMixture(
-        weights=weights / weights.sum(),
-        centres=density.centres[kernels],
-        offsets=np.append(0, np.cumsum(np.diff(density.offsets)[groups])),
-        transforms=density.transforms[groups],
-    )
 
 
 def _histogram(values: np.ndarray) -> dict[str, Any]:

@@ -52,7 +52,7 @@ class Assignment:
 
     def __sizeof__(self) -> int:
         """Return about what it takes once it is prepared, so that dask knows what to expect."""
-        return 6 * self._density.centres.nbytes
+        return 6 * self._density.means.nbytes
 
     def labels(self, X: np.ndarray) -> np.ndarray:
         """Return the label of every row, -1 being noise."""
@@ -72,7 +72,7 @@ class Assignment:
         labels = names[(values >= best - _TIE).argmax(axis=0)]
         lost = best == -np.inf
         if lost.any():
-            labels[lost] = self._density.label(X[lost], by="cluster").labels
+            labels[lost] = self._density.predict(X[lost])
         return labels
 
     def _prepared(self) -> list[tuple[LogSums, int]]:
@@ -86,7 +86,7 @@ class Assignment:
 
 
 def _sums_of(kernels: Kernels) -> tuple[LogSums, int]:
-    if len(kernels.centres) < _MANY_KERNELS:
+    if len(kernels.means) < _MANY_KERNELS:
         return log_sums_of(kernels), POINTS
     engine = Engine.of(kernels, partial(log_sums_of, kernels))
     return engine.within(TOLERANCE), engine.n_points

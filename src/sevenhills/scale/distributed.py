@@ -8,6 +8,7 @@ from sklearn.base import BaseEstimator, DensityMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from ..density import KernelMixture
+from ..density.mixture import with_samples
 from ..estimators import ROME
 from ..estimators.clusters import Cluster
 from ..estimators.downstream import cluster_density
@@ -190,7 +191,9 @@ class DistributedROME(DensityMixin, BaseEstimator):
     ) -> None:
         coresets = [each for each in survey.coresets if len(each.rows)]
         density, bandwidths = coreset_mixture(coresets, self.clusters_, shapes)
-        self.density_ = CoresetMixture(density.describe(names, self.n_samples_), self.n_samples_)
+        self.density_ = CoresetMixture(
+            with_samples(density, names, self.n_samples_), self.n_samples_
+        )
         self.clusters_ = tuple(
             replace(cluster, bandwidth=width)
             for cluster, width in zip(self.clusters_, bandwidths, strict=True)

@@ -57,7 +57,7 @@ def mixture_of(kernels: Kernels, labels: np.ndarray) -> KernelMixture:
     weights = np.exp(kernels.log_weights)
     return KernelMixture(
         weights=weights / weights.sum(),
-        centres=kernels.centres,
+        means=kernels.means,
         offsets=kernels.offsets,
         transforms=kernels.transforms,
         log_dets=kernels.log_dets,
@@ -112,11 +112,11 @@ class Shard:
 
     def __sizeof__(self) -> int:
         """Return about what it takes once it is prepared, so that dask knows what to expect."""
-        return 6 * self.kernels.centres.nbytes
+        return 6 * self.kernels.means.nbytes
 
     def log_sums(self, X: np.ndarray, tol: float) -> np.ndarray:
         """Return the logarithms of the sums at every row, but for the Gaussians' constant."""
-        n_pairs = len(X) * len(self.kernels.centres)
+        n_pairs = len(X) * len(self.kernels.means)
         if n_pairs == 0:
             return np.full(len(X), -np.inf)
         if n_pairs <= FEW_PAIRS:

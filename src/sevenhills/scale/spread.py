@@ -9,6 +9,7 @@ import numpy as np
 
 from ..density import KernelMixture
 from ..density.engines import TOLERANCE
+from ..density.mixture import with_samples
 from ..density.sums import LOG_2PI
 from ..validation import check_count, check_positive, random_generator
 from .assignment import Assignment
@@ -228,7 +229,7 @@ def _drawn_from(mixture: KernelMixture, n_draws: int, seed: list[int]) -> np.nda
     kernels = np.searchsorted(bounds[:-1], heights, side="right")
     groups = np.searchsorted(mixture.offsets, kernels, side="right") - 1
     steps = _normal(n_draws, mixture.n_features, seed)
-    return mixture.centres[kernels] + stretched(steps, groups, mixture.transforms)
+    return mixture.means[kernels] + stretched(steps, groups, mixture.transforms)
 
 
 class RowMixture(SpreadMixture):
@@ -275,9 +276,8 @@ class RowMixture(SpreadMixture):
         rows = self._samples.each(ClusterRows.of, self._assignment, self._shapes.labels)
         joint = ClusterRows.joint(dask_module("dask").compute(*rows))
         kernels = joint.kernels(self._shapes, np.full(self.n_samples, -np.log(self.n_samples)))
-        return mixture_of(kernels, self._shapes.labels[joint.counts > 0]).describe(
-            self.feature_names, self.n_samples
-        )
+        density = mixture_of(kernels, self._shapes.labels[joint.counts > 0])
+        return with_samples(density, self.feature_names, self.n_samples)
 
     def persist(self) -> "RowMixture":
         """Return the same density, its kernels being kept where they are computed.

@@ -6,10 +6,16 @@ from functools import cached_property
 import numpy as np
 from scipy.spatial import KDTree
 
+from ..covariance import (
+    Ellipse,
+    Shrinkage,
+    Weighted,
+    choose_shrinkage,
+    shrunk_ellipse,
+    weighted_moments,
+)
+from ..folds import Fold, count, deal
 from .components import quadratic_features
-from .counts import count
-from .folds import Fold, deal
-from .scatter import Ellipse, Shrinkage, Weighted, choose_shrinkage, covariance, ellipse
 
 #: Digits of whitened coordinates that are kept: more would be rounding, which must not decide
 #: which of two samples at one distance is the nearer.
@@ -64,12 +70,12 @@ class Cell:
     ) -> "Cell":
         """Whiten the samples of a cluster and deal them out."""
         folds = deal(weights, rng)
-        seen = [covariance(X[fold.rows], fold.row_weights) for fold in folds]
-        held = [Weighted(X[fold.asked], fold.asked_weights) for fold in folds]
+        seen = [weighted_moments(X[fold.train], fold.train_weights) for fold in folds]
+        held = [Weighted(X[fold.test], fold.test_weights) for fold in folds]
         shrinkage = choose_shrinkage(seen, held, ridge, common)
-        whole = ellipse(covariance(X, weights), ridge, common, shrinkage)
+        whole = shrunk_ellipse(weighted_moments(X, weights), ridge, common, shrinkage)
         turn = whole.transform
-        parts = [ellipse(each, ridge, common, shrinkage).seen_from(whole) for each in seen]
+        parts = [shrunk_ellipse(each, ridge, common, shrinkage).relative_to(whole) for each in seen]
         return cls(
             points=np.round((X - whole.mean) @ turn, _DIGITS),
             weights=weights,
@@ -97,9 +103,9 @@ class Cell:
         return int(self.points.shape[1])
 
     @cached_property
-    def asked_weights(self) -> np.ndarray:
+    def test_weights(self) -> np.ndarray:
         """How many samples each of the answers counts by which members are judged."""
-        return np.concatenate([fold.asked_weights for fold in self.folds])
+        return np.concatenate([fold.test_weights for fold in self.folds])
 
     @property
     def allows_kernels_of_their_own(self) -> bool:
@@ -109,7 +115,7 @@ class Cell:
     @property
     def allows_components(self) -> bool:
         """Whether the products of all coordinates of the rows of a fit are not too much."""
-        return self._allows(max(len(fold.some) for fold in self.folds))
+        return self._allows(max(len(fold.subset) for fold in self.folds))
 
     def _allows(self, n_rows: int) -> bool:
         few = self.n_features <= _MOST_FEATURES

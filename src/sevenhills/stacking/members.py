@@ -10,8 +10,10 @@ from functools import partial
 
 import numpy as np
 
+from ..covariance import Ellipse, whitening_transforms
 from ..density import KernelMixture
-from ..kernels.neighbourhoods import neighbourhood_moments
+from ..folds import Fold
+from ..kernels.neighborhoods import neighbourhood_moments
 from .cell import Cell
 from .components import (
     Components,
@@ -20,8 +22,6 @@ from .components import (
     log_density,
     nearest_centres,
 )
-from .folds import Fold
-from .scatter import Ellipse, unit_transforms
 from .student import precisions
 from .warp import Bent, Spots
 from .weights import mean_and_error
@@ -41,7 +41,7 @@ class Member:
     name : str
     held_out : ndarray of shape (n_asked,)
         The log densities of samples that were not seen.
-    asked_weights : ndarray of shape (n_asked,)
+    test_weights : ndarray of shape (n_asked,)
         How many samples were given each.
     build : callable
         Returns the density of the cluster, in the coordinates of the cell.
@@ -49,17 +49,17 @@ class Member:
 
     name: str
     held_out: np.ndarray
-    asked_weights: np.ndarray
+    test_weights: np.ndarray
     build: Callable[[], KernelMixture]
 
     @property
     def score(self) -> float:
         """The mean log density of samples that were not seen."""
-        return mean_and_error(self.held_out, self.asked_weights)[0]
+        return mean_and_error(self.held_out, self.test_weights)[0]
 
     def gain_over(self, other: "Member") -> tuple[float, float]:
         """Return by how much that exceeds another's, and the standard error of it."""
-        return mean_and_error(self.held_out - other.held_out, self.asked_weights)
+        return mean_and_error(self.held_out - other.held_out, self.test_weights)
 
 
 def _judged(
@@ -69,11 +69,11 @@ def _judged(
     build: Callable[[], KernelMixture],
 ) -> Member:
     """Return the member whose fits say this of the samples that they have not seen."""
-    held_out = np.empty(len(cell.asked_weights))
+    held_out = np.empty(len(cell.test_weights))
     for f, fold in enumerate(cell.folds):
-        if len(fold.asked):
+        if len(fold.test):
             held_out[fold.places] = answers(f, fold)
-    return Member(name, held_out, cell.asked_weights, build)
+    return Member(name, held_out, cell.test_weights, build)
 
 
 # One ellipse
@@ -83,7 +83,7 @@ def gaussian(cell: Cell) -> Member:
     """Put one Gaussian with the mean and the shrunk covariance of the cluster on it."""
 
     def answers(f: int, fold: Fold) -> np.ndarray:
-        return _ball(cell.parts[f]).logpdf(cell.points[fold.asked])
+        return _ball(cell.parts[f]).logpdf(cell.points[fold.test])
 
     unit = Ellipse(np.zeros(cell.n_features), np.eye(cell.n_features))
     return _judged(cell, "Gaussian", answers, partial(_ball, unit))
@@ -105,9 +105,9 @@ def shrunk_kernels(cell: Cell, width: float) -> Member:
     """
 
     def answers(f: int, fold: Fold) -> np.ndarray:
-        points, weights = cell.points[fold.rows], fold.row_weights
+        points, weights = cell.points[fold.train], fold.train_weights
         kernels = _kernels(points, weights, cell.parts[f], width, cell.ridge)
-        return kernels.logpdf(cell.points[fold.asked])
+        return kernels.logpdf(cell.points[fold.test])
 
     unit = Ellipse(np.zeros(cell.n_features), np.eye(cell.n_features))
     return _judged(
@@ -122,12 +122,12 @@ def _kernels(
     points: np.ndarray, weights: np.ndarray, ellipse: Ellipse, width: float, ridge: np.ndarray
 ) -> KernelMixture:
     # The ellipse has the ridge in it, of which nothing must be taken away.
-    scatter = width**2 * ellipse.scatter + (1 - width**2) * ridge
+    scatter = width**2 * ellipse.covariance + (1 - width**2) * ridge
     return KernelMixture(
         weights=weights / weights.sum(),
-        centres=ellipse.mean + np.sqrt(1 - width**2) * (points - ellipse.mean),
+        means=ellipse.mean + np.sqrt(1 - width**2) * (points - ellipse.mean),
         offsets=np.array([0, len(points)]),
-        transforms=unit_transforms(scatter)[None],
+        transforms=whitening_transforms(scatter)[None],
     )
 
 
@@ -163,8 +163,8 @@ def _on_bent_margins(
         return bent.carried_back(spots_of(bent), width, ridge)
 
     def answers(f: int, fold: Fold) -> np.ndarray:
-        density = kernels(given[fold.rows], fold.row_weights)
-        return density.logpdf(given[fold.asked]) - cell.whole.log_det
+        density = kernels(given[fold.train], fold.train_weights)
+        return density.logpdf(given[fold.test]) - cell.whole.log_det
 
     def build() -> KernelMixture:
         return kernels(given, cell.weights).affine(turn, np.zeros(cell.n_features))
@@ -187,13 +187,13 @@ def local_gaussians(cell: Cell, n_neighbors: int, width: float) -> Member:
         points, (means, scatters) = cell.points[rows], _shapes(cell, n_neighbors, rows, weights)
         return KernelMixture(
             weights=weights / weights.sum(),
-            centres=means + np.sqrt(1 - width**2) * (points - means),
+            means=means + np.sqrt(1 - width**2) * (points - means),
             offsets=np.arange(len(rows) + 1),
-            transforms=unit_transforms(width**2 * scatters + cell.ridge),
+            transforms=whitening_transforms(width**2 * scatters + cell.ridge),
         )
 
     def answers(f: int, fold: Fold) -> np.ndarray:
-        return windows(fold.rows, fold.row_weights).logpdf(cell.points[fold.asked])
+        return windows(fold.train, fold.train_weights).logpdf(cell.points[fold.test])
 
     name = f"local Gaussians of {n_neighbors} neighbours, width {width:g}"
     return _judged(cell, name, answers, partial(windows, np.arange(cell.n_rows), cell.weights))
@@ -251,13 +251,13 @@ def mixture(
             shares = start.shares[f]
         else:
             rng = np.random.RandomState([seed, f])
-            points = cell.points[fold.some]
-            shares = nearest_centres(points, fold.some_weights, n_components, rng)
-        features = cell.features(fold.some)
-        fits.append(fit_components(features, fold.some_weights, shares, prior, dof))
+            points = cell.points[fold.subset]
+            shares = nearest_centres(points, fold.subset_weights, n_components, rng)
+        features = cell.features(fold.subset)
+        fits.append(fit_components(features, fold.subset_weights, shares, prior, dof))
 
     def answers(f: int, fold: Fold) -> np.ndarray:
-        return log_density(cell.features(fold.asked), fits[f][0])
+        return log_density(cell.features(fold.test), fits[f][0])
 
     kind = "Gaussians" if np.isinf(dof) else f"Student's t of {dof:g} degrees of freedom"
     member = _judged(
@@ -285,13 +285,13 @@ def student(cell: Cell, dof: float = DOF) -> Member:
     prior = Prior(1.0 + few, 0.0, None, cell.ridge)
 
     def fitted(fold: Fold) -> Components:
-        start = np.ones((len(fold.some), 1))
-        return fit_components(cell.features(fold.some), fold.some_weights, start, prior, dof)[0]
+        start = np.ones((len(fold.subset), 1))
+        return fit_components(cell.features(fold.subset), fold.subset_weights, start, prior, dof)[0]
 
     fits = [fitted(fold) for fold in cell.folds]
 
     def answers(f: int, fold: Fold) -> np.ndarray:
-        return log_density(cell.features(fold.asked), fits[f])
+        return log_density(cell.features(fold.test), fits[f])
 
     name = f"Student's t of {dof:g} degrees of freedom"
     return _judged(cell, name, answers, partial(_mean_of, fits, cell.ridge))
@@ -313,7 +313,7 @@ def _ellipses(components: Components, ridge: np.ndarray) -> KernelMixture:
     scatters = widths * scatters + np.maximum(1 - widths, 0.0) * ridge
     return KernelMixture(
         weights=np.outer(weights, shares).ravel(),
-        centres=np.repeat(means, len(factors), axis=0),
+        means=np.repeat(means, len(factors), axis=0),
         offsets=np.arange(len(scatters) + 1),
-        transforms=unit_transforms(scatters),
+        transforms=whitening_transforms(scatters),
     )

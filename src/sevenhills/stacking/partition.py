@@ -7,14 +7,14 @@ import numpy as np
 from scipy.spatial import KDTree
 
 from ..bandwidth import silverman
+from ..covariance import weighted_moments, whitening_transforms
 from ..density import KernelMixture
+from ..density.mixture import with_clusters
+from ..folds import count, counts, without_a_fifth
 from ..threads import map_blocks
 from .agreement import adjusted_rand
 from .cell import Cell
-from .counts import count, counts
-from .folds import without_a_fifth
 from .race import ENOUGH_TO_STOP, CellFit, fit_cell
-from .scatter import covariance, unit_transforms
 
 STRAY = -1
 #: Samples farther than this many standard deviations from all clusters belong to none.
@@ -154,10 +154,12 @@ def _radii(X: np.ndarray, weights: np.ndarray, labels: np.ndarray) -> np.ndarray
     If all clusters are single values, it is that of all samples.
     """
     clusters = _rows_of(labels)
-    own = np.array([np.trace(covariance(X[rows], weights[rows]).scatter) for rows in clusters])
+    own = np.array(
+        [np.trace(weighted_moments(X[rows], weights[rows]).covariance) for rows in clusters]
+    )
     within = float(own @ np.bincount(labels, weights)) / weights.sum()
     if within == 0:
-        within = float(np.trace(covariance(X, weights).scatter))
+        within = float(np.trace(weighted_moments(X, weights).covariance))
     return np.sqrt(np.maximum(own, within if within > 0 else np.inf))
 
 
@@ -213,7 +215,7 @@ def _scales(X: np.ndarray, weights: np.ndarray, labels: np.ndarray, min_std: flo
     """Return the standard deviation within clusters of every feature; none is zero."""
     variances = np.diag(_common(X, weights, labels)).copy()
     for rows in (labels != STRAY, slice(None)):
-        scatter = covariance(X[rows], weights[rows]).scatter
+        scatter = weighted_moments(X[rows], weights[rows]).covariance
         variances = np.where(variances > 0, variances, np.diag(scatter))
     if not (variances > 0).any():
         variances = np.full(len(variances), min_std**2)
@@ -229,7 +231,7 @@ def _scales(X: np.ndarray, weights: np.ndarray, labels: np.ndarray, min_std: flo
 def _common(X: np.ndarray, weights: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """Return the covariance within clusters."""
     clusters = _rows_of(labels)
-    scatters = [covariance(X[rows], weights[rows]).scatter for rows in clusters]
+    scatters = [weighted_moments(X[rows], weights[rows]).covariance for rows in clusters]
     sizes = [weights[rows].sum() for rows in clusters]
     return np.average(scatters, axis=0, weights=sizes)
 
@@ -279,7 +281,7 @@ def _sum(
     parts.append(_background(Z[inside], weights[inside], ridge))
     sizes = np.append(sizes, _BACKGROUND)
     clusters = np.repeat(labels_of_parts, [part.n_groups for part in parts])
-    return KernelMixture.merge(parts, sizes / sizes.sum()).in_clusters(clusters)
+    return with_clusters(KernelMixture.merge(parts, sizes / sizes.sum()), clusters)
 
 
 def _alone(strays: np.ndarray, weights: np.ndarray, ridge: np.ndarray) -> KernelMixture:
@@ -288,9 +290,9 @@ def _alone(strays: np.ndarray, weights: np.ndarray, ridge: np.ndarray) -> Kernel
     scatter = silverman(1, n_features) ** 2 * np.eye(n_features) + ridge
     return KernelMixture(
         weights=weights / weights.sum(),
-        centres=strays,
+        means=strays,
         offsets=np.array([0, len(strays)]),
-        transforms=unit_transforms(scatter)[None],
+        transforms=whitening_transforms(scatter)[None],
     )
 
 
@@ -299,8 +301,8 @@ def _background(Z: np.ndarray, weights: np.ndarray, ridge: np.ndarray) -> Kernel
 
     Without it, a value that no sample had would be ruled out wherever kernels are narrow.
     """
-    mean, scatter = covariance(Z, weights)
-    stds = np.sqrt(4 * np.diag(scatter) + np.diag(ridge))
+    mean, covariance = weighted_moments(Z, weights)
+    stds = np.sqrt(4 * np.diag(covariance) + np.diag(ridge))
     return KernelMixture(np.ones(1), mean[None], np.array([0, 1]), np.diag(1 / stds)[None])
 
 

@@ -106,16 +106,16 @@ def fit_cell(cell: Cell, seed: int) -> CellFit:
 
 def _stacked(cell: Cell, members: list[Member], n_tried: int, reason: str) -> CellFit:
     table = np.stack([member.held_out for member in members], axis=1)
-    kept, weights = stack(table, cell.asked_weights)
+    kept, weights = stack(table, cell.test_weights)
     held_out = stacked(table[:, kept], weights)
-    gain, gain_error = mean_and_error(held_out - members[0].held_out, cell.asked_weights)
+    gain, gain_error = mean_and_error(held_out - members[0].held_out, cell.test_weights)
     density = KernelMixture.merge([members[m].build() for m in kept], weights)
     back = np.linalg.inv(cell.whole.transform)
     return CellFit(
         density=density.affine(back, cell.whole.mean),
         members=tuple(members[m].name for m in kept),
         weights=weights,
-        held_out=mean_and_error(held_out, cell.asked_weights)[0] + cell.whole.log_det,
+        held_out=mean_and_error(held_out, cell.test_weights)[0] + cell.whole.log_det,
         gain=gain,
         gain_error=gain_error,
         n_tried=n_tried,

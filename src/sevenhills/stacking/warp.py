@@ -19,9 +19,9 @@ from scipy.interpolate import PchipInterpolator
 from scipy.special import ndtri
 from scipy.stats import qmc
 
+from ..covariance import whitening_transforms
 from ..density import KernelMixture
-from .counts import count
-from .scatter import unit_transforms
+from ..folds import count
 
 _N_KNOTS = 12
 _NODES, _NODE_WEIGHTS = np.polynomial.hermite_e.hermegauss(7)
@@ -149,9 +149,9 @@ class Bent(NamedTuple):
         scatters = scales[:, :, None] * self.correlation * scales[:, None, :] + ridge
         return KernelMixture(
             weights=weights / weights.sum(),
-            centres=centres,
+            means=centres,
             offsets=np.arange(len(places) + 1),
-            transforms=unit_transforms(scatters),
+            transforms=whitening_transforms(scatters),
         )
 
     def own_spots(self) -> Spots:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..density import KernelMixture, NeighbourCluster, NeighbourDensity
+from ..density import KernelMixture, NeighborCluster, NeighborDensity
 from ..estimators.vine import VineCopula
 from ..extras import import_extra
 from .entries import Entries, ModelFileError, Reader, nested, refusing
@@ -20,7 +20,7 @@ _ROUNDING = 1e-9
 
 def pack_kernels(density: KernelMixture) -> Entries:
     """Return the arrays of a kernel mixture."""
-    names = ("weights", "centres", "offsets", "transforms", "log_dets", "log_weights", "clusters")
+    names = ("weights", "means", "offsets", "transforms", "log_dets", "log_weights", "clusters")
     feature_names = density.feature_names
     return {
         **{name: getattr(density, name) for name in names},
@@ -31,22 +31,22 @@ def pack_kernels(density: KernelMixture) -> Entries:
 
 def unpack_kernels(reader: Reader) -> KernelMixture:
     """Return the kernel mixture of these arrays, the same to the bit."""
-    centres = reader.floats("centres", (None, None))
+    means = reader.floats("means", (None, None))
     offsets = reader.integers("offsets", (None,))
-    n_groups, n_features = max(0, len(offsets) - 1), centres.shape[1]
+    n_groups, n_features = max(0, len(offsets) - 1), means.shape[1]
     transforms = reader.floats("transforms", (n_groups, n_features, n_features))
     log_dets = reader.floats("log_dets", (n_groups,))
     _check_transforms(reader, transforms, log_dets)
     with refusing(reader.name):
         return KernelMixture(
-            weights=reader.floats("weights", (len(centres),)),
-            centres=centres,
+            weights=reader.floats("weights", (len(means),)),
+            means=means,
             offsets=offsets,
             transforms=transforms,
             log_dets=log_dets,
-            log_weights=reader.floats("log_weights", (len(centres),), finite=False),
+            log_weights=reader.floats("log_weights", (len(means),), finite=False),
             clusters=reader.integers("clusters", (n_groups,), least=-1),
-            counts=_unless_none(reader, "counts", partial(reader.floats, shape=(len(centres),))),
+            counts=_unless_none(reader, "counts", partial(reader.floats, shape=(len(means),))),
             feature_names=_unless_none(reader, "feature_names", reader.texts),
         )
 
@@ -63,7 +63,7 @@ def _check_transforms(reader: Reader, transforms: np.ndarray, log_dets: np.ndarr
         raise reader.fail("are not those of the transforms", "log_dets")
 
 
-def pack_neighbours(density: NeighbourDensity) -> Entries:
+def pack_neighbours(density: NeighborDensity) -> Entries:
     """Return a nearest-neighbour density as arrays, one cluster after another."""
     clusters, m = density.clusters, density.n_features
     members = [np.empty((0, m)), *(each.members for each in clusters)]
@@ -82,7 +82,7 @@ def pack_neighbours(density: NeighbourDensity) -> Entries:
     }
 
 
-def unpack_neighbours(reader: Reader) -> NeighbourDensity:
+def unpack_neighbours(reader: Reader) -> NeighborDensity:
     """Return the nearest-neighbour density of these arrays, the same to the bit."""
     members = reader.floats("members", (None, None))
     (n_members, m), offsets = members.shape, reader.integers("offsets", (None,))
@@ -104,7 +104,7 @@ def unpack_neighbours(reader: Reader) -> NeighbourDensity:
         strict=True,
     )
     clusters = tuple(
-        NeighbourCluster(members[i:j], member_weights[i:j], location, transform, log_det, k, radius)
+        NeighborCluster(members[i:j], member_weights[i:j], location, transform, log_det, k, radius)
         for (i, j), location, transform, log_det, k, radius in columns
     )
     noise = None if reader.at("noise").is_none() else unpack_kernels(reader.at("noise"))
@@ -112,7 +112,7 @@ def unpack_neighbours(reader: Reader) -> NeighbourDensity:
         raise reader.fail(f"must have {m} features, got {noise.n_features}", "noise")
     weights = reader.floats("weights", (n_clusters,), least=0.0)
     _check_shares(reader, weights, noise)
-    return NeighbourDensity(weights, clusters, noise)
+    return NeighborDensity(weights, clusters, noise)
 
 
 def check_offsets(reader: Reader, offsets: np.ndarray, n_rows: int, key: str = "offsets") -> None:
@@ -195,7 +195,7 @@ class _Kind(NamedTuple):
 
 _KINDS = {
     "kernels": _Kind(KernelMixture, pack_kernels, unpack_kernels),
-    "neighbours": _Kind(NeighbourDensity, pack_neighbours, unpack_neighbours),
+    "neighbours": _Kind(NeighborDensity, pack_neighbours, unpack_neighbours),
     "vine": _Kind(VineCopula, pack_vine, unpack_vine),
 }
 

@@ -1,0 +1,452 @@
+r"""Covariances of weighted samples, and two rules that shrink those of small clusters.
+
+A covariance of few samples is noisy and often singular. Both rules shrink it towards the pooled
+covariance of all clusters first, and then towards a simpler matrix:
+
+:func:`shrink`, used by :class:`~sevenhills.ROME`
+    shrinks towards a multiple of the identity, so that the density follows rotations of the data.
+    It averages over all strengths, weighted by their leave-one-out likelihood.
+:func:`choose_shrinkage`, used by :class:`~sevenhills.AutoROME`
+    shrinks towards the diagonal, so that the density follows changes of the units of features. It
+    picks the strengths of the highest likelihood over the folds that judge the members, too.
+
+The targets differ for good reasons, and so do the results. Both rules evaluate all strengths at
+once, in coordinates in which the target is a multiple of the identity and the covariance diagonal.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+
+#: Strengths of the shrinkage towards a multiple of the identity.
+STRENGTHS = np.append(0.0, np.geomspace(1e-5, 1.0, 21))
+#: Strengths of the shrinkage towards the pooled covariance in :func:`shrink`, in samples per
+#: feature. Replacing the covariance by the pooled one is tried as well. A finer grid gains nothing.
+POOLING = np.array([0.0, 1.0])
+#: Lower bound on a shrunk variance, and on the share of it that leaving a sample out keeps, so that
+#: rounding errors never make either negative.
+_MIN_SHARE = 1e-14
+#: Rows that are evaluated at once, which limits the memory.
+_BLOCK_ROWS = 4096
+#: Strengths of :func:`choose_shrinkage`, towards the pooled covariance and towards the diagonal.
+_POOLING = np.array([0.0, 0.1, 0.25, 0.5, 0.75, 0.9])
+_DIAGONAL = np.array([0.0, 1e-3, 0.01, 0.03, 0.1, 0.25, 0.5, 1.0])
+#: Lower bound on variances relative to the target: without shrinkage some may be zero.
+_MIN_RATIO = np.finfo(float).tiny ** 0.25
+
+
+class Moments(NamedTuple):
+    """A mean and a covariance."""
+
+    mean: np.ndarray
+    covariance: np.ndarray
+
+
+class Weighted(NamedTuple):
+    """Rows, and the number of samples that each stands for."""
+
+    rows: np.ndarray
+    weights: np.ndarray
+
+
+class Axes(NamedTuple):
+    """The principal axes of covariances.
+
+    Attributes
+    ----------
+    variances : ndarray of shape (..., n_features)
+    directions : ndarray of shape (..., n_features, n_features)
+        Unit vectors, as columns.
+    """
+
+    variances: np.ndarray
+    directions: np.ndarray
+
+
+def weighted_moments(X: np.ndarray, weights: np.ndarray) -> Moments:
+    """Return mean and covariance (``ddof=0``), which is exactly zero where samples are equal.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_rows, n_features)
+    weights : ndarray of shape (n_rows,)
+
+    Examples
+    --------
+    >>> mean, covariance = weighted_moments(np.array([[0.0], [4.0]]), np.array([3.0, 1.0]))
+    >>> mean, covariance
+    (array([1.]), array([[3.]]))
+    """
+    total = weights.sum()
+    deviations = X - X[0]
+    shift = weights @ deviations / total
+    deviations -= shift
+    deviations *= np.sqrt(weights)[:, None]
+    return Moments(X[0] + shift, deviations.T @ deviations / total)
+
+
+def whitening_transforms(covariances: np.ndarray) -> np.ndarray:
+    r"""Return the matrices :math:`T` with :math:`T^\top \Sigma T = I`.
+
+    Parameters
+    ----------
+    covariances : ndarray of shape (..., n_features, n_features)
+
+    Raises
+    ------
+    numpy.linalg.LinAlgError
+        If a covariance is not positive definite.
+    """
+    factors = np.linalg.cholesky(covariances)
+    return np.asarray(np.swapaxes(np.linalg.inv(factors), -1, -2))
+
+
+def _axes_of(covariances: np.ndarray) -> Axes:
+    variances, directions = np.linalg.eigh(covariances)
+    return Axes(np.maximum(variances, 0.0), directions)
+
+
+def _interpolated(variances: np.ndarray, target: Any, strengths: np.ndarray) -> np.ndarray:
+    """Return variances shrunk towards those of a target by every strength."""
+    return np.asarray((1 - strengths) * variances + strengths * target)
+
+
+# Pooled covariance and a multiple of the identity, by leave-one-out likelihood
+
+
+@dataclass(frozen=True, eq=False)
+class Shrunk:
+    """The shrunk covariances of some clusters.
+
+    Attributes
+    ----------
+    clusters : ndarray of shape (n_shrunk,)
+        The indices of these clusters.
+    axes : Axes
+        Those of each.
+    common : Axes
+        Those of the pooled covariance, shrunk alike.
+    """
+
+    clusters: np.ndarray
+    axes: Axes
+    common: Axes
+
+
+class _Clusters(NamedTuple):
+    """The samples of clusters, and the sums of the outer products of their deviations."""
+
+    deviations: Sequence[np.ndarray]
+    weights: Sequence[np.ndarray]
+    products: np.ndarray
+    n_samples: np.ndarray
+
+    @classmethod
+    def from_rows(
+        cls, deviations: np.ndarray, weights: np.ndarray, offsets: np.ndarray
+    ) -> "_Clusters":
+        scaled = deviations * np.sqrt(weights)[:, None]
+        rows = [slice(start, end) for start, end in pairwise(offsets.tolist())]
+        return cls(
+            [deviations[each] for each in rows],
+            [weights[each] for each in rows],
+            np.array([scaled[each].T @ scaled[each] for each in rows]),
+            np.add.reduceat(weights, offsets[:-1]),
+        )
+
+    def take(self, clusters: Sequence[int]) -> "_Clusters":
+        return _Clusters(
+            [self.deviations[g] for g in clusters],
+            [self.weights[g] for g in clusters],
+            self.products[clusters],
+            self.n_samples[clusters],
+        )
+
+
+class _Pooled(NamedTuple):
+    """The products of all clusters, and the degrees of freedom: one less than samples for each."""
+
+    products: np.ndarray
+    dof: float
+    axes: Axes
+
+    @classmethod
+    def from_clusters(cls, clusters: _Clusters) -> "_Pooled":
+        products = clusters.products.sum(axis=0)
+        dof = float(np.maximum(clusters.n_samples - 1, 0.0).sum())
+        return cls(products, dof, _axes_of(products))
+
+
+class _Factors(NamedTuple):
+    r"""Factors of the products :math:`A_C` and :math:`\sum_C A_C` in :math:`S_C`.
+
+    Attributes
+    ----------
+    own, pooled : ndarray of shape (n_clusters, n_poolings)
+        One for each strength of pooling; the last one leaves nothing of the cluster itself.
+    """
+
+    own: np.ndarray
+    pooled: np.ndarray
+
+    @classmethod
+    def from_dof(cls, dof: np.ndarray, pooled_dof: np.ndarray, pooling: np.ndarray) -> "_Factors":
+        total = np.maximum(np.maximum(dof, 0.0)[:, None] + pooling, 1.0)
+        zeros, ones = np.zeros((len(total), 1)), np.ones((len(total), 1))
+        shares = np.concatenate([pooling / total, ones], axis=1)
+        return cls(
+            own=np.concatenate([1 / total, zeros], axis=1),
+            pooled=shares / np.maximum(pooled_dof, 1.0)[:, None],
+        )
+
+    def traces(self, clusters: _Clusters, pooled: _Pooled) -> np.ndarray:
+        """Return the traces of the covariances."""
+        each = np.einsum("gii->g", clusters.products)[:, None]
+        return np.asarray(self.own * each + self.pooled * np.trace(pooled.products))
+
+    def axes(self, clusters: _Clusters, pooled: _Pooled) -> Axes:
+        """Return the axes of the covariances; all clusters share the last."""
+        own, shared = self.own[:, :-1, None, None], self.pooled[:, :-1, None, None]
+        first = _axes_of(own * clusters.products[:, None] + shared * pooled.products)
+        variances, directions = pooled.axes
+        last = (self.pooled[:, -1:] * variances)[:, None]
+        repeated = np.broadcast_to(directions, (len(own), 1, *directions.shape))
+        return Axes(
+            np.concatenate([first.variances, last], axis=1),
+            np.concatenate([first.directions, repeated], axis=1),
+        )
+
+
+def shrink(
+    deviations: np.ndarray,
+    weights: np.ndarray,
+    offsets: np.ndarray,
+    clusters: np.ndarray,
+    min_std: float,
+) -> Shrunk:
+    r"""Shrink the covariances of some clusters.
+
+    .. math:: \Sigma_C = (1 - \lambda) S_C + \lambda \frac{\operatorname{tr} S_C}{M} I, \qquad
+              S_C = \frac{A_C + \kappa S}{\nu_C + \kappa}, \qquad
+              S = \frac{\sum_C A_C}{\sum_C \nu_C} ,
+
+    where :math:`A_C` sums the outer products of deviations from the mean, :math:`\nu_C` is one less
+    than the number of samples, and :math:`\kappa` counts like samples: it dominates in small
+    clusters and is negligible in large ones. The result is the mean of :math:`\Sigma_C` over all
+    :math:`\kappa` and :math:`\lambda`, weighted by the likelihood of every sample given the others
+    under Gaussian clusters. An average does not jump when one sample is added.
+
+    Parameters
+    ----------
+    deviations : ndarray of shape (n_rows, n_features)
+        Deviations from the means of the clusters, one cluster after another.
+    weights : ndarray of shape (n_rows,)
+        The number of samples that every row stands for.
+    offsets : ndarray of shape (n_clusters + 1,)
+        The first row of each cluster.
+    clusters : ndarray of shape (n_shrunk,)
+        The indices of the clusters to shrink.
+    min_std : float
+        Lower bound on standard deviations in the likelihood.
+
+    Returns
+    -------
+    Shrunk
+    """
+    given = _Clusters.from_rows(deviations, weights, offsets)
+    pooled = _Pooled.from_clusters(given)
+    pooling = deviations.shape[1] * POOLING if len(given.products) > 1 else np.empty(0)
+    some = given.take(clusters.tolist())
+    chances = _posterior(some, pooled, pooling, min_std**2)
+    return Shrunk(
+        clusters=clusters,
+        axes=_mean_axes(some, pooled, pooling, chances),
+        common=_mean_pooled_axes(pooled, chances.sum(axis=0)),
+    )
+
+
+def _mean_axes(
+    clusters: _Clusters, pooled: _Pooled, pooling: np.ndarray, chances: np.ndarray
+) -> Axes:
+    """Return the axes of the mean covariances over all strengths."""
+    n_features = len(pooled.products)
+    factors = _Factors.from_dof(clusters.n_samples - 1, np.atleast_1d(pooled.dof), pooling)
+    kept, identity = chances @ (1 - STRENGTHS), chances @ STRENGTHS
+    own, shared = (factors.own @ kept)[:, None, None], (factors.pooled @ kept)[:, None, None]
+    size = (factors.traces(clusters, pooled) @ identity / n_features)[:, None]
+    if len(pooling) == 0:
+        variances, directions = pooled.axes
+        return Axes(shared[:, 0] * variances + size, directions[None])
+    mean = own * clusters.products + shared * pooled.products
+    return _axes_of(mean + size[:, :, None] * np.eye(n_features))
+
+
+def _mean_pooled_axes(pooled: _Pooled, chances: np.ndarray) -> Axes:
+    """Return the axes of the mean pooled covariance over all strengths."""
+    variances, directions = pooled.axes
+    variances = variances / max(pooled.dof, 1.0)
+    mean = (1 - STRENGTHS) @ chances * variances + STRENGTHS @ chances * variances.mean()
+    return Axes(mean, directions)
+
+
+def _posterior(
+    clusters: _Clusters, pooled: _Pooled, pooling: np.ndarray, min_variance: float
+) -> np.ndarray:
+    """Return the probability of every strength of pooling (rows) and of the identity (columns)."""
+    # Leaving out the only row of a cluster leaves nothing to judge by.
+    judging = [g for g, weights in enumerate(clusters.weights) if len(weights) > 1]
+    scores = np.zeros((len(pooling) + 1, len(STRENGTHS)))
+    if judging:
+        scores = _leave_one_out(clusters.take(judging), pooled, pooling, min_variance)
+    chances = np.exp(scores - scores.max())
+    return np.asarray(chances / chances.sum())
+
+
+def _leave_one_out(
+    clusters: _Clusters, pooled: _Pooled, pooling: np.ndarray, min_variance: float
+) -> np.ndarray:
+    r"""Return the log likelihood of rows, each given all others, for all strengths.
+
+    Without a row of weight :math:`w` that deviates by :math:`d` from the mean of :math:`n` samples,
+    the products lose :math:`d d^\top w n / (n - w)`, a matrix of rank one, and the row deviates by
+    :math:`d n / (n - w)` from the mean of the others. The degrees of freedom lose the mean weight
+    of rows, and the multiple of the identity stays.
+
+    Returns
+    -------
+    ndarray of shape (n_poolings, n_strengths)
+        Up to a constant.
+    """
+    n_features, n_samples = len(pooled.products), clusters.n_samples
+    row_weight = n_samples / [len(weights) for weights in clusters.weights]
+    whole = _Factors.from_dof(n_samples - 1, np.atleast_1d(pooled.dof), pooling)
+    size = (whole.traces(clusters, pooled) / n_features)[:, :, None, None]
+    factors = _Factors.from_dof(n_samples - 1 - row_weight, pooled.dof - row_weight, pooling)
+    variances, directions = factors.axes(clusters, pooled)
+    shrunk = _interpolated(variances[..., None], size, STRENGTHS)
+    shrunk = np.maximum(shrunk, np.maximum(min_variance, _MIN_SHARE * size) + np.finfo(float).tiny)
+    lost = (factors.own + factors.pooled)[:, :, None, None] * (1 - STRENGTHS)
+    out = np.tensordot(n_samples, np.log(shrunk).sum(axis=2), axes=1)
+    for g, n in enumerate(n_samples.tolist()):
+        inverse = 1 / shrunk[g]
+        for start in range(0, len(clusters.weights[g]), _BLOCK_ROWS):
+            weights = clusters.weights[g][start : start + _BLOCK_ROWS]
+            along = clusters.deviations[g][start : start + _BLOCK_ROWS] @ directions[g]
+            squares = np.square(along, out=along) @ inverse
+            ratio = (n / (n - weights))[:, None]
+            left = np.maximum(1 - lost[g] * (weights[:, None] * ratio) * squares, _MIN_SHARE)
+            out += weights @ (ratio**2 * squares / left + np.log(left))
+    return np.asarray(-0.5 * out)
+
+
+# Pooled covariance and the diagonal, by the likelihood of held-out folds
+
+
+class Shrinkage(NamedTuple):
+    r"""The strengths :math:`\mu` and :math:`\lambda` of the shrinkage.
+
+    .. math:: S_\mu = (1 - \mu) S + \mu S_{\text{pooled}}, \qquad
+              \Sigma = (1 - \lambda) S_\mu + \lambda \operatorname{diag} S_\mu .
+    """
+
+    pooling: float
+    diagonal: float
+
+
+class Ellipse(NamedTuple):
+    r"""A mean :math:`m` and the map :math:`x \mapsto (x - m) T` that whitens a covariance."""
+
+    mean: np.ndarray
+    transform: np.ndarray
+
+    @property
+    def log_det(self) -> float:
+        """The logarithm of the determinant of the transform."""
+        return float(np.linalg.slogdet(self.transform)[1])
+
+    @property
+    def covariance(self) -> np.ndarray:
+        """The covariance that is whitened."""
+        root = np.linalg.inv(self.transform)
+        return np.asarray(root.T @ root)
+
+    def relative_to(self, other: "Ellipse") -> "Ellipse":
+        """Return this ellipse in the coordinates in which another is the unit ball."""
+        mean = (self.mean - other.mean) @ other.transform
+        return Ellipse(mean, np.linalg.solve(other.transform, self.transform))
+
+
+def shrunk_ellipse(
+    moments: Moments, ridge: np.ndarray, pooled: np.ndarray | None, shrinkage: Shrinkage
+) -> Ellipse:
+    """Return a mean and the shrunk covariance plus a ridge."""
+    mean, covariance = moments
+    if pooled is not None:
+        covariance = (1 - shrinkage.pooling) * covariance + shrinkage.pooling * pooled
+    diagonal = np.diag(np.diag(covariance))
+    covariance = (1 - shrinkage.diagonal) * covariance + shrinkage.diagonal * diagonal
+    variances, axes = np.linalg.eigh(covariance + ridge)
+    return Ellipse(mean, axes / np.sqrt(np.maximum(variances, np.diag(ridge).min())))
+
+
+def choose_shrinkage(
+    moments: Sequence[Moments],
+    held_out: Sequence[Weighted],
+    ridge: np.ndarray,
+    pooled: np.ndarray | None,
+) -> Shrinkage:
+    """Return the strengths under which Gaussians make held-out samples likeliest.
+
+    Parameters
+    ----------
+    moments : sequence of Moments
+        Those of the training samples of each fold.
+    held_out : sequence of Weighted
+        The samples held out of each.
+    ridge : ndarray of shape (n_features, n_features)
+        The matrix that is added to every covariance.
+    pooled : ndarray of shape (n_features, n_features) or None
+        The pooled covariance, if there are several clusters.
+    """
+    pooling = 0.0
+    if pooled is not None:
+        targets = [pooled] * len(moments)
+        pooling = _likeliest(_POOLING, moments, held_out, targets, ridge)
+        moments = [Moments(mean, (1 - pooling) * S + pooling * pooled) for mean, S in moments]
+    targets = [np.diag(np.diag(covariance)) for _, covariance in moments]
+    return Shrinkage(pooling, _likeliest(_DIAGONAL, moments, held_out, targets, ridge))
+
+
+def _likeliest(
+    strengths: np.ndarray,
+    moments: Sequence[Moments],
+    held_out: Sequence[Weighted],
+    targets: Sequence[np.ndarray],
+    ridge: np.ndarray,
+) -> float:
+    scores = sum(
+        _log_likelihoods(strengths, mean, covariance + ridge, target + ridge, samples)
+        for (mean, covariance), target, samples in zip(moments, targets, held_out, strict=True)
+    )
+    return float(strengths[int(np.argmax(scores))])
+
+
+def _log_likelihoods(
+    strengths: np.ndarray,
+    mean: np.ndarray,
+    covariance: np.ndarray,
+    target: np.ndarray,
+    samples: Weighted,
+) -> np.ndarray:
+    """Return the log likelihood of samples, up to a constant, for every strength."""
+    factor = np.linalg.cholesky(target)
+    inner = np.linalg.solve(factor, np.linalg.solve(factor, covariance).T)
+    variances, directions = _axes_of(0.5 * (inner + inner.T))
+    rows, weights = samples
+    squares = weights @ np.square(np.linalg.solve(factor, (rows - mean).T).T @ directions)
+    shrunk = np.maximum(_interpolated(variances[:, None], 1.0, strengths), _MIN_RATIO)
+    log_dets = np.log(shrunk).sum(axis=0) + 2 * np.log(np.diag(factor)).sum()
+    return np.asarray(-0.5 * (squares @ (1 / shrunk) + weights.sum() * log_dets))

@@ -1,0 +1,159 @@
+"""Folds for cross-validation of weighted rows.
+
+A weight is the number of samples that a row stands for. Where values repeat, as rounded values do,
+the copies of a row are dealt out one by one, so that a fit may see some and be tested on others:
+new samples repeat old values, too. Otherwise a row stays in one fold: a fit that had seen a part of
+every row it is tested on would favor spikes at the rows.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+N_FOLDS = 5
+#: Upper bounds on the rows of an expensive fit, and on those of a test. More cost time and change
+#: little.
+_MAX_SUBSET = 6000
+_MAX_TESTED = 3000
+#: Above this number of rows only two folds are tested.
+_MANY_ROWS = 8000
+#: Upper bound on the copies of a row; copies of heavier rows have a larger weight.
+_MAX_COPIES = 25
+#: Weights above this are not counts: not every whole number is representable there.
+_MAX_COUNT = 2.0**53
+#: Relative rounding error up to which a sum of weights is a whole number.
+_ROUNDING = 1e-9
+
+
+def count(weights: np.ndarray) -> float:
+    """Return the number of samples that rows stand for.
+
+    It is rounded to 12 digits, so that the order of summation does not decide a comparison with a
+    whole number.
+
+    Examples
+    --------
+    >>> count(np.full(10, 0.1))
+    1.0
+    """
+    return _rounded(weights.sum())
+
+
+def counts(labels: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Return the number of samples in every cluster, for labels from 0.
+
+    Examples
+    --------
+    >>> counts(np.array([0, 2, 0]), np.array([0.1, 1.0, 0.2]))
+    array([0.3, 0. , 1. ])
+    """
+    return np.array([_rounded(each) for each in np.bincount(labels, weights, minlength=1)])
+
+
+def _rounded(number: float) -> float:
+    return float(f"{number:.12g}")
+
+
+class Fold(NamedTuple):
+    """A division of rows into training and test rows.
+
+    Attributes
+    ----------
+    train, train_weights : ndarray
+        The training rows, and the number of samples of each.
+    subset, subset_weights : ndarray
+        A part of the training rows, for expensive fits.
+    test, test_weights : ndarray
+        Rows with samples that are not in training.
+    places : ndarray
+        The positions of these test rows among those of all folds.
+    """
+
+    train: np.ndarray
+    train_weights: np.ndarray
+    subset: np.ndarray
+    subset_weights: np.ndarray
+    test: np.ndarray
+    test_weights: np.ndarray
+    places: np.ndarray
+
+
+def deal(weights: np.ndarray, rng: np.random.RandomState) -> tuple[Fold, ...]:
+    """Deal the copies of rows out to folds at random, equally many to each."""
+    n_rows = len(weights)
+    copies, order = _shuffled(weights, rng)
+    each = weights / copies
+    n_folds = min(N_FOLDS, len(order))
+    n_tested = n_folds if n_rows <= _MANY_ROWS else 2
+    max_tested = -(-_MAX_TESTED // n_tested)
+    folds, first = [], 0
+    for f in range(n_folds):
+        held_out = order[f::n_folds]
+        left = (copies - np.bincount(held_out, minlength=n_rows)) * each
+        train = np.flatnonzero(left)
+        subset = train
+        if len(train) > _MAX_SUBSET:
+            subset = np.sort(rng.permutation(train)[:_MAX_SUBSET])
+        tested = held_out[: max_tested if f < n_tested else 0]
+        test, times = np.unique(tested, return_counts=True)
+        places = first + np.arange(len(test))
+        test_weights = times * each[test]
+        folds.append(Fold(train, left[train], subset, left[subset], test, test_weights, places))
+        first += len(test)
+    return tuple(folds)
+
+
+def without_a_fifth(weights: np.ndarray, rng: np.random.RandomState) -> np.ndarray:
+    """Return the weights that remain after a random fifth of the copies is removed."""
+    copies, order = _shuffled(weights, rng)
+    removed = np.bincount(order[: len(order) // 5], minlength=len(weights))
+    return np.asarray((copies - removed) * (weights / copies))
+
+
+def deal_in_turn(weights: np.ndarray, n_folds: int) -> np.ndarray:
+    """Return the weight of every row that each fold holds out, if copies are dealt out in turn.
+
+    Parameters
+    ----------
+    weights : ndarray of shape (n_rows,)
+    n_folds : int
+        With fewer copies than folds, the last folds hold out nothing.
+
+    Returns
+    -------
+    ndarray of shape (n_folds, n_rows)
+
+    Examples
+    --------
+    >>> deal_in_turn(np.array([1.0, 3.0, 1.0]), 2)
+    array([[1., 1., 1.],
+           [0., 2., 0.]])
+    """
+    copies = _copies(weights)
+    starts = np.append(0.0, np.cumsum(copies[:-1])) % n_folds
+    folds = np.arange(n_folds)[:, None]
+    dealt = np.ceil((starts + copies - folds) / n_folds) - np.ceil((starts - folds) / n_folds)
+    return np.asarray(dealt * (weights / copies))
+
+
+def _shuffled(weights: np.ndarray, rng: np.random.RandomState) -> tuple[np.ndarray, np.ndarray]:
+    """Return the number of copies of every row, and the rows of all copies in random order."""
+    copies = np.minimum(_copies(weights), _MAX_COPIES).astype(np.int64)
+    rows = np.repeat(np.arange(len(weights)), copies)
+    return copies, rows[rng.permutation(len(rows))]
+
+
+def _copies(weights: np.ndarray) -> np.ndarray:
+    """Return the number of copies of every row.
+
+    Weights are treated as counts if they are integers and, after dividing by their greatest common
+    divisor, at least one equals 1. Other weights say how the samples were recorded, and nothing
+    about repetitions in new samples: every row is one copy.
+    """
+    if len(weights) == 1:  # a second copy is the only possible test
+        return np.full(1, 2.0)
+    numbers = np.rint(np.minimum(weights, _MAX_COUNT))
+    if (np.abs(weights - numbers) > _ROUNDING * numbers).any():
+        return np.ones(len(weights))
+    numbers /= np.gcd.reduce(numbers.astype(np.int64))
+    return numbers if numbers.min() == 1 else np.ones(len(weights))

@@ -1,0 +1,6 @@
+"""Rerun the study: ``python -m study``."""
+
+from .command import app
+
+if __name__ == "__main__":
+    app(prog_name="python -m study")

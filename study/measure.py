@@ -1,0 +1,193 @@
+"""The figures of one run on one distribution."""
+
+import platform
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache, cached_property
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sevenhills import datasets
+from sevenhills.estimators import ROME
+from sevenhills.metrics import jensen_shannon, wasserstein
+
+from .catalogue import RECIPES
+from .plan import Cell
+from .store import Row
+
+#: Seeds of drawn samples start here, beyond those of the runs.
+_FIRST_SEED = 1_000_000
+_LIBRARIES = ("sevenhills", "numpy", "scipy", "scikit-learn", "numba", "POT", "pyvinecopulib")
+
+
+class Trial:
+    """The two data sets of one run, and what the figures of many estimators share.
+
+    Parameters
+    ----------
+    distribution : str
+    run : int
+    n_samples : int
+    """
+
+    def __init__(self, distribution: str, run: int, n_samples: int) -> None:
+        self.distribution = datasets.load(distribution)
+        self.run = run
+        self.halves = self.distribution.split(run, n_samples)
+        self._labels: dict[tuple[str | None, int], np.ndarray] = {}
+
+    @cached_property
+    def usual_cost(self) -> float:
+        """The Wasserstein distance between the two data sets."""
+        return float(wasserstein(*self.halves))
+
+    @cached_property
+    def true_log_density(self) -> np.ndarray:
+        """The truth at both data sets."""
+        return self._at_all(self.distribution.truth)
+
+    @cached_property
+    def published_log_density(self) -> np.ndarray:
+        """What the study took for the truth, at both data sets."""
+        return self._at_all(self.distribution.published_truth)
+
+    def _at_all(self, density: Any) -> np.ndarray:
+        return np.concatenate([density.score_samples(half) for half in self.halves])
+
+    def fit(self, estimator: str, half: int) -> Any:
+        """Return an estimator fitted to one of the data sets.
+
+        The labels of one data set are shared by all forms of ROME that choose them alike.
+        """
+        recipe = RECIPES[estimator]
+        model, X = recipe.build(self.distribution), self.halves[half]
+        if not isinstance(model, ROME):
+            return model.fit(X)
+        key = (model.selection, half)
+        fitted = model.fit(X, labels=self._labels.get(key))
+        self._labels[key] = fitted.labels_
+        return fitted
+
+
+class _Fits:
+    """One estimator on the data sets of a trial, fitted and queried when it is asked for."""
+
+    def __init__(self, trial: Trial, estimator: str, seed: int) -> None:
+        self.trial, self.estimator, self.seed = trial, estimator, seed
+        self.fit_seconds = 0.0
+
+    @cached_property
+    def first(self) -> Any:
+        return self._fit(0)
+
+    @cached_property
+    def first_log_density(self) -> np.ndarray:
+        return self.trial._at_all(self.first)
+
+    @cached_property
+    def second_log_density(self) -> np.ndarray:
+        return self.trial._at_all(self._fit(1))
+
+    def _fit(self, half: int) -> Any:
+        start = time.process_time()
+        fitted = self.trial.fit(self.estimator, half)
+        self.fit_seconds += time.process_time() - start
+        return fitted
+
+
+def _log_likelihood(trial: Trial, fits: _Fits) -> float:
+    return float(fits.first_log_density[len(trial.halves[0]) :].mean())
+
+
+def _divergence(trial: Trial, fits: _Fits) -> float:
+    return float(jensen_shannon(fits.first_log_density, fits.second_log_density))
+
+
+def _divergence_from_truth(trial: Trial, fits: _Fits) -> float:
+    return float(jensen_shannon(fits.first_log_density, trial.true_log_density))
+
+
+def _divergence_as_published(trial: Trial, fits: _Fits) -> float:
+    return float(jensen_shannon(fits.first_log_density, trial.published_log_density))
+
+
+def _transport(trial: Trial, fits: _Fits) -> float:
+    first = trial.halves[0]
+    drawn = fits.first.sample(len(first), random_state=fits.seed)
+    return float(wasserstein(first, drawn)) / trial.usual_cost - 1
+
+
+#: What every metric takes from the fits; arrays of log densities are not asked whether they are
+#: normalised, which is said of k-nearest neighbours in the tables.
+MEASURES: dict[str, Callable[[Trial, _Fits], float]] = {
+    "L_hat": _log_likelihood,
+    "D_JS": _divergence,
+    "D_JS_true": _divergence_from_truth,
+    "D_JS_as_published": _divergence_as_published,
+    "W_hat": _transport,
+}
+
+
+def measure(trial: Trial, estimator: str, cells: Sequence[Cell]) -> list[Row]:
+    """Return the figures of one estimator; one that fails is recorded with its error."""
+    fits = _Fits(trial, estimator, _FIRST_SEED + trial.run)
+    return [_measure_one(trial, fits, cell) for cell in cells]
+
+
+def _measure_one(trial: Trial, fits: _Fits, cell: Cell) -> Row:
+    value, error = np.nan, ""
+    start = time.process_time()
+    with _peak_memory() as peak:
+        try:
+            value = MEASURES[cell.metric](trial, fits)
+        except Exception as problem:
+            error = f"{type(problem).__name__}: {problem}"
+    return Row(
+        distribution=cell.distribution,
+        run=cell.run,
+        n_samples=cell.n_samples,
+        estimator=cell.estimator,
+        metric=cell.metric,
+        value=float(value),
+        error=error,
+        seed=fits.seed,
+        fit_seconds=fits.fit_seconds,
+        seconds=time.process_time() - start,
+        peak_mb=peak(),
+        versions=versions(),
+    )
+
+
+@cache
+def versions() -> str:
+    """Return the libraries that take part, with their versions."""
+    found = [f"python {platform.python_version()}"]
+    for name in _LIBRARIES:
+        try:
+            found.append(f"{name} {version(name)}")
+        except PackageNotFoundError:
+            continue
+    return ", ".join(found)
+
+
+@contextmanager
+def _peak_memory() -> Iterator[Callable[[], float]]:
+    """Give a function that returns the most memory held since, in MB; NaN where it is unknown."""
+    status, reset = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+    try:
+        reset.write_text("5")
+    except OSError:
+        status = Path("/nonexistent")
+
+    def peak() -> float:
+        try:
+            lines = status.read_text().splitlines()
+        except OSError:
+            return float("nan")
+        return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM"))
+
+    yield peak

@@ -1,0 +1,231 @@
+"""The page and the files that a rerun of the study ends in."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from sevenhills.atomic_write import atomic_write
+
+from .agreement import UNEXPLAINED, Agreement, reason
+from .catalogue import RECIPES
+from .findings import findings
+from .plan import Plan
+from .store import Row
+from .tables import (
+    Table,
+    beyond_tables,
+    likelihood_factors,
+    paper_tables,
+    summaries,
+    to_csv,
+    to_latex,
+    to_markdown,
+)
+
+#: CPU seconds of one fit of 3000 samples by romepy, as ``make bench`` prints them.
+ROMEPY_SECONDS = 23.0
+
+
+class Picture(Protocol):
+    """A figure that was drawn, by its file."""
+
+    @property
+    def stem(self) -> str:
+        """The name of its file, without the ending."""
+
+    @property
+    def title(self) -> str:
+        """What it shows, in a few words."""
+
+    @property
+    def caption(self) -> str:
+        """What can be seen in it."""
+
+
+def write_tables(folder: Path, rows: Sequence[Row]) -> list[Table]:
+    """Write all tables as Markdown, CSV and LaTeX; return them.
+
+    Parameters
+    ----------
+    folder : Path
+        Gets ``tables.md``, ``tables.csv`` and ``tables.tex``.
+    rows : sequence of Row
+    """
+    tables = [*paper_tables(rows), *beyond_tables(rows)]
+    folder.mkdir(parents=True, exist_ok=True)
+    markdown = "\n\n".join(_section(table) for table in tables)
+    _write(folder / "tables.md", f"{markdown}\n")
+    _write(folder / "tables.csv", to_csv(tables))
+    latex = "\n".join(f"% {table.title}\n{to_latex(table)}" for table in tables)
+    _write(folder / "tables.tex", latex)
+    return tables
+
+
+def write_page(
+    path: Path, plan: Plan, rows: Sequence[Row], pictures: Sequence[Picture], image_folder: str
+) -> None:
+    """Write what a rerun found as a page of Markdown.
+
+    Parameters
+    ----------
+    path : Path
+        The page.
+    plan : Plan
+    rows : sequence of Row
+        Its results.
+    pictures : sequence of Picture
+    image_folder : str
+        Where they are, as seen from the page.
+    """
+    tables = paper_tables(rows)
+    agreement = Agreement.of(tables)
+    parts = [
+        "# The study, rerun",
+        _introduction(plan, rows),
+        "## What agrees",
+        agreement.describe(),
+        _RULE,
+        _differences(agreement),
+        "## What the study got wrong",
+        *(f"**{each.title}.** {each.text}" for each in findings(summaries(rows))),
+        "## The study's tables",
+        _LEGEND,
+        *(_section(table, level=3) for table in tables),
+        "## Beyond the study",
+        _BEYOND_TEXT,
+        *(_section(table, level=3) for table in beyond_tables(rows)),
+        _factors(rows),
+        *(["## Figures"] if pictures else []),
+        *(
+            f"### {each.title}\n\n![{each.title}]({image_folder}/{each.stem}.png)\n\n{each.caption}"
+            for each in pictures
+        ),
+        *_failures(rows),
+    ]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    _write(path, "\n\n".join(filter(None, parts)) + "\n")
+
+
+def _write(path: Path, text: str) -> None:
+    with atomic_write(path) as file:
+        file.write(text.encode())
+
+
+_RULE = (
+    "A cell agrees if the means are apart by no more than two published deviations, the standard "
+    "error of ours, and half a unit of the last digit that was printed."
+)
+_LEGEND = (
+    "Mean and standard deviation over runs; published figures in brackets; ✓ agrees, ✗ differs. "
+    "k-nearest-neighbour densities (knn) are not normalised, which makes their divergences "
+    "doubtful. The column Gaussian is the study's f_GMM: one Gaussian for each cluster."
+)
+_BEYOND_TEXT = (
+    "The oracle is the true density. AutoROME chooses by itself what to put on every cluster, with "
+    "no parameter set; see [its page](auto.md). gaussian_kde is scipy's, KDE-CV scikit-learn's "
+    "with a bandwidth by cross-validation, GMM-BIC scikit-learn's with a number of components by "
+    "the BIC. A Wasserstein indicator between -.3 and .3 is noise: a fresh sample of "
+    "the truth scores as much."
+)
+
+
+def _introduction(plan: Plan, rows: Sequence[Row]) -> str:
+    seconds = sum(row.seconds for row in rows)
+    n_fits = _rome_fits(rows)
+    versions = Counter(row.versions for row in rows).most_common(1)
+    return (
+        "Written by `make reproduce` from the stored results. "
+        "The study: A. Mészáros, J. F. Schumann, J. Alonso-Mora, A. Zgonnikov, J. Kober: ROME: "
+        "Robust Multi-Modal Density Estimator. IJCAI 2024; its figures are means over 100 runs. "
+        f"Ours: {plan.runs} runs of {plan.n_samples} samples, "
+        f"{len(plan.distributions)} distributions, "
+        f"{len(plan.estimators)} estimators, {len(rows)} figures, {seconds / 60:.0f} minutes of "
+        f"CPU time. They include {n_fits} clusterings of data sets, for which `romepy` would "
+        f"need about {n_fits * ROMEPY_SECONDS / 3600:.0f} hours at {ROMEPY_SECONDS:.0f} s each "
+        f"(`make bench`). {versions[0][0] if versions else ''}."
+    )
+
+
+def _rome_fits(rows: Iterable[Row]) -> int:
+    """Return how many times samples were clustered: both data sets of a run, by each score."""
+    clusterings = {
+        (row.distribution, row.run, RECIPES[row.estimator].settings()["selection"])
+        for row in rows
+        if RECIPES[row.estimator].is_rome
+    }
+    return 2 * sum(selection is not None for _, _, selection in clusterings)
+
+
+def _section(table: Table, level: int = 2) -> str:
+    return f"{'#' * level} {table.title}\n\n{to_markdown(table)}"
+
+
+def _differences(agreement: Agreement) -> str:
+    if not agreement.differing:
+        return ""
+    lines = [
+        "| table | cell | published | ours | allowed | reason |",
+        "|---|---|---|---|---|---|",
+    ]
+    ordered = sorted(agreement.differing, key=lambda e: (reason(e), str(e.published)))
+    for entry in ordered:
+        cell, ours = entry.published, entry.ours
+        if cell is None or ours is None:
+            continue
+        settings = [cell.method, cell.selection or "", cell.estimator or ""]
+        settings += [
+            name
+            for name, flag in (("decorr.", cell.decorrelate), ("norm.", cell.normalize))
+            if flag
+        ]
+        name = f"{cell.distribution}, {cell.metric}, {' '.join(filter(None, settings))}"
+        lines.append(
+            f"| {cell.table} | {name} | {entry.expected[0]:.4g} ± {entry.expected[1]:.4g} | "
+            f"{ours.mean:.4g} | {entry.allowed:.2g} | {reason(entry)} |"
+        )
+    known = sum(reason(entry) != UNEXPLAINED for entry in agreement.differing)
+    head = f"Those that differ, {known} of {len(agreement.differing)} for a known reason:"
+    return head + "\n\n" + "\n".join(lines)
+
+
+def _factors(rows: Sequence[Row]) -> str:
+    factors = likelihood_factors(rows)
+    if not factors:
+        return ""
+    names = list(dict.fromkeys(factor.distribution for factor in factors))
+    others = [
+        name
+        for name in ("auto", "mpw", "vine", "gaussian_kde", "kde_cv", "gmm_bic", "oracle")
+        if any(factor.other == name for factor in factors)
+    ]
+    at = {(factor.distribution, factor.other): factor for factor in factors}
+    lines = [
+        "### Likelihood factors",
+        "",
+        "How many times likelier ROME makes a sample than the others do; * where it is above one "
+        "with p < .05 by a one-sided t-test over runs.",
+        "",
+        "| | " + " | ".join(RECIPES[other].title for other in others) + " |",
+        "|---" * (len(others) + 1) + "|",
+    ]
+    for name in names:
+        cells = [
+            f"{at[name, other].value:.3g}{'*' if at[name, other].p_value < 0.05 else ''}"
+            if (name, other) in at
+            else ""
+            for other in others
+        ]
+        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def _failures(rows: Sequence[Row]) -> list[str]:
+    failed = [row for row in rows if row.error]
+    if not failed:
+        return []
+    lines = [
+        f"- {row.distribution}, run {row.run}, {row.estimator}, {row.metric}: {row.error}"
+        for row in failed
+    ]
+    return ["## Figures that failed", "\n".join(lines)]
