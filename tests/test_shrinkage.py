@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from sevenhills import ROME, datasets, load, save
 from sevenhills.covariance import shrink
-from sevenhills.estimators.clusters import Grouping
+from sevenhills.whitening import Grouping
 
 from .oracles import log_density, shrunk_covariances
 from .strategies import awkward
@@ -25,7 +25,7 @@ def clusters_of(rng, sizes, n_features, scale=3.0):
 
 def shrunk_by_us(parts, weights, clusters, min_std=0.0):
     labels = np.repeat(np.arange(len(parts)), [len(each) for each in parts])
-    grouping = Grouping.of(np.concatenate(parts), labels, np.concatenate(weights))
+    grouping = Grouping.from_samples(np.concatenate(parts), labels, np.concatenate(weights))
     variances, directions = shrink(
         grouping.deviations, grouping.weights, grouping.offsets, np.array(clusters), min_std
     ).axes

@@ -13,10 +13,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .optics import NOISE, Ordering, Partitions
+from .optics import NOISE, Ordering, cut, neighbors_for, order_by_reachability
 from .resolution import find_units, spread
-from .selection import Candidates
+from .selection import Candidates, choose, score
 
+#: Fewer samples than this are one cluster.
+FEWEST_TO_CLUSTER = 5
 #: Squares of numbers beyond this, or below its inverse, may leave the range of floats.
 _SQUARABLE = 2.0**300
 #: Kernels on samples spread wider than this, or less than its inverse, cannot be represented.
@@ -316,9 +318,7 @@ class Points:
 
     def clustered(self, ordering: Ordering, candidates: Candidates) -> "Points":
         """Return the points with the labels of the chosen candidate."""
-        return replace(
-            self, labels=candidates.labels(), ordering=ordering, candidates=candidates
-        )
+        return replace(self, labels=candidates.labels(), ordering=ordering, candidates=candidates)
 
     def joined(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Put pieces of one point and one label together again.
@@ -402,6 +402,17 @@ class Points:
             partitions=partitions,
             order=order,
         )
+
+
+def find_clusters(points: Points, n_jobs: int | None = None) -> Points:
+    """Cluster points as ``ROME`` does with its default parameters."""
+    if points.n_counted < FEWEST_TO_CLUSTER:
+        return points
+    points, k = points.split(), neighbors_for(points.n_counted, points.X.shape[1])
+    ordering = order_by_reachability(points.X, k, points.weights)
+    cuts = cut(ordering, weights=points.weights)
+    scores = score(points.X, cuts, weights=points.weights, n_jobs=n_jobs)
+    return points.clustered(ordering, choose(cuts, scores))
 
 
 def check_resolution(resolution: Any) -> None:

@@ -219,7 +219,7 @@ class _Sample:
         return np.flatnonzero(behind <= _STANDARD_ERRORS * errors + _NEAR)
 
     def hardest_rival(self) -> int | None:
-        """Return the rival with the fewest standard errors to the leader; None if all are enough."""
+        """Return the rival that is closest to the leader in errors; None if the leader is ahead."""
         behind, errors = self.behind(self.leader())
         ratios = np.full(len(errors), np.inf)
         np.divide(behind, errors, out=ratios, where=errors > 0)

@@ -226,7 +226,10 @@ def choose(cuts: Cuts, scores: Scores) -> Candidates:
 
 
 def silhouette_scores(
-    X: np.ndarray, partitions: Partitions, n_jobs: int | None, weights: np.ndarray
+    X: np.ndarray,
+    partitions: Partitions,
+    n_jobs: int | None = None,
+    weights: np.ndarray | None = None,
 ) -> np.ndarray:
     r"""Score partitions of an ordering by their silhouettes, the noise being counted twice.
 
@@ -238,16 +241,17 @@ def silhouette_scores(
     X : ndarray of shape (n_samples, n_features)
         The points in order.
     partitions : Partitions
-    n_jobs : int or None
+    n_jobs : int, optional
         Number of threads.
-    weights : ndarray of shape (n_samples,)
-        The number of samples that every point stands for, in order.
+    weights : ndarray of shape (n_samples,), optional
+        The number of samples that every point stands for, in order; one by default.
 
     Returns
     -------
     ndarray of shape (n_partitions,)
         NaN for a partition of a single label.
     """
+    weights = np.ones(len(X)) if weights is None else weights
     return _Silhouettes.from_partitions(X, partitions, weights).scores(n_jobs)
 
 
@@ -327,7 +331,9 @@ class _Silhouettes:
     shares: np.ndarray
 
     @classmethod
-    def from_partitions(cls, X: np.ndarray, partitions: Partitions, weights: np.ndarray) -> "_Silhouettes":
+    def from_partitions(
+        cls, X: np.ndarray, partitions: Partitions, weights: np.ndarray
+    ) -> "_Silhouettes":
         """Prepare the silhouettes of partitions."""
         flat = partitions.runs
         is_edge = np.zeros(len(X) + 1, dtype=bool)

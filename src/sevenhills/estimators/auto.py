@@ -1,5 +1,6 @@
 """ROME that chooses by itself what to put on every cluster."""
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -7,20 +8,12 @@ import numpy as np
 from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import check_is_fitted
 
-from ..clustering import (
-    Candidates,
-    Frame,
-    Ordering,
-    check_resolution,
-    find_clusters,
-    lay_out,
-    resolve_resolution,
-)
+from ..clustering import Candidates, Ordering, Points, check_resolution, find_clusters
 from ..density import KernelMixture
-from ..stacking import STRAY, CellFit, Partition, fit_partition
+from ..stacking import CellFit, Partition, fit_partition
 from ..validation import check_not_negative, random_generator
 from .base import DensityEstimator
-from .clusters import StackedCluster
+from .cluster_records import StackedCluster
 from .summary import describe_members, describe_resolution, member_table_html
 
 
@@ -118,28 +111,25 @@ class AutoROME(DensityEstimator):
 
     def _fit(self, X: np.ndarray, weights: np.ndarray | None) -> None:
         rng = random_generator(self.random_state)
-        resolution = resolve_resolution(self.resolution, X, weights)
-        points, frame = lay_out(X, weights, resolution)
-        clusters = find_clusters(points, frame.weights, n_jobs=self.n_jobs)
+        points = Points.from_samples(X, weights, self.resolution)
+        clustered = find_clusters(points, self.n_jobs)
         found = fit_partition(
-            np.ascontiguousarray(points[:, frame.features]),
-            frame.weights * frame.grain,
-            clusters.pieces.heaviest(clusters.labels),
-            partial(_labels_of, grain=frame.grain, n_jobs=self.n_jobs),
-            float(self.min_std) / frame.unit,
+            np.ascontiguousarray(points.X[:, points.features]),
+            points.weights * points.grain,
+            clustered.whole_labels(),
+            partial(_labels_of, grain=points.grain, n_jobs=self.n_jobs),
+            float(self.min_std) / points.unit,
             rng,
             self.n_jobs,
         )
-        unit = np.eye(X.shape[1])[frame.features] * frame.unit
-        of_rows = clusters.of_given_rows(frame)
+        unit = np.eye(X.shape[1])[points.features] * points.unit
         self.density_ = found.density.affine(unit, np.zeros(X.shape[1]))
-        self.labels_ = frame.labels_of_rows(found.labels, STRAY)
-        self.clusters_ = _describe(points * frame.unit, frame, found, self.labels_)
+        self.labels_ = replace(points, labels=found.labels).row_labels()
+        self.clusters_ = _describe(points, found, self.labels_)
         self.n_fragments_ = found.n_fragments
-        self.held_out_ = found.held_out - X.shape[1] * float(np.log(frame.unit))
-        self.ordering_ = of_rows.ordering
-        self.candidates_ = of_rows.candidates
-        self.resolution_ = resolution
+        self.held_out_ = found.held_out - X.shape[1] * float(np.log(points.unit))
+        _, _, self.ordering_, self.candidates_ = clustered.row_clusters()
+        self.resolution_ = points.resolution
 
     def summary(self) -> str:
         """Return in a few lines what was found and what was put on it."""
@@ -170,23 +160,21 @@ class AutoROME(DensityEstimator):
         return describe_resolution(self.resolution_, getattr(self, "feature_names_in_", None))
 
 
-def _labels_of(
-    points: np.ndarray, weights: np.ndarray, grain: float, n_jobs: int | None
-) -> np.ndarray:
-    clusters = find_clusters(points, weights / grain, n_jobs=n_jobs)
-    return clusters.pieces.heaviest(clusters.labels)
+def _labels_of(X: np.ndarray, weights: np.ndarray, grain: float, n_jobs: int | None) -> np.ndarray:
+    points = Points.from_samples(X, weights / grain, start="first")
+    return find_clusters(points, n_jobs).whole_labels()
 
 
-def _describe(
-    X: np.ndarray, frame: Frame, found: Partition, labels: np.ndarray
-) -> tuple[StackedCluster, ...]:
+def _describe(points: Points, found: Partition, labels: np.ndarray) -> tuple[StackedCluster, ...]:
+    X = points.X * points.unit
+
     def one(label: int, fit: CellFit) -> StackedCluster:
         inside = found.labels == label
-        weights = frame.weights[inside]
+        weights = points.weights[inside]
         return StackedCluster(
             label=label,
             n_members=int((labels == label).sum()),
-            share=float(weights.sum() / frame.weights.sum()),
+            share=float(weights.sum() / points.weights.sum()),
             mean=np.average(X[inside], axis=0, weights=weights),
             members=fit.members,
             weights=fit.weights,

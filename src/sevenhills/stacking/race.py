@@ -8,8 +8,8 @@ from typing import TypeVar
 
 import numpy as np
 
-from ..bandwidth import silverman
 from ..density import KernelMixture
+from ..whitening import silverman
 from .cell import MOST_NEIGHBOURS, Cell
 from .members import (
     DOF,
