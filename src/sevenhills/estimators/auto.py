@@ -1,5 +1,6 @@
 """ROME that chooses by itself what to put on every cluster."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -10,8 +11,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..clustering import Candidates, Ordering, Points, check_resolution, find_clusters
 from ..density import KernelMixture
-from ..stacking import CellFit, Partition, fit_partition
-from ..validation import check_not_negative, random_generator
+from ..stacking import CellFit, Member, Partition, join_small, merge_unstable, split_by_category
+from ..validation import check_min_std, random_generator
+from ..whitening import Grouping, resolve_min_std
 from .base import DensityEstimator
 from .cluster_records import StackedCluster
 from .summary import describe_members, describe_resolution, member_table_html
@@ -93,19 +95,22 @@ class AutoROME(DensityEstimator):
     def __init__(
         self,
         *,
-        min_std: float = 0.0,
+        min_std: float | str = 0.0,
         resolution: Any = "auto",
+        members: Sequence[Member] | None = None,
         random_state: Any = 0,
         n_jobs: int | None = None,
     ) -> None:
         self.min_std = min_std
         self.resolution = resolution
+        self.members = members
         self.random_state = random_state
         self.n_jobs = n_jobs
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_not_negative(self.min_std, "min_std")
+        check_min_std(self.min_std)
+        _check_members(self.members)
         check_resolution(self.resolution)
         random_generator(self.random_state)
 
@@ -113,21 +118,22 @@ class AutoROME(DensityEstimator):
         rng = random_generator(self.random_state)
         points = Points.from_samples(X, weights, self.resolution)
         clustered = find_clusters(points, self.n_jobs)
-        found = fit_partition(
-            np.ascontiguousarray(points.X[:, points.features]),
-            points.weights * points.grain,
-            clustered.whole_labels(),
-            partial(_labels_of, grain=points.grain, n_jobs=self.n_jobs),
-            float(self.min_std) / points.unit,
-            rng,
-            self.n_jobs,
-        )
-        unit = np.eye(X.shape[1])[points.features] * points.unit
-        self.density_ = found.density.affine(unit, np.zeros(X.shape[1]))
-        self.labels_ = replace(points, labels=found.labels).row_labels()
-        self.clusters_ = _describe(points, found, self.labels_)
-        self.n_fragments_ = found.n_fragments
-        self.held_out_ = found.held_out - X.shape[1] * float(np.log(points.unit))
+        Y = np.ascontiguousarray(points.X[:, points.features])
+        n_samples = points.weights * points.grain
+
+        cluster = partial(_labels_of, grain=points.grain, n_jobs=self.n_jobs)
+        labels = join_small(Y, n_samples, clustered.whole_labels())
+        labels, self.n_fragments_ = merge_unstable(Y, n_samples, labels, cluster, rng)
+        labels = split_by_category(Y, n_samples, labels)
+        clusters = Grouping.from_samples(Y, labels, n_samples, points.unit)
+        min_std = resolve_min_std(self.min_std, clusters)
+        partition = Partition.from_labels(Y, n_samples, labels, min_std)
+        fits = partition.fit(self.members or (), rng, self.n_jobs)
+        to_data = np.eye(X.shape[1])[points.features] * points.unit
+        self.density_ = partition.density(fits).affine(to_data, np.zeros(X.shape[1]))
+        self.held_out_ = partition.held_out(fits) - X.shape[1] * float(np.log(points.unit))
+        self.labels_ = replace(points, labels=labels).row_labels()
+        self.clusters_ = _describe(points, labels, fits, self.labels_)
         _, _, self.ordering_, self.candidates_ = clustered.row_clusters()
         self.resolution_ = points.resolution
 
@@ -165,11 +171,22 @@ def _labels_of(X: np.ndarray, weights: np.ndarray, grain: float, n_jobs: int | N
     return find_clusters(points, n_jobs).whole_labels()
 
 
-def _describe(points: Points, found: Partition, labels: np.ndarray) -> tuple[StackedCluster, ...]:
+def _check_members(members: Any) -> None:
+    if members is None:
+        return
+    if not isinstance(members, Sequence) or not all(isinstance(each, Member) for each in members):
+        raise TypeError(
+            f"members must be a sequence of sevenhills.stacking.Member, or None; got {members!r}"
+        )
+
+
+def _describe(
+    points: Points, found: np.ndarray, fits: Sequence[CellFit], labels: np.ndarray
+) -> tuple[StackedCluster, ...]:
     X = points.X * points.unit
 
     def one(label: int, fit: CellFit) -> StackedCluster:
-        inside = found.labels == label
+        inside = found == label
         weights = points.weights[inside]
         return StackedCluster(
             label=label,
@@ -184,4 +201,4 @@ def _describe(points: Points, found: Partition, labels: np.ndarray) -> tuple[Sta
             reason=fit.reason,
         )
 
-    return tuple(one(label, fit) for label, fit in enumerate(found.fits))
+    return tuple(one(label, fit) for label, fit in enumerate(fits))
