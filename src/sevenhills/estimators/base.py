@@ -180,6 +180,23 @@ class DensityEstimator(DensityMixin, BaseEstimator, ABC):
         scores = self.score_samples(X)
         return float(np.average(scores, weights=check_weights(sample_weight, len(scores))))
 
+    def sample(self, n_samples: int = 1, random_state: Any = None) -> np.ndarray:
+        """Draw independent samples from the fitted density.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+        random_state : int, RandomState instance or None, default=None
+            With None the draws differ from call to call; numpy's global generator is neither
+            used nor changed.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+        """
+        check_is_fitted(self)
+        return self.density_.sample(n_samples, random_state)
+
     def _density_class(self) -> type[Regions]:
         """Return the class of the density that would be fitted."""
         return KernelMixture
@@ -225,7 +242,6 @@ class DensityEstimator(DensityMixin, BaseEstimator, ABC):
     predict = delegate(KernelMixture.predict, check_rows=True)
     predict_proba = delegate(KernelMixture.predict_proba, check_rows=True)
     probability = delegate(KernelMixture.probability)
-    sample = delegate(KernelMixture.sample)
     sf = delegate(KernelMixture.sf)
     to_torch = delegate(KernelMixture.to_torch)
 
