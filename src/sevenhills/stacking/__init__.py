@@ -8,13 +8,7 @@ Every member is a sum of Gaussian kernels, and so is the whole.
 """
 
 from .members import Member
-from .partition import (
-    OUTLIER,
-    Partition,
-    join_small,
-    merge_unstable,
-    split_by_category,
-)
+from .partition import OUTLIER, Partition, join_small, merge_unstable, split_by_category
 from .search import CellFit
 
 __all__ = [

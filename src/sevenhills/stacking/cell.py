@@ -107,6 +107,11 @@ class Cell:
         return np.concatenate([fold.test_weights for fold in self.folds])
 
     @property
+    def tested(self) -> list[int]:
+        """The folds that have test rows."""
+        return [f for f, fold in enumerate(self.folds) if len(fold.test)]
+
+    @property
     def allows_own_covariances(self) -> bool:
         """Whether one covariance per row is affordable."""
         return self._allows(self.n_rows)

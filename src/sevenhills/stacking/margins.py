@@ -125,12 +125,8 @@ class NormalScores(NamedTuple):
     def kernels(self, width: float, ridge: np.ndarray) -> KernelMixture:
         """Return kernels on the samples, in data space.
 
-        Parameters
-        ----------
-        width : float
-            Standard deviation of a kernel relative to that of the scores.
-        ridge : ndarray of shape (n_features, n_features)
-            Added to every covariance.
+        The width is relative to the standard deviations of the scores. The ridge is added to every
+        covariance.
         """
         return self._carried_back(self.points, self.weights, width, ridge)
 

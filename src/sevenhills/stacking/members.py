@@ -33,13 +33,7 @@ DOF = 4.0
 
 
 def mean_and_error(values: np.ndarray, weights: np.ndarray) -> tuple[float, float]:
-    """Return a weighted mean and its standard error.
-
-    Parameters
-    ----------
-    values : ndarray of shape (n_rows,)
-    weights : ndarray of shape (n_rows,)
-        The number of samples that each row stands for.
+    """Return the mean of values that occur as often as their weights, and its standard error.
 
     Examples
     --------
@@ -119,17 +113,8 @@ class Member(ABC):
 
     def judge(self, cell: Cell) -> Trial[Self]:
         """Judge the member on the folds of a cluster."""
-        held_out = _over_folds(cell, partial(self.held_out, cell))
+        held_out = np.concatenate([self.held_out(cell, f) for f in cell.tested])
         return Trial(self, held_out, cell.test_weights, lambda: self.fit(cell.samples()))
-
-
-def _over_folds(cell: Cell, of_fold: Callable[[int], np.ndarray]) -> np.ndarray:
-    """Return the values of the test rows of all folds."""
-    out = np.empty(len(cell.test_weights))
-    for f, fold in enumerate(cell.folds):
-        if len(fold.test):
-            out[fold.places] = of_fold(f)
-    return out
 
 
 class Gaussian(Member):
@@ -259,13 +244,10 @@ class FoldAverage(Member):
     def judge(self, cell: Cell) -> Trial[Self]:
         """Judge the member on the folds of a cluster, and keep the fits."""
         fits = tuple(self.fit_fold(cell, f) for f in range(len(cell.folds)))
-
-        def of_fold(f: int) -> np.ndarray:
-            features = quadratic_features(cell.points[cell.folds[f].test])
-            return fits[f].components.log_density(features)
-
+        features = [quadratic_features(cell.points[fold.test]) for fold in cell.folds]
+        held_out = [fits[f].components.log_density(features[f]) for f in cell.tested]
         density = partial(_mean_density, fits, cell.ridge)
-        return Trial(self, _over_folds(cell, of_fold), cell.test_weights, density, fits)
+        return Trial(self, np.concatenate(held_out), cell.test_weights, density, fits)
 
 
 def _mean_density(fits: Sequence[ComponentFit], ridge: np.ndarray) -> KernelMixture:

@@ -20,8 +20,8 @@ from .search import ENOUGH_TO_STOP, CellFit, fit_cell
 OUTLIER = -1
 #: Samples farther than this many standard deviations from all clusters are outliers.
 _MAX_STDS = 10.0
-#: So are samples whose distance to the median of their own cluster exceeds the typical one by this
-#: factor. The covariance of the cluster would be theirs.
+#: So are samples whose distance to the median of their own cluster exceeds the typical distance by
+#: this factor: they alone would determine the covariance of the cluster.
 _MAX_RATIO = 2.0**20
 #: Smallest variance of a kernel, relative to the variance within clusters.
 _MIN_VARIANCE = 1e-8
@@ -105,48 +105,22 @@ def merge_unstable(
     cluster: Clustering,
     rng: np.random.RandomState,
 ) -> tuple[np.ndarray, int]:
-    """Merge all clusters if they are not found again without a fifth of the samples.
-
-    Parameters
-    ----------
-    X, weights, labels : ndarray
-        Rows, the number of samples of each, and labels after :func:`join_small`.
-    cluster : callable
-        The clustering that found the labels.
-    rng : RandomState
-        Draws the fifth that is left out.
-
-    Returns
-    -------
-    labels : ndarray
-    n_fragments : int
-        The number of clusters that were merged; 0 if they are stable.
-    """
-    if _are_stable(X, weights, labels, cluster, rng):
-        return labels, 0
-    return join_small(X, weights, np.minimum(labels, 0)), int(labels.max()) + 1
-
-
-def _are_stable(
-    X: np.ndarray,
-    weights: np.ndarray,
-    labels: np.ndarray,
-    cluster: Clustering,
-    rng: np.random.RandomState,
-) -> bool:
-    """Return whether clusters are found again without a fifth of the samples.
+    """Merge all clusters if ``cluster`` does not find them again without a fifth of the samples.
 
     Gaps that happen to be in the samples move when samples are left out. If all clusters are large,
-    the test is skipped: the density is then good even if they are fragments.
+    the test is skipped: the density is then good even if they are fragments. The second result is
+    the number of clusters that were merged.
     """
     inside = labels != OUTLIER
     if labels.max() == 0 or counts(labels[inside], weights[inside]).min() >= ENOUGH_TO_STOP:
-        return True
+        return labels, 0
     left = np.zeros(len(X))
     left[inside] = without_a_fifth(weights[inside], rng)
     seen = left > 0
     again = join_small(X[seen], left[seen], cluster(X[seen], left[seen]))
-    return adjusted_rand(labels[seen], again, left[seen]) >= _MIN_AGREEMENT
+    if adjusted_rand(labels[seen], again, left[seen]) >= _MIN_AGREEMENT:
+        return labels, 0
+    return join_small(X, weights, np.minimum(labels, 0)), int(labels.max()) + 1
 
 
 def adjusted_rand(labels: np.ndarray, others: np.ndarray, weights: np.ndarray) -> float:
@@ -260,16 +234,7 @@ class Partition:
     def fit(
         self, members: Sequence[Member], rng: np.random.RandomState, n_jobs: int | None = None
     ) -> list[CellFit]:
-        """Fit the density of every cluster, in threads over clusters.
-
-        Parameters
-        ----------
-        members : sequence of Member
-            Members to try in addition to those that the search tries.
-        rng : RandomState
-            Draws folds and seeds.
-        n_jobs : int, optional
-        """
+        """Fit the density of every cluster, in threads; ``members`` are tried in addition."""
         Z, weights, clusters = self.points, self.weights, _rows_of(self.labels)
         pooled = _pooled(Z, weights, self.labels) if len(clusters) > 1 else None
         seeds = rng.randint(2**30, size=len(clusters))

@@ -91,16 +91,7 @@ class CellFit:
 
 
 def fit_cell(cell: Cell, seed: int, extra: Sequence[Member] = ()) -> CellFit:
-    """Try members on a cluster and stack the best.
-
-    Parameters
-    ----------
-    cell : Cell
-    seed : int
-        Seeds the starts of mixtures.
-    extra : sequence of Member
-        Members to try on every cluster, in addition to those that the search tries.
-    """
+    """Try members on a cluster, including ``extra`` ones, and stack the best."""
     gaussian = Gaussian().judge(cell)
     if not cell.points.any():
         return _stacked(cell, [gaussian], 1, "all samples are equal")
@@ -261,14 +252,8 @@ def stacking_weights(
 
     with the density :math:`p_m(x_i)` of member :math:`m` fitted without :math:`x_i`.
 
-    Parameters
-    ----------
-    held_out : ndarray of shape (n_test, n_members)
-        The logarithms of :math:`p_m(x_i)`.
-    counts : ndarray of shape (n_test,)
-        The number of samples :math:`a_i` that each row stands for.
-    n_steps : int
-        Steps of expectation maximization.
+    ``held_out`` (n_test, n_members) holds the logarithms of :math:`p_m(x_i)`, and ``counts``
+    (n_test,) the number of samples :math:`a_i` that each row stands for.
     """
     ratios = np.exp(held_out - held_out.max(axis=1, keepdims=True))
     shares = counts / counts.sum()

@@ -1,4 +1,4 @@
-"""Pictures of a fit: why these clusters, where they are, what was put on them, what density."""
+"""Pictures of a fit: its candidates, its clusters and their members."""
 
 from typing import Any
 
@@ -8,40 +8,32 @@ from sklearn.utils.validation import check_is_fitted
 from ..clustering.candidates import TRIVIAL_SCORE
 from ..estimators import ROME, AutoROME
 from .canvas import (
-    COLOURS,
+    COLORS,
     add_legend,
-    colour_of,
+    color_of,
     current_axes,
     drawn_rows,
-    has_distinct_colours,
+    has_distinct_colors,
     in_lines,
 )
 
-#: Shares of probability inside the contour lines.
-_MASSES = (0.95, 0.8, 0.5)
-_GRID = 300
-#: Samples that fix the contours' heights, and how many of them are drawn by default.
-_N_LEVEL = 4000
-_N_DRAWN = 400
-#: Columns of a reachability plot, about two for every pixel; more samples share columns.
-_COLUMNS = 2000
-#: Height left free above the members of a cluster for what they gain, a bar being 1.
+#: Columns of a reachability plot, about two per pixel; more samples share columns.
+_N_COLUMNS = 2000
+#: Free height above the members of a cluster for its gain, in heights of a bar.
 _GAP = 1.1
-#: The width of axes, in inches, from which long names fit beside them in a line.
+#: Width of axes, in inches, from which long names fit beside them on one line.
 _WIDE = 6.0
-#: Paths that an axes shows at most.
-_MOST_PATHS = 2000
 
 
 def plot_reachability(rome: ROME | AutoROME, ax: Any = None) -> Any:
-    """Draw the reachability plot, its valleys coloured by cluster, with the chosen cut.
+    """Draw the reachability plot, colored by cluster, with the chosen cut.
 
-    More than seven clusters share colours, and have no legend.
+    More than seven clusters share colors and have no legend.
 
     Parameters
     ----------
     rome : ROME or AutoROME
-        Fitted, with a choice among candidates.
+        Fitted, with candidates.
     ax : matplotlib axes, optional
 
     Returns
@@ -50,18 +42,18 @@ def plot_reachability(rome: ROME | AutoROME, ax: Any = None) -> Any:
     """
     check_is_fitted(rome)
     if rome.ordering_ is None or rome.candidates_ is None:
-        raise ValueError("rome has no ordering: its clusters were given, or there was only one")
+        raise ValueError("rome has no ordering: labels were given, or selection is None")
     ax = current_axes(ax)
     order = rome.ordering_.order
     heights, labels = rome.ordering_.reachability[order], rome.labels_[order]
     heights = np.where(np.isfinite(heights), heights, np.max(heights[1:], initial=0.0))
-    starts = np.unique(np.linspace(0, len(order), _COLUMNS, endpoint=False).astype(int))
+    starts = np.unique(np.linspace(0, len(order), _N_COLUMNS, endpoint=False).astype(int))
     for label in np.unique(labels):
         ax.fill_between(
             starts,
             np.maximum.reduceat(np.where(labels == label, heights, 0.0), starts),
             step="mid",
-            color=colour_of(label),
+            color=color_of(label),
             linewidth=0,
             label="noise" if label < 0 else f"cluster {label}",
         )
@@ -70,7 +62,7 @@ def plot_reachability(rome: ROME | AutoROME, ax: Any = None) -> Any:
     rule, parameter = candidates.rules[i], candidates.parameters[i]
     if rule == "dbscan":
         ax.axhline(parameter, color="black", linestyle="--", linewidth=1)
-    if has_distinct_colours(labels):
+    if has_distinct_colors(labels):
         add_legend(ax)
     score = f"{candidates.criterion} {candidates.scores[i]:.3f}"
     symbol = "ε" if rule == "dbscan" else "ξ"
@@ -87,14 +79,14 @@ def plot_reachability(rome: ROME | AutoROME, ax: Any = None) -> Any:
 def plot_candidates(rome: ROME | AutoROME, ax: Any = None) -> Any:
     """Draw the scores of all candidate clusterings over their numbers of clusters.
 
-    Larger marks stand for more cuts of the ordering; a ring is around the candidate that was
-    chosen. Candidates of a single label have no score. Scores that were estimated from samples of
-    rows have bars of one standard error.
+    The area of a mark grows with the number of cuts that give the candidate; a ring marks the
+    chosen candidate. Candidates of a single label have no score and are left out. Scores that are
+    estimated from a sample of rows have bars of one standard error.
 
     Parameters
     ----------
     rome : ROME or AutoROME
-        Fitted, with a choice among candidates.
+        Fitted, with candidates.
     ax : matplotlib axes, optional
 
     Returns
@@ -112,17 +104,17 @@ def plot_candidates(rome: ROME | AutoROME, ax: Any = None) -> Any:
     check_is_fitted(rome)
     candidates = rome.candidates_
     if candidates is None:
-        raise ValueError("rome has no candidates: its clusters were given, or there was only one")
+        raise ValueError("rome has no candidates: labels were given, or selection is None")
     ax = current_axes(ax)
     names = {"dbscan": "cut at a height ε", "xi": "steep slopes ξ"}
     scored = candidates.scores > TRIVIAL_SCORE
-    for colour, (rule, name) in zip(COLOURS, names.items(), strict=False):
+    for color, (rule, name) in zip(COLORS, names.items(), strict=False):
         of = scored & (candidates.rules == rule)
         x, y = candidates.n_clusters[of], candidates.scores[of]
         size = 12 * np.sqrt(candidates.n_cuts[of])
-        ax.scatter(x, y, size, color=colour, alpha=0.7, linewidth=0, label=name)
+        ax.scatter(x, y, size, color=color, alpha=0.7, linewidth=0, label=name)
         if candidates.errors.any():
-            ax.errorbar(x, y, candidates.errors[of], ls="", color=colour, elinewidth=0.8)
+            ax.errorbar(x, y, candidates.errors[of], ls="", color=color, elinewidth=0.8)
     i = candidates.chosen
     n_clusters, score = candidates.n_clusters[i], candidates.scores[i]
     ax.plot(n_clusters, score, "o", ms=12, mfc="none", mec="black", label="chosen")
@@ -140,16 +132,16 @@ def plot_candidates(rome: ROME | AutoROME, ax: Any = None) -> Any:
 
 
 def plot_clusters(rome: ROME | AutoROME, X: Any, ax: Any = None) -> Any:
-    """Draw the first two features of the training samples, coloured by cluster.
+    """Draw the first two features of the training samples, colored by cluster.
 
-    More than seven clusters share colours, and are not in the legend.
+    More than seven clusters share colors and are not in the legend.
 
     Parameters
     ----------
     rome : ROME or AutoROME
         Fitted.
     X : array-like of shape (n_samples, n_features)
-        The samples that it was fitted to.
+        The training samples.
     ax : matplotlib axes, optional
 
     Returns
@@ -160,77 +152,21 @@ def plot_clusters(rome: ROME | AutoROME, X: Any, ax: Any = None) -> Any:
     ax = current_axes(ax)
     drawn = drawn_rows(len(X))
     X, labels = X[drawn], rome.labels_[drawn]
-    told = has_distinct_colours(rome.labels_)
+    is_named = has_distinct_colors(rome.labels_)
     for label in np.unique(labels):
         rows = labels == label
-        name = "noise" if label < 0 else f"cluster {label}" if told else None
-        ax.plot(X[rows, 0], X[rows, 1], ".", ms=2, color=colour_of(label), label=name)
-    if told or len(X) < len(rome.labels_):
+        name = "noise" if label < 0 else f"cluster {label}" if is_named else None
+        ax.plot(X[rows, 0], X[rows, 1], ".", ms=2, color=color_of(label), label=name)
+    if is_named or len(X) < len(rome.labels_):
         add_legend(ax, len(X), len(rome.labels_), markerscale=4)
     ax.set(xlabel=_feature(rome, 0), ylabel=_feature(rome, 1), title=_title(rome))
-    return ax
-
-
-def plot_density(
-    rome: ROME | AutoROME,
-    X: Any,
-    ax: Any = None,
-    random_state: Any = 0,
-    n_drawn: int = _N_DRAWN,
-) -> Any:
-    """Draw the density of two features as contours, with some samples of it over the data.
-
-    A contour encloses the given share of probability.
-
-    Parameters
-    ----------
-    rome : ROME or AutoROME
-        Fitted to two features.
-    X : array-like of shape (n_samples, 2)
-        Data to draw below the samples.
-    ax : matplotlib axes, optional
-    random_state : int, RandomState instance or None, default=0
-        For the samples.
-    n_drawn : int, default=400
-        How many samples are drawn, at most as many as there are data.
-
-    Returns
-    -------
-    matplotlib axes
-    """
-    check_is_fitted(rome)
-    if rome.n_features_in_ != 2:
-        raise ValueError(f"rome must have 2 features, has {rome.n_features_in_}")
-    X = np.asarray(X, dtype=float)
-    ax = current_axes(ax)
-    samples = rome.sample(_N_LEVEL, random_state=random_state)
-    levels = np.quantile(rome.density_.logpdf(samples), [1 - mass for mass in _MASSES])
-    both = np.concatenate([X, samples])
-    low, high = both.min(axis=0), both.max(axis=0)
-    low, high = low - 0.05 * (high - low), high + 0.05 * (high - low)
-    axes = [np.linspace(a, b, _GRID) for a, b in zip(low, high, strict=True)]
-    grid = np.stack(np.meshgrid(*axes), axis=-1)
-    height = rome.density_.logpdf(grid.reshape(-1, 2)).reshape(_GRID, _GRID)
-    shown = X[drawn_rows(len(X))]
-    ax.plot(shown[:, 0], shown[:, 1], ".", ms=2, color=COLOURS[0], label="data")
-    drawn = samples[: min(len(X), n_drawn)]
-    if len(drawn):
-        ax.plot(drawn[:, 0], drawn[:, 1], ".", ms=3, color=COLOURS[3], label="samples")
-    ax.contour(*axes, height, levels=levels, colors="black", linewidths=0.8, linestyles="solid")
-    add_legend(ax, len(shown), len(X), markerscale=4)
-    shares = ", ".join(f"{mass:.0%}" for mass in _MASSES)
-    ax.set(
-        xlabel=_feature(rome, 0),
-        ylabel=_feature(rome, 1),
-        title=f"contours around {shares}",
-    )
     return ax
 
 
 def plot_members(auto: AutoROME, ax: Any = None) -> Any:
     """Draw the weights of the members of every cluster as bars, the first cluster on top.
 
-    Above them stands what the members gain on held-out samples over a plain Gaussian.
+    The gain above the bars is that in held-out log density over a single Gaussian.
 
     Parameters
     ----------
@@ -258,7 +194,7 @@ def plot_members(auto: AutoROME, ax: Any = None) -> Any:
     for i, cluster in enumerate(auto.clusters_):
         first = len(names) + (i + 1) * _GAP
         own = first + np.arange(len(cluster.members))
-        bars = ax.barh(own, cluster.weights, height=0.8, color=colour_of(cluster.label))
+        bars = ax.barh(own, cluster.weights, height=0.8, color=color_of(cluster.label))
         ax.bar_label(
             bars, [f"{weight:.0%}" for weight in cluster.weights], padding=3, fontsize="small"
         )
@@ -277,48 +213,8 @@ def plot_members(auto: AutoROME, ax: Any = None) -> Any:
     ax.tick_params(axis="y", length=0, labelsize="small" if is_wide else "xx-small")
     for label in ax.get_yticklabels():
         label.set_linespacing(0.9)
-    # The room on the right is for the number behind a bar of full length.
+    # The margin on the right holds the number behind a bar of full length.
     ax.set(xlabel="weight", xlim=(0, 1.2), ylim=(heights[-1] + 0.7, -0.3))
-    return ax
-
-
-def plot_trajectories(
-    paths: Any, labels: Any = None, ax: Any = None, colour: Any = None, alpha: float = 0.25
-) -> Any:
-    """Draw rows ``x1, y1, x2, y2, ...`` as paths in the plane, coloured by label.
-
-    Parameters
-    ----------
-    paths : array-like of shape (n_samples, 2 * n_steps)
-        Of more than 2,000, that many are drawn.
-    labels : array-like of shape (n_samples,), optional
-    ax : matplotlib axes, optional
-    colour : colour, optional
-        One colour for all paths.
-    alpha : float, default=0.25
-        How opaque a path is.
-
-    Returns
-    -------
-    matplotlib axes
-    """
-    from matplotlib.collections import LineCollection
-
-    paths = np.asarray(paths, dtype=float)
-    ax = current_axes(ax)
-    steps = paths.reshape(len(paths), -1, 2)
-    labels = np.zeros(len(paths), dtype=int) if labels is None else np.asarray(labels)
-    drawn = drawn_rows(len(paths), _MOST_PATHS)
-    steps, labels = steps[drawn], labels[drawn]
-    for label in np.unique(labels):
-        shade = colour or colour_of(label)
-        lines = LineCollection(
-            list(steps[labels == label]), colors=shade, linewidths=0.5, alpha=alpha
-        )
-        lines.set_rasterized(True)
-        ax.add_collection(lines)
-    ax.autoscale()
-    ax.set(xlabel="x", ylabel="y", aspect="equal")
     return ax
 
 
@@ -327,7 +223,7 @@ def _training_samples(rome: ROME | AutoROME, X: Any) -> np.ndarray:
     X = np.asarray(X, dtype=float)
     if X.ndim != 2 or X.shape[1] < 2 or len(X) != len(rome.labels_):
         raise ValueError(
-            f"X must be the {len(rome.labels_)} training samples with two features at least, "
+            f"X must be the {len(rome.labels_)} training samples with at least two features, "
             f"got shape {X.shape}"
         )
     return X
