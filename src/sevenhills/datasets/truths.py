@@ -89,7 +89,7 @@ def round_gaussians(centers: np.ndarray, stds: np.ndarray) -> Truth:
 
 
 def sheared_gaussians(centers: np.ndarray, matrix: np.ndarray) -> Truth:
-    """Return the truth of ``(center + z) @ matrix`` for equally likely centers, z standard normal."""
+    """Return the truth of ``(center + z) @ matrix`` for random centers, z standard normal."""
     n_kernels, n_features = centers.shape
     mixture = KernelMixture(
         weights=np.full(n_kernels, 1 / n_kernels),
