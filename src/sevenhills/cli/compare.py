@@ -223,7 +223,7 @@ def _run_test(
                 Y,
                 n_permutations=n_permutations,
                 # A lower limit could stop a test that all permutations would call significant.
-                enough=max(_MIN_EXCEEDANCES, ceil(alpha * (n_permutations + 1))),
+                max_exceedances=max(_MIN_EXCEEDANCES, ceil(alpha * (n_permutations + 1))),
                 random_state=seed,
                 progress=progress,
             )

@@ -11,10 +11,10 @@ import numpy as np
 
 from ..extras import import_extra
 from ..forecast import Evaluation
-from ..forecast.arrays import open_forecasts
-from ..forecast.measures import measure_of
-from ..plotting.canvas import COLOURS, add_legend, new_figure
-from ..plotting.forecasts import plot_calibration, plot_forecast
+from ..forecast.inputs import open_forecasts
+from ..forecast.scores import measure_of
+from ..plotting.canvas import COLORS, add_legend, new_figure
+from ..plotting.forecast_plots import plot_calibration, plot_forecast
 from .page import Report, Section, Table, render, render_page
 
 #: The calibration error is significant beyond this multiple of its expectation by chance.
@@ -245,7 +245,7 @@ def _single_scenes(
     measure = _headline(evaluation)
     if measure is None or predictions is None or truth is None:
         return []
-    if open_forecasts(predictions, truth, agents, check=False).n_coordinates != 2:
+    if open_forecasts(predictions, truth, agents).n_coordinates != 2:
         return []
     values = evaluation.scenes[measure]
     order = np.argsort(values, kind="stable")[: np.count_nonzero(np.isfinite(values))]
@@ -276,8 +276,8 @@ def _draw_scores(evaluation: Evaluation, measure: str) -> str:
 
     def draw(ax: Any) -> None:
         # The outermost bars hold all values beyond them.
-        ax.hist(np.clip(values, low, high), bins=30, color=COLOURS[0], alpha=0.8)
-        ax.axvline(mean, color=COLOURS[1], lw=1.5, label=f"mean {mean:.4g}")
+        ax.hist(np.clip(values, low, high), bins=30, color=COLORS[0], alpha=0.8)
+        ax.axvline(mean, color=COLORS[1], lw=1.5, label=f"mean {mean:.4g}")
         ax.set(xlabel=measure, ylabel="scenes")
         add_legend(ax, labelcolor=_INK, facecolor="none")
 
@@ -314,7 +314,7 @@ def _svg(draw: Callable[[Any], Any], size: tuple[float, float], name: str) -> st
         figure.savefig(file, format="svg", transparent=True, metadata={"Date": None})
     svg = file.getvalue()
     svg = svg[svg.index("<svg") :].replace(_INK, "currentColor")
-    svg = svg.replace(COLOURS[0].lower(), "var(--accent)")
+    svg = svg.replace(COLORS[0].lower(), "var(--accent)")
     svg = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", svg, count=1)
     svg = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", svg, count=1)
     return svg.replace("<svg", f'<svg role="img" aria-label="{escape(name)}"', 1)

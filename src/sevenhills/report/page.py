@@ -14,7 +14,7 @@ from typing import Any
 from ..atomic_write import atomic_write
 from ..extras import import_extra
 from ..json_values import json_value
-from ..plotting.canvas import COLOURS, NOISE_COLOUR
+from ..plotting.canvas import COLORS, NOISE_COLOR
 
 #: Scripts of every page, and of pages with interactive plots.
 _SCRIPTS = ("theme.js",)
@@ -127,7 +127,7 @@ def render_page(
     """
     scripts: tuple[str, ...] = _SCRIPTS
     if data is not None:
-        data = {**data, "colors": COLOURS, "noise": NOISE_COLOUR}
+        data = {**data, "colors": COLORS, "noise": NOISE_COLOR}
         scripts += _PLOT_SCRIPTS
     html = render(
         "page.html",
