@@ -156,12 +156,6 @@ def test_a_fifth_of_the_copies_is_left_out(weights, seed):
     assert_array_equal(left, expected)
 
 
-@given(st.integers(2, 4000), seeds)
-def test_folds_are_even(n_rows, seed):
-    sizes = [n_rows - len(fold.train) for fold in deal(np.ones(n_rows), random_state(seed))]
-    assert max(sizes) - min(sizes) <= 1
-
-
 @pytest.mark.parametrize("n_rows", [7000, 20_000])
 def test_many_rows_are_seen_and_asked_in_part(n_rows):
     folds = deal(np.ones(n_rows), random_state())
@@ -174,14 +168,6 @@ def test_many_rows_are_seen_and_asked_in_part(n_rows):
         assert not np.isin(fold.test, fold.train).any()
 
 
-def test_weights_of_a_part_of_the_rows_are_kept():
-    weights = random_state(1).randint(1, 4, size=9000).astype(float)
-    for fold in deal(weights, random_state()):
-        assert len(fold.subset) == 6000
-        left = spread_out(fold.train, fold.train_weights, 9000)
-        assert_array_equal(fold.subset_weights, left[fold.subset])
-
-
 @pytest.mark.parametrize("weight", [1.0, 0.2, 30.0])
 def test_one_row_is_all_there_is(weight):
     folds = deal(np.array([weight]), random_state())
@@ -190,9 +176,3 @@ def test_one_row_is_all_there_is(weight):
             assert_array_equal(rows, [0])
         assert_allclose(fold.train_weights + fold.test_weights, weight)
     assert_allclose(sum(fold.test_weights[0] for fold in folds), weight)
-
-
-def test_seeds():
-    one, same, other = (deal(np.ones(50), random_state(seed))[0].train for seed in (1, 1, 2))
-    assert_array_equal(one, same)
-    assert (one != other).any()
