@@ -56,8 +56,8 @@ def answer(value):
 
 @pytest.mark.parametrize("model", KERNELS, ids=repr)
 def test_estimators_answer_as_their_densities_do(model):
-    model = type(model)(**model.get_params()).fit(samples())
-    X = samples()[:7]
+    model = type(model)(**model.get_params()).fit(samples(n_samples=120))
+    X = samples(n_samples=120)[:7]
     for name in (*ALONE, *OF_POINTS):
         arguments = (X,) if name in OF_POINTS else ()
         found = getattr(model, name)(*arguments)

@@ -197,8 +197,8 @@ def test_a_weight_is_a_number_of_repetitions(estimator, few):
     assert_allclose(ours.score_samples(queries), theirs.score_samples(queries), rtol=0, atol=1e-8)
 
 
-@each_estimator
-def test_doubling_all_weights_is_giving_all_rows_twice(estimator, few):
+@pytest.mark.parametrize("estimator", [ROME(), ROME(density="knn"), KernelDensityCV()], ids=repr)
+def test_one_weight_for_all_is_giving_all_rows_twice(estimator, few):
     X, _ = few
     ours = fresh(estimator).fit(X, sample_weight=2)
     theirs = fresh(estimator).fit(repeated(X, 2))
@@ -251,7 +251,7 @@ def test_rows_that_weigh_nothing_take_no_part(estimator, few):
 
 
 @each_estimator
-@pytest.mark.parametrize("weights", [1e-3, 1e9, 0.02])
+@pytest.mark.parametrize("weights", [1e-3, 1e9])
 def test_very_large_and_very_small_weights(estimator, weights, few):
     """One weight for all says how many samples there are; few samples are smoothed more."""
     X, _ = few
