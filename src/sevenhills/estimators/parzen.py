@@ -6,15 +6,15 @@ import numpy as np
 from joblib import effective_n_jobs
 from scipy.spatial import KDTree
 
-from ..clustering import Frame
+from ..clustering import Points
 from ..density import KernelMixture
-from ..kernels.core_distances import most_needed
+from ..kernels.blocks import most_needed
 from ..validation import (
     check_count,
     check_min_std,
 )
+from ..whitening import Grouping, resolve_min_std
 from .base import DensityEstimator
-from .clusters import Grouping, resolve_min_std
 
 #: Upper bound on the numbers in a block of neighborhoods, which limits the memory.
 _BLOCK_NUMBERS = 2**20
@@ -22,12 +22,12 @@ _BLOCK_NUMBERS = 2**20
 _SQUARES_LOST = 1e-8
 
 
-def neighbours_of_window(total: float, n_features: int) -> int:
+def window_neighbors(total: float, n_features: int) -> int:
     r"""Return the number of neighbors of a kernel: :math:`\max(M, \lfloor\sqrt N / 1.5\rfloor)`."""
     return max(1, int(min(total, max(n_features, np.sqrt(total) / 1.5))))
 
 
-class Neighbourhoods(NamedTuple):
+class Neighborhoods(NamedTuple):
     """The nearest points of every point, itself first, that add up to a number of samples.
 
     Attributes
@@ -49,9 +49,9 @@ class Neighbourhoods(NamedTuple):
     n_jobs: int
 
     @classmethod
-    def of(
+    def from_points(
         cls, points: np.ndarray, weights: np.ndarray, n_neighbors: int, n_jobs: int | None
-    ) -> "Neighbourhoods":
+    ) -> "Neighborhoods":
         """Prepare the search for neighborhoods of ``n_neighbors`` samples, or of all if fewer."""
         mass = min(float(n_neighbors), float(weights.sum()))
         n_most = most_needed(weights, mass)
@@ -70,7 +70,7 @@ class Neighbourhoods(NamedTuple):
 
 def window_transforms(
     points: np.ndarray,
-    near: Neighbourhoods,
+    near: Neighborhoods,
     min_std: float,
     n_directions: int | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -86,7 +86,7 @@ def window_transforms(
     Parameters
     ----------
     points : ndarray of shape (n_points, n_features)
-    near : Neighbourhoods
+    near : Neighborhoods
         The neighbors of every point, including itself.
     min_std : float
     n_directions : int, optional
@@ -102,8 +102,8 @@ def window_transforms(
     step = max(1, _BLOCK_NUMBERS // (near.n_most * n_features))
     for start in range(0, n_points, step):
         rows = slice(start, start + step)
-        neighbours, shares = near.around(rows)
-        apart = points[neighbours] - points[rows, None]
+        neighbors, shares = near.around(rows)
+        apart = points[neighbors] - points[rows, None]
         variances, axes = _principal_moments(apart * np.sqrt(shares)[:, :, None])
         if n_directions is not None:
             variances[:, : n_features - n_directions] = 0.0
@@ -210,33 +210,34 @@ class ManifoldParzen(DensityEstimator):
             check_count(self.n_neighbors, "n_neighbors", least=1)
 
     def _fit(self, X: np.ndarray, weights: np.ndarray | None) -> None:
-        frame = Frame.of(X, weights)
-        total = float(frame.weights.sum())
-        n_neighbors = self._resolve_neighbours(total, X.shape[1])
-        points = frame.enter(X)
-        whole = Grouping.whole(points, frame.weights)
+        points = Points.from_samples(X, weights)
+        total = float(points.weights.sum())
+        n_neighbors = self._resolve_neighbors(total, X.shape[1])
+        whole = Grouping.from_points(points)
         # Ties between neighbors are broken in the same way for every order of the features.
-        near = Neighbourhoods.of(points[:, frame.features], whole.weights, n_neighbors, self.n_jobs)
-        spread = resolve_min_std(self.min_std, whole, frame.unit)
-        transforms, log_dets = window_transforms(points, near, spread, self.n_directions)
+        near = Neighborhoods.from_points(
+            points.X[:, points.features], whole.weights, n_neighbors, self.n_jobs
+        )
+        spread = resolve_min_std(self.min_std, whole)
+        transforms, log_dets = window_transforms(points.X, near, spread, self.n_directions)
         self.density_ = KernelMixture(
-            weights=frame.weights / total,
-            means=X[frame.rows],
-            offsets=np.arange(len(frame.rows) + 1),
-            transforms=transforms / frame.unit,
-            log_dets=log_dets - X.shape[1] * np.log(frame.unit),
+            weights=points.weights / total,
+            means=X[points.rows],
+            offsets=np.arange(len(points.rows) + 1),
+            transforms=transforms / points.unit,
+            log_dets=log_dets - X.shape[1] * np.log(points.unit),
         )
         self.n_neighbors_ = n_neighbors
-        self.min_std_ = spread * frame.unit
+        self.min_std_ = spread * points.unit
 
-    def _resolve_neighbours(self, n_samples: float, n_features: int) -> int:
+    def _resolve_neighbors(self, n_samples: float, n_features: int) -> int:
         """Return the number of neighbors; refuse numbers that exceed samples or features."""
         if self.n_directions is not None and self.n_directions > n_features:
             raise ValueError(
                 f"n_directions must not exceed the {n_features} features, got {self.n_directions}"
             )
         if isinstance(self.n_neighbors, str):
-            return neighbours_of_window(n_samples, n_features)
+            return window_neighbors(n_samples, n_features)
         if self.n_neighbors > n_samples:
             raise ValueError(
                 f"n_neighbors must not exceed n_samples = {n_samples:g}, got {self.n_neighbors}"
