@@ -22,7 +22,7 @@ from sevenhills import (
     load,
     save,
 )
-from sevenhills.density import Regions
+from sevenhills.density import Density
 from sevenhills.estimators.questions import Questions
 
 from .densities import fitted, samples
@@ -88,7 +88,7 @@ def test_questions_are_documented_and_need_a_fit(name):
 @pytest.mark.parametrize("model", OTHERS, ids=repr)
 def test_what_is_no_mixture_of_kernels(model):
     model = type(model)(**model.get_params()).fit(samples())
-    for name in set(QUESTIONS) - set(vars(Regions)):
+    for name in set(QUESTIONS) - set(vars(Density)):
         with pytest.raises(TypeError, match=f"{name} needs a mixture of kernels, but"):
             getattr(model, name)()
 

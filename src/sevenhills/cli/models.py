@@ -6,8 +6,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from ..density import KernelMixture
-from ..density.base import Density
+from ..density import Density, KernelMixture
 from ..density.mixture import with_samples
 from ..estimators import (
     ROME,

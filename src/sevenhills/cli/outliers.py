@@ -209,12 +209,12 @@ def _by_model(samples: "Samples", model: "Model", path: Path, p_value: float) ->
     """Judge rows by the mass of a density that is lower."""
     import numpy as np
 
-    from ..density import Regions
+    from ..density import Density
 
     density = model.density
     if not 0 < p_value < 1:
         raise ValueError(f"--p-value must lie between 0 and 1, got {p_value:g}")
-    if not isinstance(density, Regions) or not density.is_normalized:
+    if not isinstance(density, Density) or not density.is_normalized:
         raise ValueError(f"{path}: outliers need a density that integrates to one")
     # As if a row were a draw itself, so that nothing is impossible.
     p_values = (np.rint((1 - density.hdr_probability(samples.X, _DRAWS)) * _DRAWS) + 1) / (

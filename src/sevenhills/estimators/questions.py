@@ -7,7 +7,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from sklearn.utils.validation import check_is_fitted
 
-from ..density import KernelMixture, Regions
+from ..density import Density, KernelMixture
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -46,7 +46,7 @@ def not_kernels(estimator: "Questions", name: str) -> TypeError:
 class Questions:
     """The questions of :class:`~sevenhills.KernelMixture`, answered by ``density_``."""
 
-    density_: Regions
+    density_: Density
     n_jobs: int | None
 
     affine = asked(KernelMixture.affine)
@@ -56,14 +56,14 @@ class Questions:
     compress = asked(KernelMixture.compress)
     conditional = asked(KernelMixture.conditional)
     cov = asked(KernelMixture.cov)
-    hdr_probability = asked(Regions.hdr_probability)
+    hdr_probability = asked(Density.hdr_probability)
     effective_sample_size = asked(KernelMixture.effective_sample_size)
-    entropy = asked(Regions.entropy)
+    entropy = asked(Density.entropy)
     is_extrapolation = asked(KernelMixture.is_extrapolation)
     grad_logpdf = asked(KernelMixture.grad_logpdf)
-    hdr_contours = asked(Regions.hdr_contours)
-    hdr_intervals = asked(Regions.hdr_intervals)
-    hdr_level = asked(Regions.hdr_level)
+    hdr_contours = asked(Density.hdr_contours)
+    hdr_intervals = asked(Density.hdr_intervals)
+    hdr_level = asked(Density.hdr_level)
     hess_logpdf = asked(KernelMixture.hess_logpdf)
     impute = asked(KernelMixture.impute)
     integrate_product = asked(KernelMixture.integrate_product)

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ..density import KernelMixture, Regions
+from ..density import Density, KernelMixture
 from .coordinates import Coordinates, usual_range
 from .packing import DEPTH, pack, pack_heights, pack_rows
 
@@ -68,7 +68,7 @@ def _grid(coordinates: Coordinates, i: int, n: int) -> np.ndarray:
     return np.unique(np.concatenate([even, dense]))
 
 
-def _line(density: Regions | None, grid: np.ndarray) -> dict[str, Any] | None:
+def _line(density: Density | None, grid: np.ndarray) -> dict[str, Any] | None:
     """Return the density of one direction, and what every cluster adds to it."""
     if density is None:
         return None
@@ -82,7 +82,7 @@ def _line(density: Regions | None, grid: np.ndarray) -> dict[str, Any] | None:
     }
 
 
-def _parts(density: Regions) -> list[tuple[int, float, KernelMixture]]:
+def _parts(density: Density) -> list[tuple[int, float, KernelMixture]]:
     """Return the largest clusters of a density: their labels, their shares and densities."""
     if not isinstance(density, KernelMixture) or len(np.unique(density.clusters)) < 2:
         return []
