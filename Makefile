@@ -26,7 +26,7 @@ $(ROMEPY)/.ready:
 
 # Fit two embedded data sets and write pictures of what was found into demo/.
 demo: $(BIN)/.ready
-	$(BIN)/python -m sevenhills.demo demo
+	$(BIN)/sevenhills demo demo
 
 # Pages are tested in Chromium, from Debian's packages; where it cannot be had, they are not.
 $(BIN)/.browser: $(BIN)/.ready
@@ -179,7 +179,7 @@ comparison: $(BIN)/.ready $(ROMEPY)/.ready
 
 # Redraw the pictures of the README and of the pages.
 pictures: $(BIN)/.ready
-	$(BIN)/python -m sevenhills.demo docs/images --readme
+	$(BIN)/python docs/pictures.py docs/images
 
 $(BIN)/.docs: $(BIN)/.ready
 	$(BIN)/python -m pip install --quiet --editable ".[docs]"

@@ -10,12 +10,12 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from sevenhills import ROME
-from sevenhills.demo import three_shapes
+from sevenhills.datasets import make_shapes
 from sevenhills.plotting import plot_regions
 
 # %%
 # A bow, a sheared Gaussian and a skewed cluster with heavy tails.
-X = three_shapes(600, random_state=0)
+X = make_shapes(600, random_state=0)
 rome = ROME().fit(X)
 modes = rome.modes()
 print(modes)
@@ -26,7 +26,7 @@ print(modes.locations.round(2))
 # on, so that it holds somewhat more of fresh samples; regions of ``AutoROME`` come closer, and
 # take longer.
 polygons = rome.hdr_contours(0.9)
-fresh = three_shapes(4000, random_state=1)
+fresh = make_shapes(4000, random_state=1)
 inside = (rome.hdr_probability(fresh) <= 0.9).mean()
 print(
     f"{len(polygons)} outlines; {inside:.1%} of 4000 fresh samples are inside of the region of 90%"
@@ -41,7 +41,7 @@ for point, covered in zip(points, rome.hdr_probability(points), strict=True):
 
 # %%
 # The point below the bow is in the middle of the data, and an outlier all the same.
-ax = plot_regions(rome, masses=(0.99, 0.9, 0.5), modes=False)
+ax = plot_regions(rome, confidences=(0.99, 0.9, 0.5), modes=False)
 ax.plot(*X.T, ".", color="0.6", ms=2, zorder=0)
 ax.plot(*points.T, "k*", ms=10)
 for point, covered in zip(points, rome.hdr_probability(points), strict=True):

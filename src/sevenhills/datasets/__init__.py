@@ -1,6 +1,7 @@
 """The distributions of the ROME study, each with its true density, and walks with known laws."""
 
 from .registry import POOL_SIZE, Distribution, disturbed_walks, load, names
+from .shapes import make_shapes
 from .trajectories import WalkModel
 from .truths import Truth
 from .walks import WalkLaw, Walks, make_walks
@@ -14,6 +15,7 @@ __all__ = [
     "Walks",
     "disturbed_walks",
     "load",
+    "make_shapes",
     "make_walks",
     "names",
 ]

@@ -1,0 +1,142 @@
+"""Draw the pictures of the README and of the pages: ``python docs/pictures.py FOLDER``."""
+
+import sys
+from pathlib import Path
+
+import matplotlib as mpl
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.patches import Circle
+
+from sevenhills import ROME, AutoROME, datasets, plotting
+from sevenhills.datasets import make_shapes
+from sevenhills.plotting.canvas import COLORS, add_legend
+
+#: The visible part of the three shapes; few samples lie outside.
+_WINDOW = {"xlim": (-5.0, 5.4), "ylim": (-3.4, 3.0)}
+
+
+def main(folder):
+    """Draw all pictures into a folder."""
+    mpl.use("Agg")
+    folder.mkdir(parents=True, exist_ok=True)
+    drawings = {
+        "aniso": draw_aniso,
+        "auto": draw_auto,
+        "questions": draw_questions,
+        "steps": draw_steps,
+    }
+    for name, draw in drawings.items():
+        figure = draw()
+        figure.savefig(folder / f"{name}.png", dpi=120)
+        plt.close(figure)
+
+
+def draw_aniso():
+    """Draw reachability, clusters and density of a fit."""
+    X, _ = datasets.load("aniso").split(run=0)
+    rome = ROME().fit(X)
+    figure, axes = new_figure(3)
+    plotting.plot_reachability(rome, axes[0])
+    plotting.plot_clusters(rome, X, axes[1])
+    plotting.plot_density(rome, X, axes[2])
+    return figure
+
+
+def draw_auto():
+    """Draw the densities of ROME and AutoROME for three shapes, and the members of AutoROME."""
+    train, test = make_shapes(1200, random_state=0), make_shapes(6000, random_state=1)
+    rome, auto = ROME().fit(train), AutoROME().fit(train)
+    figure = plt.figure(figsize=(12, 7), layout="constrained")
+    # Long names of members would otherwise narrow the panels above them.
+    above, below = figure.subfigures(2, 1, height_ratios=[4, 3])
+    panels = above.subplots(1, 3, sharex=True, sharey=True)
+    plotting.plot_clusters(auto, train, panels[0])
+    for panel, model in ((panels[1], rome), (panels[2], auto)):
+        plotting.plot_density(model, train, panel, n_drawn=0)
+        name, score = type(model).__name__, model.score(test)
+        said = f"{name}: held-out log density {score:.2f}\n{panel.get_title()}"
+        panel.set(title=said, ylabel="")
+    panels[0].set(title="samples and clusters", **_WINDOW)
+    plotting.plot_members(auto, below.subplots())
+    below.suptitle("members of every cluster's density, and the gain over a Gaussian", fontsize=12)
+    return figure
+
+
+def draw_questions():
+    """Draw regions, modes, conditionals and outliers of a density."""
+    train = make_shapes(1200, random_state=0)
+    auto = AutoROME().fit(train)
+    figure, axes = new_figure(3)
+    plotting.plot_regions(auto, ax=axes[0])
+    plotting.plot_line(auto.marginal(1), axes[1], label="marginal")
+    for i, x in enumerate((-2.2, 2.0)):
+        conditional = auto.conditional({0: x})
+        plotting.plot_line(
+            conditional, axes[1], color=COLORS[i + 1], label=f"given feature 0 = {x:g}"
+        )
+    axes[1].set(xlabel="feature 1", xlim=(-4, 3), title="marginal and conditionals, with 90% bands")
+    add_legend(axes[1])
+    draw_labels(auto, axes[2])
+    axes[0].set(**_WINDOW)
+    return figure
+
+
+def draw_labels(auto, ax):
+    """Draw new points, colored by their mode, with rings around outliers."""
+    rng = np.random.RandomState(2)
+    low, high = np.array([_WINDOW["xlim"], _WINDOW["ylim"]]).T
+    points = np.concatenate([make_shapes(300, random_state=3), rng.uniform(low, high, (60, 2))])
+    labels = auto.predict(points, by="mode")
+    unlikely = auto.hdr_probability(points) > 0.99
+    for label in np.unique(labels):
+        rows = labels == label
+        ax.plot(*points[rows].T, ".", ms=5, color=COLORS[label], label=f"mode {label}")
+    ring = {"marker": "o", "ls": "", "mfc": "none", "mec": "black", "ms": 9, "mew": 0.8}
+    ax.plot(*points[unlikely].T, label="outside of 99%", **ring)
+    add_legend(ax)
+    ax.set(xlabel="feature 0", ylabel="feature 1", title="new points: their modes, and outliers")
+
+
+def draw_steps():
+    """Draw the steps of ROME for three shapes."""
+    X = make_shapes(900, random_state=0)
+    rome = ROME().fit(X)
+    figure, axes = plt.subplots(2, 3, figsize=(13, 8), layout="constrained")
+    ((order, reachability, candidates), (clusters, white, density)) = axes
+    walk = X[rome.ordering_.order]
+    order.plot(*walk.T, "-", color="#BBBBBB", linewidth=0.5)
+    order.scatter(*walk.T, 4, c=np.arange(len(X)), cmap="viridis")
+    order.set(title="1. an ordering, neighbor by neighbor", **_WINDOW)
+    plotting.plot_reachability(rome, reachability)
+    reachability.set_title("2. reachability: clusters are valleys")
+    plotting.plot_candidates(rome, candidates)
+    candidates.set_title("3. up to 199 cuts, scored by silhouettes")
+    plotting.plot_clusters(rome, X, clusters).set(title="4. the best clustering", **_WINDOW)
+    draw_whitened(rome, X, white)
+    plotting.plot_regions(rome, ax=density, modes=False)
+    density.set(title="6. the mixture: regions of 95%, 80%, 50%", **_WINDOW)
+    return figure
+
+
+def draw_whitened(rome, X, ax):
+    """Draw a cluster, rotated and scaled, and the kernels on some of its samples."""
+    largest = int(np.argmax([cluster.n_members for cluster in rome.clusters_]))
+    cluster, density = rome.clusters_[largest], rome.density_
+    group = int(np.flatnonzero(density.clusters == cluster.label)[0])
+    # The density's transform whitens kernels; the bandwidth scales it to whiten the cluster.
+    transform = density.transforms[group] * cluster.bandwidth
+    points = (X[rome.labels_ == cluster.label] - cluster.mean) @ transform
+    ax.plot(*points.T, ".", ms=3, color=COLORS[largest % len(COLORS)])
+    for place in points[:: len(points) // 12]:
+        ax.add_patch(Circle(place, cluster.bandwidth, fc="none", ec="black", lw=0.8))
+    ax.set(title="5. one cluster, whitened, and its kernels", aspect="equal")
+    ax.set(xlabel="first axis", ylabel="second axis")
+
+
+def new_figure(n_axes):
+    return plt.subplots(1, n_axes, figsize=(5 * n_axes, 4.5), layout="constrained")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

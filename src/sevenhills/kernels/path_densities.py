@@ -1,0 +1,244 @@
+"""Kernel densities of single steps, and leave-one-out densities of whole paths.
+
+The density of a step has the covariance of its samples and Scott's bandwidth, as in scipy's
+``gaussian_kde``. A call of scipy takes about a hundred microseconds, of which the sum of kernels
+takes a hundredth; here one call computes the densities of all agents and steps.
+"""
+
+import numpy as np
+
+from .compile import inner, kernel, summing_inner
+
+#: Degeneracy of samples: none; all samples equal; a direction without spread; no more samples
+#: than coordinates; no samples.
+REGULAR, IDENTICAL, FLAT, FEW, EMPTY = 0, 1, 2, 3, 4
+
+#: A standard deviation below this fraction of the largest coordinate is a rounding error.
+_ROUNDED_STD = 1e-13
+#: A residual variance, given the other coordinates, below this fraction of the variance is a
+#: rounding error.
+_ROUNDED_SHARE = 1e-12
+
+_HALF_LOG_2PI = 0.9189385332046727
+
+
+@kernel
+def log_step_densities(
+    paths, lengths, truths, horizons, floors, points, factor, vectors, exponents, degeneracy, out
+):
+    """Write the log density of every truth at every step, and the degeneracy of the samples.
+
+    Parameters
+    ----------
+    paths : (N, K, T, D)
+        The samples of every agent.
+    lengths : (N, K)
+        The number of steps of every sample; later values are not read.
+    truths : (N, L, T, D)
+    horizons : (N, L)
+        The number of steps of every truth.
+    floors : (N,)
+        The standard deviation whose square is added to all variances of degenerate samples; NaN
+        to give these no density.
+    points, factor, vectors, exponents : (K, D), (D, D), (4, D), (K,)
+        Workspace.
+    degeneracy : (N, T)
+        One of ``REGULAR``, ``IDENTICAL``, ``FLAT``, ``FEW`` and ``EMPTY``.
+    out : (N, L, T)
+        NaN where there is no density, or no truth.
+    """
+    for i in range(paths.shape[0]):
+        for t in range(paths.shape[2]):
+            n = _gather(paths, lengths, i, t, points, vectors)
+            degeneracy[i, t] = _factor_samples(n, points, factor, vectors)
+            has_density = degeneracy[i, t] == REGULAR
+            if degeneracy[i, t] != REGULAR and degeneracy[i, t] != EMPTY and floors[i] > 0.0:
+                _covariance(n, points, vectors, factor)
+                _factor_with_floor(factor, floors[i] * floors[i])
+                has_density = True
+            if has_density:
+                for k in range(n):
+                    _whiten(points, k, factor)
+            for m in range(truths.shape[1]):
+                out[i, m, t] = np.nan
+                if has_density and horizons[i, m] > t:
+                    for d in range(factor.shape[0]):
+                        vectors[3, d] = truths[i, m, t, d] - vectors[0, d]
+                    _whiten(vectors, 3, factor)
+                    out[i, m, t] = _log_density(n, points, factor, vectors, exponents)
+
+
+@inner
+def _gather(paths, lengths, i, t, points, vectors):
+    """Write the samples of a step relative to the first sample; return their number.
+
+    The first sample and the largest absolute coordinates go into ``vectors``. Relative to the
+    first sample, equal samples have a spread of exactly zero, however far from the origin.
+    """
+    n = 0
+    for k in range(paths.shape[1]):
+        if lengths[i, k] <= t:
+            continue
+        for d in range(paths.shape[3]):
+            value = paths[i, k, t, d]
+            if n == 0:
+                vectors[0, d] = value
+                vectors[1, d] = 0.0
+            points[n, d] = value - vectors[0, d]
+            vectors[1, d] = max(vectors[1, d], abs(value))
+        n += 1
+    return n
+
+
+@inner
+def _factor_samples(n, points, factor, vectors):
+    """Return the degeneracy of samples; write the factor of their covariance if there is none."""
+    n_features = points.shape[1]
+    if n == 0:
+        return EMPTY
+    if n <= n_features:
+        return FEW
+    _covariance(n, points, vectors, factor)
+    n_constant = 0
+    for d in range(n_features):
+        if not factor[d, d] > (_ROUNDED_STD * vectors[1, d]) ** 2:
+            n_constant += 1
+    if n_constant > 0:
+        return IDENTICAL if n_constant == n_features else FLAT
+    return REGULAR if _factor(factor) else FLAT
+
+
+@inner
+def _covariance(n, points, vectors, out):
+    """Write the lower triangle of the covariance, all zeros for a single sample."""
+    n_features = points.shape[1]
+    for d in range(n_features):
+        total = 0.0
+        for k in range(n):
+            total += points[k, d]
+        vectors[2, d] = total / n
+    for d in range(n_features):
+        for e in range(d + 1):
+            total = 0.0
+            for k in range(n):
+                total += (points[k, d] - vectors[2, d]) * (points[k, e] - vectors[2, e])
+            out[d, e] = total / max(n - 1, 1)
+
+
+@inner
+def _factor(S):
+    """Replace a covariance by its Cholesky factor; return whether it is regular."""
+    for j in range(S.shape[0]):
+        pivot = _pivot(S, j)
+        if not pivot > _ROUNDED_SHARE * S[j, j]:
+            return False
+        _finish_column(S, j, pivot)
+    return True
+
+
+@inner
+def _factor_with_floor(S, floor):
+    """Replace a covariance by the Cholesky factor of its sum with a multiple of the identity."""
+    for j in range(S.shape[0]):
+        # Rounding can lose a small floor beside large variances, and the pivot must be positive.
+        _finish_column(S, j, max(_pivot(S, j) + floor, floor))
+
+
+@inner
+def _pivot(S, j):
+    """Return the residual variance of a coordinate, given the coordinates before it."""
+    pivot = S[j, j]
+    for i in range(j):
+        pivot -= S[j, i] * S[j, i]
+    return pivot
+
+
+@inner
+def _finish_column(S, j, pivot):
+    """Write a column of the Cholesky factor."""
+    S[j, j] = np.sqrt(pivot)
+    for i in range(j + 1, S.shape[0]):
+        for m in range(j):
+            S[i, j] -= S[i, m] * S[j, m]
+        S[i, j] /= S[j, j]
+
+
+@inner
+def _whiten(points, k, factor):
+    """Transform a point to coordinates in which the covariance is the identity."""
+    for d in range(factor.shape[0]):
+        for e in range(d):
+            points[k, d] -= factor[d, e] * points[k, e]
+        points[k, d] /= factor[d, d]
+
+
+@inner
+def _log_density(n, points, factor, vectors, exponents):
+    """Return the log density of Scott's kernels on whitened samples at a whitened point."""
+    n_features = factor.shape[0]
+    bandwidth = n ** (-1.0 / (n_features + 4))
+    largest = -np.inf
+    for k in range(n):
+        total = 0.0
+        for d in range(n_features):
+            total += (points[k, d] - vectors[3, d]) ** 2
+        exponents[k] = -0.5 * total / (bandwidth * bandwidth)
+        largest = max(largest, exponents[k])
+    total = 0.0
+    for k in range(n):
+        total += np.exp(exponents[k] - largest)
+    out = largest + np.log(total / n)
+    for d in range(n_features):
+        out -= np.log(factor[d, d] * bandwidth) + _HALF_LOG_2PI
+    return out
+
+
+@kernel
+def log_sums_of_others(Y, rows, groups, log_weights, own, log_own, exponents, out):
+    """Write ``log sum_k exp(log_weights_k - |y_k - z_k|^2 / 2)`` for every point.
+
+    Parameters
+    ----------
+    Y : (G, Q, M)
+        The points, in the whitened coordinates of every group.
+    rows : (K,)
+        The point that is the mean of a kernel.
+    groups : (K,)
+        The group of a kernel.
+    log_weights : (K,)
+    own : (Q,)
+        The kernel whose mean is the point.
+    log_own : (Q,)
+        Log weight of that kernel at its own point; minus infinity leaves it out.
+    exponents : (K,)
+        Workspace.
+    out : (Q,)
+        Minus infinity where no kernel is left.
+    """
+    for i in range(Y.shape[1]):
+        top = -np.inf
+        for k in range(rows.shape[0]):
+            if k == own[i]:
+                exponents[k] = log_own[i]
+            else:
+                exponents[k] = log_weights[k] - 0.5 * _squared(Y, groups[k], i, rows[k])
+            top = max(top, exponents[k])
+        out[i] = top + _log_total(exponents, top) if top > -np.inf else top
+
+
+@summing_inner
+def _squared(Y, g, i, j):
+    """Return the squared distance of two points in the coordinates of a group."""
+    total = 0.0
+    for m in range(Y.shape[2]):
+        total += (Y[g, i, m] - Y[g, j, m]) ** 2
+    return total
+
+
+@inner
+def _log_total(exponents, top):
+    """Return the log of the sum of exponentials, relative to the largest exponent."""
+    total = 0.0
+    for k in range(exponents.shape[0]):
+        total += np.exp(exponents[k] - top)
+    return np.log(total)
