@@ -35,6 +35,9 @@ def pytest_configure(config):
     settings.load_profile("quick" if config.getoption("quick") else "whole")
     # pytest-randomly shuffles the tests; the global generators are not its business.
     config.option.randomly_reset_seed = False
+    if getattr(config.option, "dist", "no") == "load":
+        # A file's tests run in one process, so that its browser, cluster or model is made once.
+        config.option.dist = "loadfile"
 
 
 def pytest_sessionstart(session):

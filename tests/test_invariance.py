@@ -26,7 +26,7 @@ from sevenhills import (
     VineDensity,
     datasets,
 )
-from sevenhills.clustering.frame import canonical_features
+from sevenhills.clustering.points import canonical_features
 
 pytestmark = pytest.mark.usefixtures("silent")
 
@@ -53,9 +53,9 @@ each_set = pytest.mark.parametrize("name", SETS)
 def samples_of(name):
     rng = np.random.RandomState(4)
     if name == "two moons":
-        return datasets.load("two_moons").sample(300, random_state=0)
+        return datasets.load("two_moons").sample(150, random_state=0)
     if name == "trajectories":
-        return datasets.load("trajectories").sample(150, random_state=0)
+        return datasets.load("trajectories").sample(80, random_state=0)
     lattice = np.round(1.5 * rng.standard_normal((200, 3)))
     if name == "lattice":
         return lattice
@@ -106,7 +106,7 @@ def shuffle_often(estimator, name, numbers):
 
 
 @each_estimator
-@each_set
+@pytest.mark.parametrize("name", ["trajectories", "mixed"])
 def test_shuffled_rows(estimator, name):
     shuffle_often(estimator, name, range(1))
 
@@ -139,9 +139,7 @@ COLUMN_SETS = {
 }
 
 
-@each_estimator
-@pytest.mark.parametrize("name", COLUMN_SETS)
-def test_shuffled_columns(estimator, name):
+def shuffle_columns(estimator, name):
     rng = np.random.RandomState(7)
     X = COLUMN_SETS[name](rng)
     probes = X[::3] + 0.05 * X.std(axis=0) * rng.standard_normal(X[::3].shape)
@@ -149,6 +147,19 @@ def test_shuffled_columns(estimator, name):
     order, rows = np.roll(np.arange(X.shape[1])[::-1], 1), rng.permutation(len(X))
     found = copy.deepcopy(estimator).fit(X[rows][:, order]).score_samples(probes[:, order])
     assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
+
+
+@each_estimator
+@pytest.mark.parametrize("name", ["clusters", "lattice", "classes"])
+def test_shuffled_columns(estimator, name):
+    shuffle_columns(estimator, name)
+
+
+@pytest.mark.slow
+@each_estimator
+@pytest.mark.parametrize("name", ["skewed", "heavy tails", "a constant"])
+def test_shuffled_columns_of_other_sets(estimator, name):
+    shuffle_columns(estimator, name)
 
 
 @pytest.mark.parametrize("name", COLUMN_SETS)
@@ -174,10 +185,9 @@ def test_the_order_of_features_follows_from_their_values(name):
 
 
 @each_estimator
-@pytest.mark.parametrize("n_jobs", [1, 4])
-def test_number_of_threads(estimator, n_jobs):
+def test_number_of_threads(estimator):
     for name in ("two moons", "mixed"):
-        assert_the_usual(answers(estimator, name, n_jobs=n_jobs), estimator, name)
+        assert_the_usual(answers(estimator, name, n_jobs=4), estimator, name)
 
 
 def test_fits_at_the_same_time():
@@ -204,12 +214,8 @@ def test_one_model_asked_at_the_same_time():
 
 def tell():
     """Print all answers; this is what another process does."""
-    told = {
-        f"{number} {name}": [part.tolist() for part in answers(estimator, name)]
-        for name in ("two moons", "mixed")
-        for number, estimator in enumerate(ESTIMATORS)
-    }
-    json.dump(told, sys.stdout)
+    found = [[part.tolist() for part in answers(each, "mixed")] for each in ESTIMATORS]
+    json.dump(found, sys.stdout)
 
 
 def test_other_processes():
@@ -224,7 +230,5 @@ def test_other_processes():
         check=False,
     )
     assert_array_equal(run.stderr, "")
-    for key, (log_densities, labels) in json.loads(run.stdout).items():
-        number, _, name = key.partition(" ")
-        found = np.array(log_densities), np.array(labels)
-        assert_the_usual(found, ESTIMATORS[int(number)], name)
+    for estimator, found in zip(ESTIMATORS, json.loads(run.stdout), strict=True):
+        assert_the_usual([np.array(part) for part in found], estimator, "mixed")

@@ -163,7 +163,7 @@ def sets():
 
 
 @each_mixture
-@pytest.mark.parametrize("name", ["two moons", "trajectories", "blobs"])
+@pytest.mark.parametrize("name", ["trajectories", "blobs"])
 def test_tails_of_estimators(estimator, name, sets):
     model = copy.deepcopy(estimator).fit(sets[name])
     for depth in DEPTHS:
@@ -310,8 +310,7 @@ def test_the_distance_of_an_outlier_does_not_matter(estimator, sets):
         assert_allclose(model.score_samples(X), moderate, rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize("n_outliers", [1, 3])
-@pytest.mark.parametrize("distance", [1e9, 1e280])
+@pytest.mark.parametrize(("distance", "n_outliers"), [(1e9, 3), (1e280, 1)])
 def test_auto_rome_loses_little_by_outliers(distance, n_outliers, sets):
     """Folds differ, since they are dealt out in the order of distances to the mean."""
     X = sets["two moons"]
@@ -328,7 +327,8 @@ FAR = 1e9
 GRAIN = 2.0**-20
 #: What the numbers beside FAR are rounded by.
 ROUNDING = float(np.spacing(FAR))
-each_set = pytest.mark.parametrize("name", ["two moons", "trajectories", "blobs", "lattice"])
+#: The lattice has ties, the trajectories have many features.
+each_set = pytest.mark.parametrize("name", ["trajectories", "lattice"])
 
 
 def on_grid(X):
@@ -380,7 +380,7 @@ def test_draws_far_from_the_origin_are_exact_to_rounding(estimator, sets):
 # Columns of all sizes
 
 
-SIZES = [np.array([1e-8, 1e8]), np.array([1.0, 1e-8]), np.array([1e12, 1.0])]
+SIZES = [np.array([1e-8, 1e8]), np.array([1e12, 1.0])]
 each_size = pytest.mark.parametrize("sizes", SIZES, ids=str)
 
 

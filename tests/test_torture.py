@@ -29,7 +29,20 @@ def subjects_of(case):
     return TAKING if case.group == "array kinds" else CLASSES
 
 
-@pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
+#: These cases start a process, as ``test_other_processes`` does for the same promise.
+IN_A_PROCESS = (
+    "another process with other hashes gives the same bits",
+    "importing and fitting print nothing in a fresh process",
+)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(case, marks=[pytest.mark.slow] if name in IN_A_PROCESS else [], id=name)
+        for name, case in CASES.items()
+    ],
+)
 def test_case(case):
     meet(case, subjects_of(case))
 

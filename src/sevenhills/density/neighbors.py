@@ -9,7 +9,7 @@ from joblib import effective_n_jobs
 from scipy.spatial import KDTree
 from scipy.special import gammaln, logsumexp
 
-from ..kernels.core_distances import most_needed
+from ..kernels.blocks import most_needed
 from ..validation import check_queries, freeze
 from .mixture import KernelMixture
 from .regions import Density

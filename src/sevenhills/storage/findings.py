@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from ..clustering import SCORERS, Candidates, Ordering
-from ..clustering.candidates import Partitions
-from ..estimators.clusters import NOISE, Cluster, StackedCluster
+from ..clustering import CRITERIA, NOISE, Candidates, Ordering
+from ..clustering.optics import Partitions
+from ..estimators.cluster_records import Cluster, StackedCluster
 from .densities import check_offsets
 from .entries import Entries, Reader
 
@@ -86,7 +86,7 @@ def unpack_candidates(reader: Reader) -> Candidates | None:
     if chosen >= n:
         raise reader.fail(f"must be one of {n} candidates, got {chosen}", "chosen")
     return Candidates(
-        criterion=reader.text("criterion", tuple(SCORERS)),
+        criterion=reader.text("criterion", CRITERIA),
         rules=np.where(reader.flags("steep", (n,)), "xi", "dbscan"),
         parameters=reader.floats("parameters", (n,)),
         n_cuts=reader.integers("n_cuts", (n,), least=1),

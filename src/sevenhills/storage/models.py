@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.exceptions import NotFittedError
 
 from .. import compat
+from ..clustering import NOISE
 from ..density import KernelMixture
 from ..estimators import (
     ROME,
@@ -19,7 +20,6 @@ from ..estimators import (
     ManifoldParzen,
     VineDensity,
 )
-from ..estimators.clusters import NOISE
 from .archive import Content
 from .densities import pack_density, unpack_density
 from .entries import Entries, ModelFileError, Reader, as_stored, nested
