@@ -21,8 +21,8 @@ from sevenhills import (
     datasets,
 )
 
-from .oracles import rome_log_density
-from .strategies import samples
+from ..oracles import rome_log_density
+from ..strategies import samples
 
 RIVALS = [
     ManifoldParzen(),
