@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 from scipy.integrate import quad
 from scipy.stats import kstest
 
-from .densities import ESTIMATORS, fitted
+from ..densities import ESTIMATORS, fitted
 
 pytestmark = pytest.mark.parametrize("name", ESTIMATORS)
 

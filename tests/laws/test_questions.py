@@ -25,7 +25,7 @@ from sevenhills import (
 from sevenhills.density import Regions
 from sevenhills.estimators.base import DensityEstimator, _Delegate
 
-from .densities import fitted, samples
+from ..densities import fitted, samples
 
 KERNELS = [
     ROME(),

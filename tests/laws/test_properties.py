@@ -15,7 +15,7 @@ from numpy.testing import assert_, assert_allclose, assert_array_equal
 
 from sevenhills import ROME, AutoROME, KernelMixture, VineDensity, compat
 
-from .strategies import TWISTS, awkward
+from ..strategies import TWISTS, awkward
 from .test_estimators import ABLATIONS, RIVALS
 from .test_numerics import direct_log_density
 

@@ -38,7 +38,7 @@ from sevenhills import (
     compat,
 )
 
-from .strategies import awkward
+from ..strategies import awkward
 
 pytestmark = pytest.mark.usefixtures("silent")
 
@@ -56,13 +56,12 @@ BAD_SAMPLES = [
 #: A parameter that no fit takes, for the estimators that have it.
 BAD_PARAMETERS = {
     "min_std": -1.0,
-    "estimator": "gmm",
+    "density": "gmm",
     "selection": "calinski",
     "k_min": 0,
     "n_eps": -1,
     "n_neighbors": 0,
     "bw_method": "wide",
-    "n_folds": 1,
     "cv": 1,
     "bandwidths": [],
     "max_components": 0,

@@ -35,7 +35,7 @@ from sevenhills.clustering.optics import Partitions
 from sevenhills.clustering.selection import silhouette_scores
 from sevenhills.kernels.blocks import build_blocks, core_distances, most_needed
 
-from .strategies import samples
+from ..strategies import samples
 
 whole_weights = st.lists(st.sampled_from([1, 1, 2, 3, 4, 5, 9, 30]), min_size=150, max_size=150)
 

@@ -27,8 +27,8 @@ from sevenhills import (
 )
 from sevenhills.density.support import Bootstrap
 
-from .oracles import rome_log_density
-from .test_engines import by_engine
+from ..oracles import rome_log_density
+from ..test_engines import by_engine
 
 pytestmark = pytest.mark.usefixtures("silent")
 

@@ -310,11 +310,11 @@ def print_digests():
 @cache
 def _fresh_process():
     """Fit every subject in one other process, with other hashes of strings."""
-    code = "from tests.torture.state import print_digests; print_digests()"
+    code = "from tests.laws.torture.state import print_digests; print_digests()"
     return subprocess.run(
         [sys.executable, "-c", code],
         env={**os.environ, "PYTHONHASHSEED": "12345"},
-        cwd=Path(__file__).parents[2],
+        cwd=Path(__file__).parents[3],
         capture_output=True,
         text=True,
         timeout=900,

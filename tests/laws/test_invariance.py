@@ -222,8 +222,8 @@ def test_other_processes():
     """Another hash seed and four threads of BLAS."""
     threads = {f"{library}_NUM_THREADS": "4" for library in ("OMP", "OPENBLAS", "MKL")}
     run = subprocess.run(
-        [sys.executable, "-c", "from tests.test_invariance import tell; tell()"],
-        cwd=Path(__file__).parents[1],
+        [sys.executable, "-c", "from tests.laws.test_invariance import tell; tell()"],
+        cwd=Path(__file__).parents[2],
         env={**os.environ, "PYTHONHASHSEED": "random", **threads},
         capture_output=True,
         text=True,
