@@ -52,7 +52,7 @@ def test_one_and_two_features_are_exact(seed, n_features, widths):
 
 @pytest.mark.parametrize("n_features", [3, 5])
 def test_more_features_agree_with_scipy(n_features):
-    for seed in range(4):
+    for seed in range(2):
         density = random_mixture(seed, n_features, 2, 8, spread=1.0)
         lower, upper = random_box(density, seed, 2.0)
         found = density.probability(lower, upper)
@@ -65,7 +65,7 @@ def test_more_features_agree_with_scipy(n_features):
 @pytest.mark.parametrize("estimator", [ROME(), AutoROME(), ManifoldParzen(), GaussianKDE()])
 def test_counted_draws_agree(estimator):
     rng = np.random.RandomState(0)
-    X = np.concatenate([rng.standard_normal((150, 4)), rng.standard_normal((150, 4)) * 0.3 + 4])
+    X = np.concatenate([rng.standard_normal((60, 4)), rng.standard_normal((60, 4)) * 0.3 + 4])
     density = estimator.fit(X @ rng.standard_normal((4, 4))).density_
     drawn = density.sample(20_000, random_state=1)
     for seed in range(4):
@@ -83,7 +83,7 @@ def test_errors_are_honest():
     for seed in range(6):
         density = random_mixture(seed, 4, 2, 8, spread=1.0)
         lower, upper = random_box(density, seed, 3.0)
-        truth = density.probability(lower, upper, n_draws=2**18, random_state=99)
+        truth = density.probability(lower, upper, n_draws=2**16, random_state=99)
         runs = [density.probability(lower, upper, n_draws=256, random_state=s) for s in range(25)]
         scores += [(run - truth) / np.hypot(run.std_error, truth.std_error) for run in runs]
     assert abs(np.mean(scores)) < 0.35

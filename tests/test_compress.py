@@ -149,8 +149,11 @@ class TestWhatIsKept:
         assert_array_equal(load(tmp_path / "model.npz").logpdf(samples()), after.logpdf(samples()))
 
 
+SLOW = pytest.mark.slow
+
+
 class TestBound:
-    @pytest.mark.parametrize("seed", range(4))
+    @pytest.mark.parametrize("seed", [0, *(pytest.param(s, marks=SLOW) for s in (1, 2, 3))])
     @pytest.mark.parametrize(
         ("name", "max_loss", "two_sided"),
         [("two_moons", 0.02, False), ("two_moons", 0.05, True), ("varied", 0.05, False)],
