@@ -14,7 +14,7 @@ over all of it. Reading one runs no code from it.
 =============  ====================================================
 """
 
-from .entries import ModelFileError
+from .archive import ModelFileError
 from .files import load, save
 
 __all__ = ["ModelFileError", "load", "save"]

@@ -1,15 +1,16 @@
 """Saving and loading."""
 
+import io
 import os
-from pathlib import Path
 from typing import IO, Any
 
+from ..atomic_write import atomic_write
 from ..validation import check_count
-from .archive import read, write
+from .archive import ModelFileError
 from .models import pack, unpack
 
-#: 2 GiB.
-_MOST_BYTES = 2**31
+#: Larger files, from 2 GiB on, are read only if ``max_bytes`` allows it.
+_MAX_BYTES = 2**31
 
 
 def save(model: Any, path: str | os.PathLike[str]) -> None:
@@ -51,12 +52,13 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     >>> bool((again.score_samples(X) == rome.score_samples(X)).all())
     True
     """
-    content = pack(model)
-    unpack(content)  # what could not be read is not written
-    write(Path(path), content)
+    contents = pack(model)
+    unpack(contents)  # proves that the file can be read
+    with atomic_write(path) as file:
+        file.write(contents)
 
 
-def load(path: str | os.PathLike[str] | IO[bytes], *, max_bytes: int = _MOST_BYTES) -> Any:
+def load(path: str | os.PathLike[str] | IO[bytes], *, max_bytes: int = _MAX_BYTES) -> Any:
     """Read a model that :func:`save` has written.
 
     Log densities, draws and summaries are those of the saved model, to the bit on one
@@ -102,5 +104,18 @@ def load(path: str | os.PathLike[str] | IO[bytes], *, max_bytes: int = _MOST_BYT
     check_count(max_bytes, "max_bytes", least=1)
     if isinstance(path, str | os.PathLike):
         with open(path, "rb") as file:
-            return unpack(read(file, max_bytes))
-    return unpack(read(path, max_bytes))
+            return unpack(_read(file, max_bytes))
+    return unpack(_read(path, max_bytes))
+
+
+def _read(file: IO[bytes], max_bytes: int) -> bytes:
+    """Return the contents of a file, or of a pipe, of at most ``max_bytes``."""
+    if file.seekable():
+        size = file.seek(0, io.SEEK_END)
+        file.seek(0)
+    if not file.seekable() or size <= max_bytes:
+        contents = file.read(max_bytes + 1)
+        size = len(contents)
+    if size > max_bytes:
+        raise ModelFileError(f"file: larger than max_bytes = {max_bytes}")
+    return contents
