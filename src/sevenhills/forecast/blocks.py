@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..scale.many import spare_imports
 from .cells import Cases
 from .displacement import Displacements
 from .divergences import energy_scores, transport_distance
@@ -111,7 +110,6 @@ def measure_block(
         Uniform numbers that part ties of densities.
     plan : Plan
     """
-    spare_imports()
     n_scenes, n_agents, n_truths = uniform.shape
     cases, tally = Cases.of(paths, truths, floors), Tally()
     found: dict[str, np.ndarray] = {}

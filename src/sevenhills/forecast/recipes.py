@@ -8,7 +8,7 @@ from sklearn.base import clone
 
 from ..estimators import ROME, AutoROME, GaussianKDE
 from ..kernels.steps import FEW, FINE, IDENTICAL
-from ..scale.many import blank
+from ..validation import unfitted_copy
 
 #: What kinds of degenerate samples are called.
 KINDS = {1: "identical", 2: "flat", 3: "few", 4: "empty", 5: "refused"}
@@ -60,7 +60,7 @@ class Recipe:
         wrong = self.is_wrong(kind)
         if wrong and self.errors != "floor":
             return None
-        model = blank(self.estimator)
+        model = unfitted_copy(self.estimator)
         if wrong and (self.floor is not None or kind == IDENTICAL):
             _raise_floor(model, floor)
         try:
@@ -72,7 +72,7 @@ class Recipe:
 def try_out(estimator: Any, name: str) -> None:
     """Refuse an estimator that no samples would suit, rather than each of thousands of scenes."""
     try:
-        blank(estimator).fit(np.random.RandomState(0).standard_normal((40, 2)))
+        unfitted_copy(estimator).fit(np.random.RandomState(0).standard_normal((40, 2)))
     except (ValueError, TypeError, RuntimeError) as error:
         raise ValueError(f"{name} cannot be fitted: {error}") from error
 
