@@ -33,6 +33,8 @@ def pytest_addoption(parser):
 
 def pytest_configure(config):
     settings.load_profile("quick" if config.getoption("quick") else "whole")
+    # pytest-randomly shuffles the tests; the global generators are not its business.
+    config.option.randomly_reset_seed = False
 
 
 def pytest_sessionstart(session):

@@ -10,7 +10,7 @@ from matplotlib.patches import Circle
 
 from sevenhills import ROME, AutoROME, datasets, plotting
 from sevenhills.datasets import make_shapes
-from sevenhills.plotting.canvas import COLOURS, add_legend
+from sevenhills.plotting.canvas import COLORS, add_legend
 
 #: The visible part of the three shapes; few samples lie outside.
 _WINDOW = {"xlim": (-5.0, 5.4), "ylim": (-3.4, 3.0)}
@@ -73,7 +73,7 @@ def draw_questions():
     for i, x in enumerate((-2.2, 2.0)):
         conditional = auto.conditional({0: x})
         plotting.plot_line(
-            conditional, axes[1], colour=COLOURS[i + 1], label=f"given feature 0 = {x:g}"
+            conditional, axes[1], color=COLORS[i + 1], label=f"given feature 0 = {x:g}"
         )
     axes[1].set(xlabel="feature 1", xlim=(-4, 3), title="marginal and conditionals, with 90% bands")
     add_legend(axes[1])
@@ -91,7 +91,7 @@ def draw_labels(auto, ax):
     unlikely = auto.hdr_probability(points) > 0.99
     for label in np.unique(labels):
         rows = labels == label
-        ax.plot(*points[rows].T, ".", ms=5, color=COLOURS[label], label=f"mode {label}")
+        ax.plot(*points[rows].T, ".", ms=5, color=COLORS[label], label=f"mode {label}")
     ring = {"marker": "o", "ls": "", "mfc": "none", "mec": "black", "ms": 9, "mew": 0.8}
     ax.plot(*points[unlikely].T, label="outside of 99%", **ring)
     add_legend(ax)
@@ -127,7 +127,7 @@ def draw_whitened(rome, X, ax):
     # The density's transform whitens kernels; the bandwidth scales it to whiten the cluster.
     transform = density.transforms[group] * cluster.bandwidth
     points = (X[rome.labels_ == cluster.label] - cluster.mean) @ transform
-    ax.plot(*points.T, ".", ms=3, color=COLOURS[largest % len(COLOURS)])
+    ax.plot(*points.T, ".", ms=3, color=COLORS[largest % len(COLORS)])
     for place in points[:: len(points) // 12]:
         ax.add_patch(Circle(place, cluster.bandwidth, fc="none", ec="black", lw=0.8))
     ax.set(title="5. one cluster, whitened, and its kernels", aspect="equal")

@@ -48,15 +48,15 @@ REPORTS = [
 ]
 MISTAKES = [
     'sevenhills fit messy.csv -o m.sevenhills --columns heigth; echo "exit code $?"',
-    "sevenhills fit messy.csv -o m.sevenhills --missing error",
+    "sevenhills fit messy.csv -o m.sevenhills --missing raise",
     "sevenhills fit nothing.csv -o m.sevenhills",
     "sevenhills score messy.csv messy.csv",
     "sevenhills fit aniso.sevenhills -o m.sevenhills",
-    "sevenhills fit messy.csv -o m.sevenhills --mode gmm --min-std 1",
+    "sevenhills fit messy.csv -o m.sevenhills --estimator gmm --min-std 1",
     "sevenhills compare demo/aniso.csv later.csv",
     "sevenhills sample aniso.sevenhills -n 100000 | head -2",
     "sevenhills fits",
-    "sevenhills fit messy.csv -o m.sevenhills --mode rom",
+    "sevenhills fit messy.csv -o m.sevenhills --estimator rom",
     "sevenhills fit messy.csv -o demo",
     "sevenhills report aniso.sevenhills --data demo/aniso_new.csv -o aniso.html",
 ]

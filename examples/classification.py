@@ -42,8 +42,8 @@ grid = np.stack(np.meshgrid(x, height), axis=-1)
 for ax, model in zip(axes, models, strict=True):
     shown = model.predict_proba(grid.reshape(-1, 2))[:, 1].reshape(grid.shape[:2])
     shades = ax.contourf(x, height, shown, np.linspace(0, 1, 11), cmap="PuOr", alpha=0.8)
-    for label, colour in ((0, "#7F3B08"), (1, "#2D004B")):
-        ax.plot(*X[y == label].T, ".", ms=3, color=colour)
+    for label, color in ((0, "#7F3B08"), (1, "#2D004B")):
+        ax.plot(*X[y == label].T, ".", ms=3, color=color)
     ax.set(title=type(model).__name__, xlabel="x")
 axes[0].set_ylabel("y")
 figure.colorbar(shades, ax=axes, label="probability of class 1")

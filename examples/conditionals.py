@@ -44,11 +44,9 @@ for seed in range(3):
 # %%
 # Drawn values show what a mean hides: sepals alone do not tell the species.
 figure, ax = plt.subplots(figsize=(6, 3.6), layout="constrained")
-plot_line(rome.marginal("sepal length"), ax, label="all flowers", colour="#777777", level=None)
-for (length, density), colour in zip(
-    slices.items(), ("#4477AA", "#CCBB44", "#AA3377"), strict=True
-):
-    plot_line(density, ax, label=f"petal length {length} cm", colour=colour)
+plot_line(rome.marginal("sepal length"), ax, label="all flowers", color="#777777", confidence=None)
+for (length, density), color in zip(slices.items(), ("#4477AA", "#CCBB44", "#AA3377"), strict=True):
+    plot_line(density, ax, label=f"petal length {length} cm", color=color)
 ax.set(title="Sepal length, given the petal length", xlabel="sepal length (cm)")
 figure.legend(frameon=False, loc="outside right upper")
 plt.show()

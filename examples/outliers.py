@@ -38,7 +38,7 @@ print(found.round(2).to_string())
 # %%
 # Some wines are unusual of themselves, such as the one with most flavanoids. The picture shows
 # two of the three columns, with the regions that hold half and 95 % of the density.
-ax = plot_regions(detector.estimator_.marginal([0, 1]), masses=(0.95, 0.5), modes=False)
+ax = plot_regions(detector.estimator_.marginal([0, 1]), confidences=(0.95, 0.5), modes=False)
 ax.plot(*table.iloc[:, :2].to_numpy().T, ".", color="0.5", ms=4, label="wines")
 ax.plot(*table.iloc[spoiled, :2].to_numpy().T, "x", color="#EE6677", mew=2, label="spoiled")
 ring = {"ls": "", "marker": "o", "mfc": "none", "mec": "black", "ms": 10}

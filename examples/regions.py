@@ -41,7 +41,7 @@ for point, covered in zip(points, rome.hdr_probability(points), strict=True):
 
 # %%
 # The point below the bow is in the middle of the data, and an outlier all the same.
-ax = plot_regions(rome, masses=(0.99, 0.9, 0.5), modes=False)
+ax = plot_regions(rome, confidences=(0.99, 0.9, 0.5), modes=False)
 ax.plot(*X.T, ".", color="0.6", ms=2, zorder=0)
 ax.plot(*points.T, "k*", ms=10)
 for point, covered in zip(points, rome.hdr_probability(points), strict=True):

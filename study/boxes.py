@@ -8,7 +8,7 @@ import numpy as np
 from sevenhills.datasets import Distribution
 from sevenhills.extras import import_extra
 from sevenhills.plotting.canvas import current_axes
-from sevenhills.plotting.comparisons import DATA_COLOUR
+from sevenhills.plotting.sample_plots import DATA_COLOR
 
 from .catalogue import RECIPES, name_of
 from .panels import new_panels, spoken
@@ -212,7 +212,7 @@ def plot_boxes(groups: Mapping[str, Any], marks: Mapping[str, float], ax: Any = 
         flierprops={"marker": ".", "markersize": 2},
     )
     for box in drawn["boxes"]:
-        box.set_facecolor(DATA_COLOUR)
+        box.set_facecolor(DATA_COLOR)
     known = [name for name in heights if name in marks]
     ax.plot(
         [marks[name] for name in known],

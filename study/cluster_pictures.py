@@ -8,7 +8,7 @@ from sevenhills.clustering import Ordering
 from sevenhills.clustering.candidates import TRIVIAL_SCORE
 from sevenhills.datasets import Distribution
 from sevenhills.plotting import plot_reachability, plot_trajectories
-from sevenhills.plotting.canvas import colour_of
+from sevenhills.plotting.canvas import color_of
 
 from .fits import Fits
 from .panels import MARKERS, WIDTH, frame, label_grid, new_grid, new_panels, spoken, square_around
@@ -60,7 +60,7 @@ def _draw_labelled(ax: Any, X: np.ndarray, labels: np.ndarray) -> None:
     size = float(np.clip(40 / np.sqrt(len(X)), 1.2, 3.5))
     for label in np.unique(labels):
         marker = "x" if label < 0 else MARKERS[label % len(MARKERS)]
-        style = {"color": colour_of(label), "ms": size, "mew": 0.6 if label < 0 else 0}
+        style = {"color": color_of(label), "ms": size, "mew": 0.6 if label < 0 else 0}
         rows = labels == label
         ax.plot(X[rows, 0], X[rows, 1], marker, rasterized=True, **style)
 

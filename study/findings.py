@@ -10,7 +10,7 @@ from scipy.special import logsumexp
 from sevenhills import datasets
 from sevenhills.density import KernelMixture
 from sevenhills.estimators import ROME, ManifoldParzen
-from sevenhills.metrics import wasserstein
+from sevenhills.metrics import wasserstein, wasserstein_indicator
 from sevenhills.validation import random_generator
 
 from .published import published
@@ -172,7 +172,7 @@ def _window_transport(name: str, runs: int, n_samples: int) -> np.ndarray:
         each = density.means + np.matmul(inverses, steps)[:, :, 0]
         usual = wasserstein(first, second)
         draws = (density.sample(n_samples, random_state=rng), each)
-        values.append([wasserstein(first, drawn) / usual - 1 for drawn in draws])
+        values.append([wasserstein_indicator(drawn, first, usual) for drawn in draws])
     return np.mean(values, axis=0)
 
 

@@ -13,7 +13,13 @@ import numpy as np
 
 from sevenhills import datasets
 from sevenhills.estimators import ROME
-from sevenhills.metrics import jensen_shannon, wasserstein
+from sevenhills.metrics import (
+    divergence_from_truth,
+    jensen_shannon,
+    mean_log_likelihood,
+    wasserstein,
+    wasserstein_indicator,
+)
 
 from .catalogue import RECIPES
 from .plan import Cell
@@ -43,7 +49,7 @@ class Trial:
     @cached_property
     def usual_cost(self) -> float:
         """The Wasserstein distance between the two data sets."""
-        return float(wasserstein(*self.halves))
+        return wasserstein(*self.halves)
 
     @cached_property
     def true_log_density(self) -> np.ndarray:
@@ -100,25 +106,24 @@ class _Fits:
 
 
 def _log_likelihood(trial: Trial, fits: _Fits) -> float:
-    return float(fits.first_log_density[len(trial.halves[0]) :].mean())
+    return mean_log_likelihood(fits.first_log_density[len(trial.halves[0]) :])
 
 
 def _divergence(trial: Trial, fits: _Fits) -> float:
-    return float(jensen_shannon(fits.first_log_density, fits.second_log_density))
+    return jensen_shannon(fits.first_log_density, fits.second_log_density)
 
 
 def _divergence_from_truth(trial: Trial, fits: _Fits) -> float:
-    return float(jensen_shannon(fits.first_log_density, trial.true_log_density))
+    return divergence_from_truth(fits.first_log_density, trial.true_log_density)
 
 
 def _divergence_as_published(trial: Trial, fits: _Fits) -> float:
-    return float(jensen_shannon(fits.first_log_density, trial.published_log_density))
+    return divergence_from_truth(fits.first_log_density, trial.published_log_density)
 
 
 def _transport(trial: Trial, fits: _Fits) -> float:
     first = trial.halves[0]
-    drawn = fits.first.sample(len(first), random_state=fits.seed)
-    return float(wasserstein(first, drawn)) / trial.usual_cost - 1
+    return wasserstein_indicator(fits.first, first, trial.usual_cost, random_state=fits.seed)
 
 
 #: What every metric takes from the fits; arrays of log densities are not asked whether they are

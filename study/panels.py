@@ -10,7 +10,7 @@ from sevenhills.atomic_write import atomic_write
 from sevenhills.datasets import Distribution
 from sevenhills.extras import import_extra
 from sevenhills.plotting.canvas import new_figure
-from sevenhills.plotting.comparisons import DATA_COLOUR, SAMPLE_COLOUR
+from sevenhills.plotting.sample_plots import DATA_COLOR, SAMPLE_COLOR
 
 #: The width of a page in inches.
 WIDTH = 7.5
@@ -79,8 +79,8 @@ def name_marks(figure: Any, plane: bool) -> None:
     data = {"marker": "o", "ls": "", "ms": 5} if plane else {"lw": 2}
     samples = {"marker": "x", "ls": "", "ms": 5} if plane else {"lw": 1}
     handles = [
-        lines.Line2D([], [], color=DATA_COLOUR, label="data", **data),
-        lines.Line2D([], [], color=SAMPLE_COLOUR, label="samples", **samples),
+        lines.Line2D([], [], color=DATA_COLOR, label="data", **data),
+        lines.Line2D([], [], color=SAMPLE_COLOR, label="samples", **samples),
     ]
     figure.legend(handles=handles, loc="outside upper right", ncols=2, frameon=False)
 

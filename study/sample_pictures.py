@@ -8,7 +8,7 @@ from scipy.spatial import cKDTree
 
 from sevenhills.datasets import Distribution
 from sevenhills.plotting import plot_samples, plot_trajectories
-from sevenhills.plotting.canvas import COLOURS
+from sevenhills.plotting.canvas import COLORS
 
 from .catalogue import BASELINES, ORACLE
 from .fits import Fits
@@ -88,9 +88,9 @@ def draw_data(fits: Fits, chosen: list[Distribution]) -> Any:
     for ax, entry in zip(panels, chosen, strict=True):
         X, _ = fits.data(entry, fits.n_samples)
         if is_plane(entry):
-            ax.plot(X[:, 0], X[:, 1], "o", ms=1.2, mew=0, color=COLOURS[0], rasterized=True)
+            ax.plot(X[:, 0], X[:, 1], "o", ms=1.2, mew=0, color=COLORS[0], rasterized=True)
         else:
-            plot_trajectories(X[:N_DATA_PATHS], ax=ax, colour=COLOURS[0], alpha=0.3)
+            plot_trajectories(X[:N_DATA_PATHS], ax=ax, color=COLORS[0], alpha=0.3)
         frame(ax, square_around(X, 0.04))
         ax.set(title=spoken(entry), xlabel=axis_name("x", entry), ylabel=axis_name("y", entry))
     return figure

@@ -5,7 +5,7 @@ from typing import Any
 
 from sevenhills.datasets import Distribution
 from sevenhills.extras import import_extra
-from sevenhills.plotting.canvas import COLOURS, new_figure
+from sevenhills.plotting.canvas import COLORS, new_figure
 
 from .panels import MARKERS, WIDTH, spoken
 from .sweeps import DEFAULTS, SWEEPS, Sweep, sweep_neighbours
@@ -70,7 +70,7 @@ def _draw_band(ax: Any, sweep: Sweep, quantity: str, index: int, name: str) -> N
     if quantity == "log_likelihood":
         default = sweep.values == DEFAULTS[sweep.parameter]
         y = y - y[:, default]
-    style = {"color": COLOURS[index], "marker": MARKERS[index], "ls": ("-", "--", ":")[index % 3]}
+    style = {"color": COLORS[index], "marker": MARKERS[index], "ls": ("-", "--", ":")[index % 3]}
     ax.plot(sweep.values, y.mean(axis=0), ms=6 - 1.5 * index, lw=1, mfc="none", label=name, **style)
     ax.fill_between(
         sweep.values, y.min(axis=0), y.max(axis=0), color=style["color"], alpha=0.2, lw=0

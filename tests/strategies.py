@@ -175,3 +175,31 @@ def awkward(
         if name in chosen:
             X = TWISTS[name](rng, X)
     return X
+
+
+# Weights of rows
+
+
+@st.composite
+def wild_weights(draw, min_size=1, max_size=50):
+    """Positive weights: equal, whole, fractional, tiny, huge, and all of these at once."""
+    size = draw(st.integers(min_size, max_size))
+    rng = np.random.RandomState(draw(st.integers(0, 2**31)))
+    kind = draw(st.sampled_from(["ones", "whole", "fractional", "little", "wild", "one heavy"]))
+    if kind == "whole":
+        return rng.randint(1, 30, size=size).astype(float)
+    if kind == "fractional":
+        return rng.exponential(5.0, size=size) + 1e-3
+    if kind == "little":
+        return np.full(size, draw(st.sampled_from([1e-3, 1e-12, 0.5 / size])))
+    if kind == "wild":
+        return 10.0 ** rng.uniform(-12, 12, size=size)
+    weights = np.ones(size)
+    if kind == "one heavy":
+        weights[rng.randint(size)] = draw(st.sampled_from([50.0, 1e12]))
+    return weights
+
+
+def repeats_of(n_rows, seed):
+    """How often rows are repeated in slow twins."""
+    return np.random.RandomState(seed).randint(1, 5, size=n_rows)

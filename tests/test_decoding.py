@@ -20,13 +20,13 @@ from numpy.testing import assert_array_equal
 import sevenhills
 from sevenhills import KernelMixture, decoding, load, save
 from sevenhills.cli import main
-from sevenhills.cli.reading import read_table
 from sevenhills.cli.screen import shortened
+from sevenhills.cli.table_files import read_table
 from sevenhills.density.mixture import with_samples
 from sevenhills.forecast import evaluate
 from sevenhills.storage import ModelFileError
 
-from .test_cli import done, refused, write_csv
+from .cli.runner import done, refused, write_csv
 
 X = np.random.RandomState(0).standard_normal((40, 2)).round(6)
 HILL = with_samples(KernelMixture([1.0], [[0.0, 0.0]], [0, 1], np.eye(2)[None]), ("x", "y"), 1)
@@ -277,7 +277,7 @@ def test_process_substitutions(tmp_path, hill):
     assert page.stat().st_size
     page.unlink()
     with piped(table) as second:
-        done("report", second, "-o", page, "--mode", "gmm")
+        done("report", second, "-o", page, "--estimator", "gmm")
     assert page.stat().st_size
     assert "KernelMixture" in done("describe", "-", given=model).stdout
 
@@ -348,7 +348,7 @@ def test_error_lines_are_short(tmp_path, hill):
         line = refused(*arguments)
         assert line.startswith(f"error: {long}")
         assert len(line) < 700
-    result = done("fit", long, "-o", tmp_path / "m", "--mode", "gmm")
+    result = done("fit", long, "-o", tmp_path / "m", "--estimator", "gmm")
     assert max(map(len, result.output.splitlines())) < 700
     assert shortened("abcdefghij", 7) == "abc...j"
     assert sevenhills.load(tmp_path / "m").feature_names_in_.tolist() == [name, "b"]

@@ -370,7 +370,7 @@ WRONG = {
         "k_min": [1, 5.0, 21], "k_max": [4, "20"], "alpha_k": [0.0, "400"], "n_eps": [-1, 0.5],
         "n_xi": [-1, None], "exact_below": [-1, "all"], "verbose": [1], "n_jobs": [0, "all"],
     },
-    AutoROME: {"min_std": ["auto", -0.1], "random_state": [-1, 0.5, "a"], "n_jobs": [0, 1.5]},
+    AutoROME: {"min_std": ["wide", -0.1], "random_state": [-1, 0.5, "a"], "n_jobs": [0, 1.5]},
     ManifoldParzen: {
         "min_std": ["wide", -1], "n_neighbors": ["all", 0, 2.5], "n_directions": [-1, "two"],
         "n_jobs": [0, True],

@@ -128,96 +128,12 @@ class Shrunk:
     axes : Axes
         Those of each.
     common : Axes
-        Those of the pooled covariance, shrunk alike.
+        Those of the pooled covariance, shrunk by the same strengths.
     """
 
     clusters: np.ndarray
     axes: Axes
     common: Axes
-
-
-class _Clusters(NamedTuple):
-    """The samples of clusters, and the sums of the outer products of their deviations."""
-
-    deviations: Sequence[np.ndarray]
-    weights: Sequence[np.ndarray]
-    products: np.ndarray
-    n_samples: np.ndarray
-
-    @classmethod
-    def from_rows(
-        cls, deviations: np.ndarray, weights: np.ndarray, offsets: np.ndarray
-    ) -> "_Clusters":
-        scaled = deviations * np.sqrt(weights)[:, None]
-        rows = [slice(start, end) for start, end in pairwise(offsets.tolist())]
-        return cls(
-            [deviations[each] for each in rows],
-            [weights[each] for each in rows],
-            np.array([scaled[each].T @ scaled[each] for each in rows]),
-            np.add.reduceat(weights, offsets[:-1]),
-        )
-
-    def take(self, clusters: Sequence[int]) -> "_Clusters":
-        return _Clusters(
-            [self.deviations[g] for g in clusters],
-            [self.weights[g] for g in clusters],
-            self.products[clusters],
-            self.n_samples[clusters],
-        )
-
-
-class _Pooled(NamedTuple):
-    """The products of all clusters, and the degrees of freedom: one less than samples for each."""
-
-    products: np.ndarray
-    dof: float
-    axes: Axes
-
-    @classmethod
-    def from_clusters(cls, clusters: _Clusters) -> "_Pooled":
-        products = clusters.products.sum(axis=0)
-        dof = float(np.maximum(clusters.n_samples - 1, 0.0).sum())
-        return cls(products, dof, _axes_of(products))
-
-
-class _Factors(NamedTuple):
-    r"""Factors of the products :math:`A_C` and :math:`\sum_C A_C` in :math:`S_C`.
-
-    Attributes
-    ----------
-    own, pooled : ndarray of shape (n_clusters, n_poolings)
-        One for each strength of pooling; the last one leaves nothing of the cluster itself.
-    """
-
-    own: np.ndarray
-    pooled: np.ndarray
-
-    @classmethod
-    def from_dof(cls, dof: np.ndarray, pooled_dof: np.ndarray, pooling: np.ndarray) -> "_Factors":
-        total = np.maximum(np.maximum(dof, 0.0)[:, None] + pooling, 1.0)
-        zeros, ones = np.zeros((len(total), 1)), np.ones((len(total), 1))
-        shares = np.concatenate([pooling / total, ones], axis=1)
-        return cls(
-            own=np.concatenate([1 / total, zeros], axis=1),
-            pooled=shares / np.maximum(pooled_dof, 1.0)[:, None],
-        )
-
-    def traces(self, clusters: _Clusters, pooled: _Pooled) -> np.ndarray:
-        """Return the traces of the covariances."""
-        each = np.einsum("gii->g", clusters.products)[:, None]
-        return np.asarray(self.own * each + self.pooled * np.trace(pooled.products))
-
-    def axes(self, clusters: _Clusters, pooled: _Pooled) -> Axes:
-        """Return the axes of the covariances; all clusters share the last."""
-        own, shared = self.own[:, :-1, None, None], self.pooled[:, :-1, None, None]
-        first = _axes_of(own * clusters.products[:, None] + shared * pooled.products)
-        variances, directions = pooled.axes
-        last = (self.pooled[:, -1:] * variances)[:, None]
-        repeated = np.broadcast_to(directions, (len(own), 1, *directions.shape))
-        return Axes(
-            np.concatenate([first.variances, last], axis=1),
-            np.concatenate([first.directions, repeated], axis=1),
-        )
 
 
 def shrink(
@@ -251,90 +167,146 @@ def shrink(
         The indices of the clusters to shrink.
     min_std : float
         Lower bound on standard deviations in the likelihood.
-
-    Returns
-    -------
-    Shrunk
     """
-    given = _Clusters.from_rows(deviations, weights, offsets)
-    pooled = _Pooled.from_clusters(given)
-    pooling = deviations.shape[1] * POOLING if len(given.products) > 1 else np.empty(0)
-    some = given.take(clusters.tolist())
-    chances = _posterior(some, pooled, pooling, min_std**2)
-    return Shrunk(
-        clusters=clusters,
-        axes=_mean_axes(some, pooled, pooling, chances),
-        common=_mean_pooled_axes(pooled, chances.sum(axis=0)),
-    )
+    rows = [slice(start, end) for start, end in pairwise(offsets.tolist())]
+    scatters = _Scatters.from_rows(deviations, weights, rows)
+    chosen = [Weighted(deviations[rows[c]], weights[rows[c]]) for c in clusters.tolist()]
+    some = scatters.take(clusters)
+    chances = _posterior(some, chosen, min_std**2)
+    return Shrunk(clusters, _mean_axes(some, chances), _mean_pooled_axes(some, chances))
 
 
-def _mean_axes(
-    clusters: _Clusters, pooled: _Pooled, pooling: np.ndarray, chances: np.ndarray
-) -> Axes:
+class _Scatters(NamedTuple):
+    """Sums of outer products of deviations.
+
+    Attributes
+    ----------
+    own : ndarray of shape (n_clusters, n_features, n_features)
+        Those of some clusters.
+    n_samples : ndarray of shape (n_clusters,)
+    pooled : ndarray of shape (n_features, n_features)
+        The sum over all clusters.
+    pooled_dof : float
+        The number of all samples, less one for each cluster.
+    pooled_axes : Axes
+    pooling : ndarray of shape (n_poolings - 1,)
+        The strengths of pooling, except for the last: the pooled covariance alone.
+    """
+
+    own: np.ndarray
+    n_samples: np.ndarray
+    pooled: np.ndarray
+    pooled_dof: float
+    pooled_axes: Axes
+    pooling: np.ndarray
+
+    @classmethod
+    def from_rows(
+        cls, deviations: np.ndarray, weights: np.ndarray, rows: Sequence[slice]
+    ) -> "_Scatters":
+        scaled = deviations * np.sqrt(weights)[:, None]
+        own = np.array([scaled[each].T @ scaled[each] for each in rows])
+        n_samples = np.add.reduceat(weights, [each.start for each in rows])
+        pooled = own.sum(axis=0)
+        dof = float(np.maximum(n_samples - 1, 0.0).sum())
+        pooling = deviations.shape[1] * POOLING if len(rows) > 1 else np.empty(0)
+        return cls(own, n_samples, pooled, dof, _axes_of(pooled), pooling)
+
+    def take(self, clusters: np.ndarray) -> "_Scatters":
+        return self._replace(own=self.own[clusters], n_samples=self.n_samples[clusters])
+
+    def factors(self, left_out: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        r"""Return the factors of :math:`A_C` and of :math:`\sum_C A_C` in :math:`S_C`.
+
+        Both have the shape (n_clusters, n_poolings). ``left_out`` is the number of samples that are
+        left out of each cluster.
+        """
+        dof = np.maximum(self.n_samples - 1 - left_out, 0.0)
+        total = np.maximum(dof[:, None] + self.pooling, 1.0)
+        zeros, ones = np.zeros((len(total), 1)), np.ones((len(total), 1))
+        own = np.concatenate([1 / total, zeros], axis=1)
+        shares = np.concatenate([self.pooling / total, ones], axis=1)
+        return own, shares / np.maximum(self.pooled_dof - left_out, 1.0)[:, None]
+
+    def traces(self, own: np.ndarray, pooled: np.ndarray) -> np.ndarray:
+        """Return the traces of the covariances, for every strength of pooling."""
+        each = np.einsum("gii->g", self.own)[:, None]
+        return np.asarray(own * each + pooled * np.trace(self.pooled))
+
+    def axes(self, own: np.ndarray, pooled: np.ndarray) -> Axes:
+        """Return the axes of the covariances; all clusters share the last."""
+        own, rest = own[:, :-1, None, None], pooled[:, :-1, None, None]
+        first = _axes_of(own * self.own[:, None] + rest * self.pooled)
+        variances, directions = self.pooled_axes
+        last = (pooled[:, -1:] * variances)[:, None]
+        repeated = np.broadcast_to(directions, (len(own), 1, *directions.shape))
+        return Axes(
+            np.concatenate([first.variances, last], axis=1),
+            np.concatenate([first.directions, repeated], axis=1),
+        )
+
+
+def _mean_axes(scatters: _Scatters, chances: np.ndarray) -> Axes:
     """Return the axes of the mean covariances over all strengths."""
-    n_features = len(pooled.products)
-    factors = _Factors.from_dof(clusters.n_samples - 1, np.atleast_1d(pooled.dof), pooling)
-    kept, identity = chances @ (1 - STRENGTHS), chances @ STRENGTHS
-    own, shared = (factors.own @ kept)[:, None, None], (factors.pooled @ kept)[:, None, None]
-    size = (factors.traces(clusters, pooled) @ identity / n_features)[:, None]
-    if len(pooling) == 0:
-        variances, directions = pooled.axes
-        return Axes(shared[:, 0] * variances + size, directions[None])
-    mean = own * clusters.products + shared * pooled.products
-    return _axes_of(mean + size[:, :, None] * np.eye(n_features))
+    own, pooled = scatters.factors(np.zeros(len(scatters.own)))
+    size = scatters.traces(own, pooled) @ (chances @ STRENGTHS) / len(scatters.pooled)
+    kept = chances @ (1 - STRENGTHS)
+    own, pooled = own @ kept, pooled @ kept
+    if len(scatters.pooling) == 0:
+        variances, directions = scatters.pooled_axes
+        return Axes(pooled[:, None] * variances + size[:, None], directions[None])
+    mean = own[:, None, None] * scatters.own + pooled[:, None, None] * scatters.pooled
+    return _axes_of(mean + size[:, None, None] * np.eye(mean.shape[-1]))
 
 
-def _mean_pooled_axes(pooled: _Pooled, chances: np.ndarray) -> Axes:
+def _mean_pooled_axes(scatters: _Scatters, chances: np.ndarray) -> Axes:
     """Return the axes of the mean pooled covariance over all strengths."""
-    variances, directions = pooled.axes
-    variances = variances / max(pooled.dof, 1.0)
+    variances, directions = scatters.pooled_axes
+    variances = variances / max(scatters.pooled_dof, 1.0)
+    chances = chances.sum(axis=0)
     mean = (1 - STRENGTHS) @ chances * variances + STRENGTHS @ chances * variances.mean()
     return Axes(mean, directions)
 
 
 def _posterior(
-    clusters: _Clusters, pooled: _Pooled, pooling: np.ndarray, min_variance: float
+    scatters: _Scatters, clusters: Sequence[Weighted], min_variance: float
 ) -> np.ndarray:
     """Return the probability of every strength of pooling (rows) and of the identity (columns)."""
     # Leaving out the only row of a cluster leaves nothing to judge by.
-    judging = [g for g, weights in enumerate(clusters.weights) if len(weights) > 1]
-    scores = np.zeros((len(pooling) + 1, len(STRENGTHS)))
+    judging = [g for g, cluster in enumerate(clusters) if len(cluster.rows) > 1]
+    scores = np.zeros((len(scatters.pooling) + 1, len(STRENGTHS)))
     if judging:
-        scores = _leave_one_out(clusters.take(judging), pooled, pooling, min_variance)
+        some = [clusters[g] for g in judging]
+        scores = _leave_one_out(scatters.take(np.array(judging)), some, min_variance)
     chances = np.exp(scores - scores.max())
     return np.asarray(chances / chances.sum())
 
 
 def _leave_one_out(
-    clusters: _Clusters, pooled: _Pooled, pooling: np.ndarray, min_variance: float
+    scatters: _Scatters, clusters: Sequence[Weighted], min_variance: float
 ) -> np.ndarray:
-    r"""Return the log likelihood of rows, each given all others, for all strengths.
+    r"""Return the log likelihood of rows, each given all others, up to a constant.
 
     Without a row of weight :math:`w` that deviates by :math:`d` from the mean of :math:`n` samples,
     the products lose :math:`d d^\top w n / (n - w)`, a matrix of rank one, and the row deviates by
     :math:`d n / (n - w)` from the mean of the others. The degrees of freedom lose the mean weight
-    of rows, and the multiple of the identity stays.
-
-    Returns
-    -------
-    ndarray of shape (n_poolings, n_strengths)
-        Up to a constant.
+    of rows, and the multiple of the identity stays. The shape is (n_poolings, n_strengths).
     """
-    n_features, n_samples = len(pooled.products), clusters.n_samples
-    row_weight = n_samples / [len(weights) for weights in clusters.weights]
-    whole = _Factors.from_dof(n_samples - 1, np.atleast_1d(pooled.dof), pooling)
-    size = (whole.traces(clusters, pooled) / n_features)[:, :, None, None]
-    factors = _Factors.from_dof(n_samples - 1 - row_weight, pooled.dof - row_weight, pooling)
-    variances, directions = factors.axes(clusters, pooled)
+    n_samples = scatters.n_samples
+    traces = scatters.traces(*scatters.factors(np.zeros(len(n_samples))))
+    size = (traces / len(scatters.pooled))[:, :, None, None]
+    row_weight = n_samples / [len(cluster.rows) for cluster in clusters]
+    own, pooled = scatters.factors(row_weight)
+    variances, directions = scatters.axes(own, pooled)
     shrunk = _interpolated(variances[..., None], size, STRENGTHS)
     shrunk = np.maximum(shrunk, np.maximum(min_variance, _MIN_SHARE * size) + np.finfo(float).tiny)
-    lost = (factors.own + factors.pooled)[:, :, None, None] * (1 - STRENGTHS)
+    lost = (own + pooled)[:, :, None, None] * (1 - STRENGTHS)
     out = np.tensordot(n_samples, np.log(shrunk).sum(axis=2), axes=1)
     for g, n in enumerate(n_samples.tolist()):
         inverse = 1 / shrunk[g]
-        for start in range(0, len(clusters.weights[g]), _BLOCK_ROWS):
-            weights = clusters.weights[g][start : start + _BLOCK_ROWS]
-            along = clusters.deviations[g][start : start + _BLOCK_ROWS] @ directions[g]
+        for start in range(0, len(clusters[g].rows), _BLOCK_ROWS):
+            rows, weights = (each[start : start + _BLOCK_ROWS] for each in clusters[g])
+            along = rows @ directions[g]
             squares = np.square(along, out=along) @ inverse
             ratio = (n / (n - weights))[:, None]
             left = np.maximum(1 - lost[g] * (weights[:, None] * ratio) * squares, _MIN_SHARE)

@@ -6,8 +6,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from scipy.special import ndtri
 
-from .validation import check_numbers
-
 
 class Estimate(float):
     """A number that knows its standard error.
@@ -84,50 +82,6 @@ class Estimate(float):
             raise ValueError(f"confidence must lie between 0 and 1, got {confidence!r}")
         width = float(ndtri(0.5 + confidence / 2)) * self.std_error
         return float(self) - width, float(self) + width
-
-
-class RunMean(Estimate):
-    """The mean of a figure over runs, with its standard deviation ``std``."""
-
-    __slots__ = ()
-
-    @property
-    def std(self) -> float:
-        """The standard deviation of the figure from run to run."""
-        return self.std_error * sqrt(self.n)
-
-
-def over_runs(values: Any) -> RunMean:
-    r"""Return the mean of a figure over runs.
-
-    .. math:: \bar v = \frac{1}{n} \sum_i v_i, \qquad \text{error} = \text{std}(v) / \sqrt n
-
-    Parameters
-    ----------
-    values : array-like of shape (n_runs,)
-        The figure in every run.
-
-    Returns
-    -------
-    Estimate
-        Its attribute ``std`` is the standard deviation over runs, NaN for a single one.
-
-    Examples
-    --------
-    >>> from sevenhills.metrics import over_runs
-    >>> divergence = over_runs([0.011, 0.013, 0.012, 0.016])
-    >>> divergence
-    0.0130 ± 0.0011
-    >>> round(divergence.std, 4)
-    0.0022
-    """
-    figures = check_numbers(values, "values")
-    if figures.ndim != 1 or figures.size == 0:
-        raise ValueError(f"values must be one figure for each run, got shape {figures.shape}")
-    if np.isnan(figures).any():
-        n_bad, first = np.isnan(figures).sum(), np.isnan(figures).argmax()
-        raise ValueError(f"values are NaN in {n_bad} of {figures.size} runs, first in run {first}")
-    return RunMean(*mean_with_error(figures), figures.size)
 
 
 def mean_with_error(values: np.ndarray) -> tuple[float, float]:

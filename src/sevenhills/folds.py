@@ -64,9 +64,7 @@ class Fold(NamedTuple):
     subset, subset_weights : ndarray
         A part of the training rows, for expensive fits.
     test, test_weights : ndarray
-        Rows with samples that are not in training.
-    places : ndarray
-        The positions of these test rows among those of all folds.
+        Rows with samples that are not in training; none if the fold is not tested.
     """
 
     train: np.ndarray
@@ -75,7 +73,6 @@ class Fold(NamedTuple):
     subset_weights: np.ndarray
     test: np.ndarray
     test_weights: np.ndarray
-    places: np.ndarray
 
 
 def deal(weights: np.ndarray, rng: np.random.RandomState) -> tuple[Fold, ...]:
@@ -86,7 +83,7 @@ def deal(weights: np.ndarray, rng: np.random.RandomState) -> tuple[Fold, ...]:
     n_folds = min(N_FOLDS, len(order))
     n_tested = n_folds if n_rows <= _MANY_ROWS else 2
     max_tested = -(-_MAX_TESTED // n_tested)
-    folds, first = [], 0
+    folds = []
     for f in range(n_folds):
         held_out = order[f::n_folds]
         left = (copies - np.bincount(held_out, minlength=n_rows)) * each
@@ -96,10 +93,8 @@ def deal(weights: np.ndarray, rng: np.random.RandomState) -> tuple[Fold, ...]:
             subset = np.sort(rng.permutation(train)[:_MAX_SUBSET])
         tested = held_out[: max_tested if f < n_tested else 0]
         test, times = np.unique(tested, return_counts=True)
-        places = first + np.arange(len(test))
         test_weights = times * each[test]
-        folds.append(Fold(train, left[train], subset, left[subset], test, test_weights, places))
-        first += len(test)
+        folds.append(Fold(train, left[train], subset, left[subset], test, test_weights))
     return tuple(folds)
 
 

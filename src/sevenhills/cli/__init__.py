@@ -1,21 +1,19 @@
 """The command line: ``sevenhills``.
 
-Commands import numpy and all that follows from it when they run, so that help comes at once.
+Commands import numpy, pandas and the estimators when they run, so that help appears at once.
 
-===============  =============================================================
-``app``          the list of commands
-``failures``     exit codes, and errors as one line
-``options``      options that several commands share
-``screen``       what is said on standard error
-``tables``       columns of numbers and words, as they were read
-``numbers``      cells that are numbers, missing values or words
-``text_files``   CSV in its many dialects, and JSON lines
-``array_files``  npy, npz and parquet
-``reading``      from a path, or standard input, to a table
-``samples``      from a table to samples: what is left out, and what is said of it
-``models``       recipes by their mode, model files, and the columns of a model
-``writing``      results: csv, npy, parquet, JSON lines; never half a file
-===============  =============================================================
+================  ==========================================================================
+``app``           the list of commands
+``failures``      exit codes, and errors as one line
+``options``       options that several commands share
+``screen``        remarks and progress on standard error
+``columns``       cells as numbers, missing values or words
+``csv_dialects``  csv: separator, decimal mark, header and encoding are recognized
+``table_files``   tables in any format, from a path or standard input
+``samples``       samples from a table; columns and rows that are left out, and remarks on them
+``model_files``   estimators by name, model files, and rows in the columns of a model
+``writing``       results as csv, npy, parquet, JSON lines or JSON
+================  ==========================================================================
 
 Every other module is a command.
 """
@@ -30,7 +28,7 @@ from .failures import FAILED, INTERRUPTED
 def main(arguments: list[str] | None = None) -> None:
     """Run the command ``sevenhills``."""
     if isinstance(sys.stdout, TextIOWrapper):
-        # Names of files need not be text.
+        # Names of files need not be valid UTF-8.
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         import_extra("typer", "cli", "the command line needs typer")

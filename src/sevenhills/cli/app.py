@@ -22,7 +22,7 @@ from .screen import remark
 #: In the order in which ``sevenhills --help`` lists them. A command is a function whose module
 #: imports nothing heavy at its top.
 COMMANDS = (fit, describe, score, sample, outliers, compare, report, forecast, demo)
-#: What typer raises for a command line that it cannot read; it has no public name there.
+#: Typer's error for a malformed command line, which has no public name.
 _UsageError: Any = typer.BadParameter.__base__
 
 
@@ -54,35 +54,35 @@ def sevenhills(
       0    done
       1    done, and there is a finding: compare found two different distributions
       2    bad input or bad usage
-      3    an error of sevenhills itself
+      3    internal error
       130  interrupted
-      141  what read the output has closed it
+      141  broken pipe
     """
     set_debug(debug)
 
 
 def with_lines_kept(text: str | None) -> str:
-    """Mark paragraphs that begin with a line like ``For example:``, lest typer fill their lines."""
+    """Keep the lines of paragraphs that begin with a line like ``For example:``."""
     paragraphs = cleandoc(text or "").split("\n\n")
     return "\n\n".join(
         f"\b\n{each}" if each.split("\n")[0].endswith(":") else each for each in paragraphs
     )
 
 
-def _said_of_usage(error: Any) -> str:
-    """Return what is wrong with a command as one line, or the help that was asked for."""
-    said = error.format_message()
-    if "\n" in said or error.ctx is None:
-        return said
-    # What pydantic puts before the words that matter.
-    said = said.replace("Value error, ", "").rstrip(".")
-    said = said[0].lower() + said[1:]
-    said += " " if said.endswith("?") else "; "
-    return f"error: {said}see '{error.ctx.command_path} --help'"
+def _usage_message(error: Any) -> str:
+    """Return a usage error as one line, or the help text that typer raises as an error."""
+    message = error.format_message()
+    if "\n" in message or error.ctx is None:
+        return message
+    # Pydantic's prefix carries no information.
+    message = message.replace("Value error, ", "").rstrip(".")
+    message = message[0].lower() + message[1:]
+    message += " " if message.endswith("?") else "; "
+    return f"error: {message}see '{error.ctx.command_path} --help'"
 
 
 class Commands(TyperGroup):
-    """Commands whose errors of usage are one line, too."""
+    """Commands whose usage errors are one line, too."""
 
     def main(self, *args: Any, **options: Any) -> Any:
         """Run a command, and end the process with its exit code."""
@@ -93,12 +93,12 @@ class Commands(TyperGroup):
         except _UsageError as error:
             if not is_alone:
                 raise
-            remark(_said_of_usage(error))
+            remark(_usage_message(error))
             code = error.exit_code
         return sys.exit(code) if is_alone else code
 
 
-# Plain help, because that of rich takes twice as long to appear.
+# The help of rich takes twice as long to appear.
 app = typer.Typer(
     cls=Commands, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None
 )

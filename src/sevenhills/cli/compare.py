@@ -13,16 +13,16 @@ if TYPE_CHECKING:
 
     from .samples import Samples
 
-_TESTS = ("energy", "wasserstein", "divergence")
-_SPOKEN = {
+#: The tests, with the titles of their distances.
+_TITLES = {
     "energy": "energy distance",
     "wasserstein": "Wasserstein distance",
     "divergence": "Jensen-Shannon divergence",
 }
-#: How often rows are shuffled: a transport or two fits for every shuffle take their time.
-_SHUFFLES = {"energy": 999, "wasserstein": 99, "divergence": 99}
-#: So many shuffles with as large a distance show that there is no difference.
-_ENOUGH = 10
+#: Permutations by default; all but the energy distance solve a transport or fit twice for each.
+_N_PERMUTATIONS = {"energy": 999, "wasserstein": 99, "divergence": 99}
+#: Sequential tests stop after this many permutations with a distance at least as large.
+_MIN_EXCEEDANCES = 10
 
 
 def compare(
@@ -30,61 +30,60 @@ def compare(
     b: Annotated[str, typer.Argument(help="The second table; - is standard input.")],
     tests: Annotated[
         str | None,
-        typer.Option(help="Of energy, wasserstein and divergence, with commas; all by default."),
+        typer.Option(help="energy, wasserstein, divergence, separated by commas; all by default."),
     ] = None,
     alpha: Annotated[
-        float, typer.Option(help="How often equal samples may be called different.")
+        float, typer.Option(help="Significance level: the accepted rate of false alarms.")
     ] = 0.05,
     permutations: Annotated[
         int | None,
-        typer.Option(min=1, help="The number of shuffles; 999 for energy, 99 for the others."),
+        typer.Option(min=1, help="Number of permutations; 999 for energy, 99 for the others."),
     ] = None,
     max_rows: Annotated[
-        int, typer.Option(min=5, help="Of longer tables, so many rows are drawn at random.")
+        int, typer.Option(min=5, help="Rows that are drawn at random from longer tables.")
     ] = 1000,
     units: Annotated[
         Literal["std", "data"],
-        typer.Option(help="Measure columns in standard deviations of both tables, or as they are."),
+        typer.Option(help="Measure columns in pooled standard deviations or in data units."),
     ] = "std",
-    seed: Annotated[int, typer.Option(help="Of the shuffles and the draws.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the permutations and the drawn rows.")] = 0,
     columns: options.Columns = None,
     text: options.Text = "drop",
-    missing: options.Missing = "drop",
+    missing: options.Missing = "skip",
     duplicates: options.Duplicates = "keep",
     separator: options.Separator = None,
     decimal: options.Decimal = "auto",
     header: options.Header = None,
     json: options.Json = False,
 ) -> None:
-    """Tell whether two tables have the same distribution.
+    """Test whether two tables have the same distribution.
 
-    Three distances are measured and compared with what they are after the rows of both tables
-    have been shuffled. The Jensen-Shannon divergence is that of two ROME fits, from 0 to 1; the
-    Wasserstein distance needs the extra `ot`. The tables are called different if the smallest
-    p-value, times the number of tests, is below alpha; the exit code is then 1. Where
-    shuffled tables are as far apart as the given ones again and again, shuffling ends early, and
-    the p-value allows for that.
+    Three distances are compared with their values after random permutations of the rows of both
+    tables. The Jensen-Shannon divergence is that of two ROME fits, from 0 to 1; the Wasserstein
+    distance needs the extra `ot`. The tables are called different if the smallest p-value, times
+    the number of tests, is below alpha; the exit code is then 1. A test stops early if permuted
+    tables are often as far apart as the given ones; the p-value accounts for this.
 
     For example:
       sevenhills compare before.csv after.csv
       sevenhills compare a.npy b.npy --tests energy --permutations 999 --alpha 0.01
       sevenhills compare a.csv b.csv --json | jq .different
     """
+    from .csv_dialects import Layout
     from .samples import Choices
-    from .text_files import Layout
     from .writing import write_json
 
-    wanted = _wanted_tests(tests)
-    planned = {name: permutations or _SHUFFLES[name] for name in wanted}
-    _check_shuffles(max(planned.values()), len(wanted), alpha)
-    # What is constant in one table may differ from the other.
+    wanted = _tests_to_run(tests)
+    planned = {name: permutations or _N_PERMUTATIONS[name] for name in wanted}
+    _check_permutations(max(planned.values()), len(wanted), alpha)
+    # A column that is constant in one table may have another value in the other.
     choices = Choices(columns, None, text, missing, "keep", duplicates)
     first, second = _read(a, b, choices, Layout(separator, decimal, header))
     names, X, Y = _shared(first, second)
-    X, Y = _drawn(first, X, max_rows, seed), _drawn(second, Y, max_rows, seed + 1)
+    X, Y = _drawn_rows(first, X, max_rows, seed), _drawn_rows(second, Y, max_rows, seed + 1)
     if units == "std":
-        X, Y = _standardised(X, Y)
-    results = [_test(name, X, Y, n, alpha, seed) for name, n in planned.items()]
+        X, Y = _standardized(X, Y)
+    results = [_run_test(name, X, Y, n, alpha, seed) for name, n in planned.items()]
     p_value = min(1.0, len(results) * min(result["p_value"] for result in results))
     found = {
         "a": {"data": a, "n_rows": len(first.X), "n_compared": len(X)},
@@ -105,25 +104,25 @@ def compare(
         raise typer.Exit(FINDING)
 
 
-def _check_shuffles(permutations: int, n_tests: int, alpha: float) -> None:
-    """Refuse shuffles that are too few to find anything."""
+def _check_permutations(permutations: int, n_tests: int, alpha: float) -> None:
+    """Refuse a number of permutations with which no p-value can be below alpha."""
     if not 0 < alpha < 1:
         raise ValueError(f"--alpha must lie between 0 and 1, got {alpha:g}")
     if n_tests / (permutations + 1) >= alpha:
         raise ValueError(
             f"no p-value of {counted(n_tests, 'test')} can be below alpha = {alpha:g} with "
-            f"{counted(permutations, 'shuffle')}; it takes --permutations {int(n_tests / alpha)}"
+            f"{counted(permutations, 'permutation')}; use --permutations {int(n_tests / alpha)}"
         )
 
 
-def _wanted_tests(tests: str | None) -> list[str]:
-    """Return the tests to make; if none is named, all that the installed libraries allow."""
+def _tests_to_run(tests: str | None) -> list[str]:
+    """Return the tests to run; by default all that the installed libraries allow."""
     from ..extras import import_extra
 
-    wanted = list(_TESTS) if tests is None else [each.strip() for each in tests.split(",")]
-    unknown = [each for each in wanted if each not in _TESTS]
+    wanted = list(_TITLES) if tests is None else [each.strip() for each in tests.split(",")]
+    unknown = [each for each in wanted if each not in _TITLES]
     if unknown or len(set(wanted)) < len(wanted):
-        raise ValueError(f"--tests must be different ones of {', '.join(_TESTS)}, got {tests!r}")
+        raise ValueError(f"--tests must be different ones of {', '.join(_TITLES)}, got {tests!r}")
     if "wasserstein" in wanted:
         try:
             import_extra("ot", "ot", "the Wasserstein distance needs POT")
@@ -136,8 +135,8 @@ def _wanted_tests(tests: str | None) -> list[str]:
 
 
 def _read(a: str, b: str, choices: Any, layout: Any) -> "tuple[Samples, Samples]":
-    from .reading import read_table
     from .samples import samples_of
+    from .table_files import read_table
 
     if a == b == "-":
         raise ValueError("only one of the tables can come from standard input")
@@ -153,19 +152,19 @@ def _read(a: str, b: str, choices: Any, layout: Any) -> "tuple[Samples, Samples]
 
 
 def _shared(first: "Samples", second: "Samples") -> "tuple[list[str], np.ndarray, np.ndarray]":
-    """Return the columns that both tables have, by name, or by position if they have no names."""
+    """Return the common columns, by name, or by position if a table has no names."""
     by_name = first.has_names and second.has_names
     if not by_name and first.X.shape[1] != second.X.shape[1]:
         raise ValueError(
             f"{first.source} has {first.X.shape[1]} columns and {second.source} has "
-            f"{second.X.shape[1]}, and not both have names to tell which is which"
+            f"{second.X.shape[1]}, and not both have names to match columns by"
         )
     names = [name for name in first.names if name in second.names] if by_name else first.names
     if not names:
         raise ValueError(f"{first.source} and {second.source} have no column of numbers in common")
-    lonely = sorted(set(first.names) ^ set(second.names)) if by_name else []
-    if lonely:
-        remark(f"not compared, because only one of the tables has them: {listed(lonely)}")
+    unmatched = sorted(set(first.names) ^ set(second.names)) if by_name else []
+    if unmatched:
+        remark(f"not compared, because only one table has them: {listed(unmatched)}")
     X = first.X[:, [first.names.index(name) for name in names]]
     Y = second.X[:, [second.names.index(name) for name in names]] if by_name else second.X
     return _varying(names, X, Y)
@@ -186,35 +185,35 @@ def _varying(
     return kept, X[:, varies], Y[:, varies]
 
 
-def _drawn(samples: "Samples", X: "np.ndarray", most: int, seed: int) -> "np.ndarray":
-    """Return no more than so many rows."""
+def _drawn_rows(samples: "Samples", X: "np.ndarray", max_rows: int, seed: int) -> "np.ndarray":
+    """Return a random subset of the rows if there are more than ``max_rows``."""
     import numpy as np
 
-    if len(X) <= most:
+    if len(X) <= max_rows:
         return X
-    remark(f"{samples.source}: {most:,} of {counted(len(X), 'row')} drawn (--max-rows)")
-    return X[np.sort(np.random.RandomState(seed).choice(len(X), most, replace=False))]
+    remark(f"{samples.source}: {max_rows:,} of {counted(len(X), 'row')} drawn (--max-rows)")
+    return X[np.sort(np.random.RandomState(seed).choice(len(X), max_rows, replace=False))]
 
 
-def _standardised(X: "np.ndarray", Y: "np.ndarray") -> "tuple[np.ndarray, np.ndarray]":
-    """Return both tables in standard deviations of their columns, those of one value as zeros."""
+def _standardized(X: "np.ndarray", Y: "np.ndarray") -> "tuple[np.ndarray, np.ndarray]":
+    """Return both tables in pooled standard deviations; constant columns become zero."""
     import numpy as np
 
     pooled = np.concatenate([X, Y])
-    centre, unit = pooled.mean(axis=0), pooled.std(axis=0)
+    mean, unit = pooled.mean(axis=0), pooled.std(axis=0)
     unit[unit == 0] = 1.0
-    return (X - centre) / unit, (Y - centre) / unit
+    return (X - mean) / unit, (Y - mean) / unit
 
 
-def _test(
+def _run_test(
     name: str, X: "np.ndarray", Y: "np.ndarray", n_permutations: int, alpha: float, seed: int
 ) -> dict[str, Any]:
-    """Measure one distance, and how it compares with those after shuffling."""
+    """Measure one distance and its p-value."""
     from math import ceil
 
     from ..metrics import energy_test, permutation_test
 
-    with working(_SPOKEN[name]) as progress:
+    with working(_TITLES[name]) as progress:
         if name == "energy":
             found = energy_test(X, Y, n_permutations=n_permutations, random_state=seed)
         else:
@@ -223,8 +222,8 @@ def _test(
                 X,
                 Y,
                 n_permutations=n_permutations,
-                # Fewer could end what all shuffles would have called a difference.
-                enough=max(_ENOUGH, ceil(alpha * (n_permutations + 1))),
+                # A lower limit could stop a test that all permutations would call significant.
+                max_exceedances=max(_MIN_EXCEEDANCES, ceil(alpha * (n_permutations + 1))),
                 random_state=seed,
                 progress=progress,
             )
@@ -243,7 +242,7 @@ def _wasserstein(X: "np.ndarray", Y: "np.ndarray") -> float:
 
 
 def _divergence(X: "np.ndarray", Y: "np.ndarray") -> float:
-    """Return the divergence of the densities of two tables, at their own rows."""
+    """Return the divergence of ROME fits to two tables, estimated at their rows."""
     from ..estimators import ROME
     from ..metrics import jensen_shannon
 
@@ -256,11 +255,11 @@ def _in_words(found: dict[str, Any]) -> str:
         f"{counted(found['a']['n_compared'], 'row')} of {found['a']['data']} and "
         f"{found['b']['n_compared']:,} of {found['b']['data']}, in "
         f"{counted(len(found['columns']), 'column')}: {listed(found['columns'])}",
-        f"{'':<27}{'distance':>10}{'p-value':>10}{'shuffles':>10}",
+        f"{'':<27}{'distance':>10}{'p-value':>10}{'permutations':>14}",
     ]
     lines += [
-        f"{_SPOKEN[each['name']]:<27}{each['statistic']:>10.4g}{each['p_value']:>10.4g}"
-        f"{each['n_permutations']:>10,}"
+        f"{_TITLES[each['name']]:<27}{each['statistic']:>10.4g}{each['p_value']:>10.4g}"
+        f"{each['n_permutations']:>14,}"
         for each in found["tests"]
     ]
     has_divergence = any(each["name"] == "divergence" for each in found["tests"])

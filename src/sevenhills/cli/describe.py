@@ -10,10 +10,10 @@ from .screen import counted, listed, working
 if TYPE_CHECKING:
     import numpy as np
 
-    from .models import Model
+    from .model_files import Model
 
-#: Of many columns, so many pairs and modes are printed; JSON has them all.
-_MOST_SHOWN = 5
+#: Modes and alternative clusterings that are printed; JSON has all modes.
+_MAX_SHOWN = 5
 
 
 def describe(
@@ -21,15 +21,16 @@ def describe(
     jobs: options.Jobs = None,
     json: options.Json = False,
 ) -> None:
-    """Say what a model has found.
+    """Describe a model.
 
-    That is its clusters, why these, its modes, and correlations over all and within clusters.
+    Prints its clusters, how they were chosen, its modes, and the correlations of columns, overall
+    and within clusters.
 
     For example:
       sevenhills describe model.sevenhills
       sevenhills describe model.sevenhills --json | jq .clusters
     """
-    from .models import read_model, units_of
+    from .model_files import read_model, resolutions
     from .writing import write_json
 
     known = read_model(model)
@@ -39,7 +40,7 @@ def describe(
             "kind": known.kind,
             "columns": known.shown_names,
             "normalized": known.density.is_normalized,
-            "resolution": units_of(known.value, known.shown_names),
+            "resolution": resolutions(known.value, known.shown_names),
             "clusters": _clusters(known),
             "choice": _choice(known),
             "modes": _modes(known, jobs),
@@ -52,7 +53,7 @@ def describe(
 
 
 def _clusters(model: "Model") -> list[dict[str, Any]] | None:
-    """Return what is known of every cluster, or None if the model has none."""
+    """Return size and mean of every cluster, or None if the model has no clusters."""
     if not hasattr(model.value, "clusters_"):
         return None
     return [
@@ -67,7 +68,7 @@ def _clusters(model: "Model") -> list[dict[str, Any]] | None:
 
 
 def _choice(model: "Model") -> dict[str, Any] | None:
-    """Return which clustering was chosen among which, the best first."""
+    """Return the chosen clustering and the next best candidates."""
     candidates = getattr(model.value, "candidates_", None)
     if candidates is None:
         return None
@@ -78,12 +79,12 @@ def _choice(model: "Model") -> dict[str, Any] | None:
         "n_candidates": len(candidates),
         "n_cuts": candidates.n_cuts.sum(),
         "chosen": ranked[0],
-        "next_best": ranked[1 : 1 + _MOST_SHOWN],
+        "next_best": ranked[1 : 1 + _MAX_SHOWN],
     }
 
 
 def _modes(model: "Model", n_jobs: int | None) -> list[dict[str, Any]] | None:
-    """Return the modes, those with the largest share first."""
+    """Return the modes, largest share first."""
     from ..density import KernelMixture
 
     if not isinstance(model.density, KernelMixture):
@@ -100,7 +101,7 @@ def _modes(model: "Model", n_jobs: int | None) -> list[dict[str, Any]] | None:
 
 
 def _correlations(model: "Model") -> dict[str, Any] | None:
-    """Return the correlations of all columns, over all and within every cluster."""
+    """Return the correlations of all columns, overall and within every cluster."""
     import numpy as np
 
     from ..density import KernelMixture
@@ -159,20 +160,20 @@ def _means(clusters: list[dict[str, Any]], names: list[str]) -> str:
 def _modes_in_words(modes: list[dict[str, Any]], names: list[str]) -> str:
     shown = names[:8]
     lines = [
-        f"{counted(len(modes), 'mode')} that {'stands' if len(modes) == 1 else 'stand'} out",
+        f"{counted(len(modes), 'mode')} ",
         _row(["share", "log density", *shown]),
     ]
-    for mode in modes[:_MOST_SHOWN]:
+    for mode in modes[:_MAX_SHOWN]:
         place = [f"{mode['location'][name]:.4g}" for name in shown]
         lines.append(_row([f"{mode['share']:.1%}", f"{mode['log_density']:.4g}", *place]))
-    if len(modes) > _MOST_SHOWN or len(names) > len(shown):
-        lines.append("and more, which --json prints")
+    if len(modes) > _MAX_SHOWN or len(names) > len(shown):
+        lines.append("--json prints all of them")
     return "\n".join(lines)
 
 
 def _correlations_in_words(correlations: dict[str, Any], names: list[str]) -> str:
-    lines = ["Strongest correlations", f"  of all: {_strongest(correlations['all'], names)}"]
-    for label, matrix in list(correlations["within_clusters"].items())[: 2 * _MOST_SHOWN]:
+    lines = ["Strongest correlations", f"  overall: {_strongest(correlations['all'], names)}"]
+    for label, matrix in list(correlations["within_clusters"].items())[: 2 * _MAX_SHOWN]:
         lines.append(f"  within cluster {label}: {_strongest(matrix, names)}")
     return "\n".join(lines)
 

@@ -13,28 +13,28 @@ from typing import Any
 
 from .screen import remark
 
-#: The command did what it was asked to, and what it found is not what one would hope for.
+#: The command succeeded, and has a finding, like two different distributions.
 FINDING = 1
-#: Bad input or bad usage; typer's own errors of usage have the same code.
+#: Bad input or bad usage; typer's own usage errors have the same code.
 FAILED = 2
-#: Nobody thought of this.
+#: Any other error.
 BUG = 3
 INTERRUPTED = 130
-#: What a shell reports of a program that a closed pipe ends.
+#: The code that shells report for a program that is ended by a closed pipe.
 BROKEN_PIPE = 141
 
 _debug: ContextVar[bool] = ContextVar("debug", default=False)
-#: What the input is to blame for. All else is a bug.
+#: Errors that bad input causes. All others are bugs.
 _EXPECTED = (ValueError, TypeError, OSError, ImportError, MemoryError, OverflowError)
 
 
 def set_debug(debug: bool) -> None:
-    """Choose whether errors come with their traceback."""
+    """Choose whether errors are shown with their traceback."""
     _debug.set(debug)
 
 
 def guarded(command: Callable[..., None]) -> Callable[..., None]:
-    """Return a command whose errors are one line, and whose exit code says what happened."""
+    """Return a command whose errors are one line and an exit code."""
     import typer
 
     @wraps(command)
@@ -55,7 +55,7 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _code_of(error: Exception) -> int:
-    """Say what went wrong, and return the exit code."""
+    """Report an error, and return the exit code."""
     if _is_broken_pipe(error):
         _discard_output()
         return BROKEN_PIPE
@@ -65,16 +65,16 @@ def _code_of(error: Exception) -> int:
         remark(f"error: {one_line(error)}")
     else:
         remark(
-            f"error of sevenhills itself: {type(error).__name__}: {one_line(error)}; "
+            f"internal error: {type(error).__name__}: {one_line(error)}; "
             "'sevenhills --debug ...' shows where"
         )
     return FAILED if isinstance(error, _EXPECTED) else BUG
 
 
 def one_line(error: BaseException) -> str:
-    """Return what an error says as one line."""
+    """Return the message of an error as one line."""
     if isinstance(error, OSError) and error.strerror:
-        # Errors of all other files name them.
+        # Errors of files carry their name.
         name = "standard output" if error.filename is None else os.fsdecode(error.filename)
         return f"{name}: {error.strerror}"
     return " ".join(str(error).split()) or type(error).__name__
@@ -87,13 +87,13 @@ def _is_broken_pipe(error: Exception) -> bool:
 
 
 def _discard_output() -> None:
-    """Keep Python from writing to the closed pipe once more when it ends."""
+    """Keep Python from flushing to the closed pipe when it exits."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @contextmanager
 def _warnings_as_notes() -> Iterator[None]:
-    """Say warnings that concern the user as one line, and no others."""
+    """Print user warnings as one line each, and suppress all others."""
 
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
         remark(f"warning: {' '.join(str(message).split())}")

@@ -12,25 +12,26 @@ from .screen import counted, listed, remark, working
 def fit(
     data: options.Data,
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="The model file to write, like m.sevenhills.")
+        Path, typer.Option("--output", "-o", help="Model file to write, like m.sevenhills.")
     ],
     columns: options.Columns = None,
     weights: Annotated[
-        str | None, typer.Option(help="The column that says how many samples a row stands for.")
+        str | None,
+        typer.Option(help="Column with the number of samples that every row stands for."),
     ] = None,
-    mode: options.Mode = "rome",
+    estimator: options.Estimator = "rome",
     min_std: options.MinStd = None,
     resolution: options.Resolution = None,
     selection: Annotated[
         Literal["silhouette", "dbcv", "none"] | None,
-        typer.Option(help="The score by which ROME chooses clusters; none makes one cluster."),
+        typer.Option(help="Score by which ROME chooses clusters; none makes one cluster."),
     ] = None,
     density: Annotated[
         Literal["kde", "gaussian", "knn", "mpw"] | None,
-        typer.Option(help="What ROME puts on every cluster; knn cannot be drawn from."),
+        typer.Option(help="Density of every cluster in ROME; knn cannot be sampled."),
     ] = None,
     text: options.Text = "drop",
-    missing: options.Missing = "drop",
+    missing: options.Missing = "skip",
     constant: options.Constant = "drop",
     duplicates: options.Duplicates = "keep",
     separator: options.Separator = None,
@@ -41,18 +42,18 @@ def fit(
 ) -> None:
     """Fit a density to a table and save it as a model.
 
-    What cannot be used, like columns of words, rows with missing values and columns that have one
-    value only, is left out and named on standard error, or refused if you say so. An older model
-    of this name is replaced once the new one is complete.
+    Columns of words, rows with missing values and columns with one value only are left out and
+    named on standard error; options refuse them instead. An older model of the same name is
+    replaced once the new one is complete.
 
     For example:
       sevenhills fit data.csv -o model.sevenhills
-      sevenhills fit data.parquet -o model.sevenhills --columns height,weight --mode auto
-      cat data.csv | sevenhills fit - -o model.sevenhills --missing error --json
+      sevenhills fit data.parquet -o model.sevenhills --columns height,weight --estimator auto
+      cat data.csv | sevenhills fit - -o model.sevenhills --missing raise --json
     """
-    from .reading import read_table
+    from .csv_dialects import Layout
     from .samples import Choices, samples_of
-    from .text_files import Layout
+    from .table_files import read_table
     from .writing import check_model_output, write_json
 
     check_model_output(output)
@@ -60,30 +61,30 @@ def fit(
     samples = samples_of(read_table(data, Layout(separator, decimal, header)), choices)
     remark(*samples.remarks)
     with working(f"fitting {counted(len(samples.X), 'row')}"):
-        # These take a second to import, which bad tables need not wait for.
+        # These take a second to import; errors in tables are reported before.
         from ..estimators.summary import describe_resolution
         from ..storage import save
-        from .models import fit_recipe, recipe_of, units_of
+        from .model_files import fit_samples, make_estimator, resolutions
 
-        recipe = recipe_of(
-            mode,
+        unfitted = make_estimator(
+            estimator,
             min_std=min_std,
             resolution=resolution,
             density=density,
             selection=selection,
             n_jobs=jobs,
         )
-        model = fit_recipe(recipe, samples)
+        model = fit_samples(unfitted, samples)
         save(model, output)
     found = {
         "model": str(output),
-        "mode": mode,
+        "estimator": estimator,
         "data": data,
         "n_rows": len(samples.X),
         "columns": samples.names,
         "left_out": samples.left_out,
         **_clusters(model),
-        "resolution": units_of(model, samples.names),
+        "resolution": resolutions(model, samples.names),
     }
     if json:
         write_json(found)
@@ -93,7 +94,7 @@ def fit(
 
 
 def _clusters(model: Any) -> dict[str, int | None]:
-    """Return how many clusters were found, and how many samples are in none of them."""
+    """Return the numbers of clusters and of noise samples, None if there is no clustering."""
     if not hasattr(model, "clusters_"):
         return {"n_clusters": None, "n_noise": None}
     labels = model.labels_
@@ -108,6 +109,6 @@ def _in_words(found: dict[str, Any], rounded: str) -> str:
     if found["n_clusters"] is not None:
         text += f": {counted(found['n_clusters'], 'cluster')}"
         if found["n_noise"]:
-            text += f", {found['n_noise']:,} of the rows in none"
+            text += f", {found['n_noise']:,} noise rows"
     parts = [text, rounded, f"saved as {found['model']}"]
     return "\n".join(part for part in parts if part)

@@ -7,77 +7,81 @@ import typer
 
 Data = Annotated[
     str,
-    typer.Argument(help="csv, parquet, npy, npz or JSON lines, also .gz; - is standard input."),
+    typer.Argument(
+        help="csv, xlsx, parquet, npy, npz or JSON lines, also .gz; - is standard input."
+    ),
 ]
-ModelFile = Annotated[Path, typer.Argument(help="A model that `sevenhills fit` has written.")]
+ModelFile = Annotated[Path, typer.Argument(help="A model written by `sevenhills fit`.")]
 
 Columns = Annotated[
     str | None,
-    typer.Option(help="The columns to use, by name or index, with commas; all by default."),
+    typer.Option(help="Columns to use, names or indices separated by commas; all by default."),
 ]
 Text = Annotated[
-    Literal["drop", "error", "missing"],
+    Literal["drop", "raise", "missing"],
     typer.Option(
         help="Columns with words: leave them out, refuse them, or take words as missing values."
     ),
 ]
 Missing = Annotated[
-    Literal["drop", "error"],
+    Literal["skip", "raise"],
     typer.Option(help="Rows with missing or infinite values: leave them out or refuse them."),
 ]
 Constant = Annotated[
-    Literal["drop", "keep", "error"],
-    typer.Option(help="Columns that have one value only: leave them out, keep or refuse them."),
+    Literal["drop", "keep", "raise"],
+    typer.Option(help="Columns with one value only: leave them out, keep or refuse them."),
 ]
 Duplicates = Annotated[
     Literal["keep", "drop"],
-    typer.Option(help="Rows that repeat others: count them as they are, or once."),
+    typer.Option(help="Rows that repeat others: keep all of them, or one of each."),
 ]
 Separator = Annotated[
     str | None,
-    typer.Option(help="What separates the cells of csv: , ; | tab or space; found if not given."),
+    typer.Option(help="Separator of csv: , ; | tab or space; recognized by default."),
 ]
 Decimal = Annotated[
-    Literal["auto", ".", ","], typer.Option(help="The decimal mark of numbers in csv.")
+    Literal["auto", ".", ","],
+    typer.Option(help="Decimal mark of csv; auto recognizes it."),
 ]
 Header = Annotated[
     bool | None,
     typer.Option(
-        "--header/--no-header", help="Whether the first row of csv has names; found if not given."
+        "--header/--no-header",
+        help="Whether the first row of csv holds names; recognized by default.",
     ),
 ]
 
-Mode = Annotated[
-    Literal["rome", "auto", "kde", "kde-cv", "mpw", "gmm", "vine"],
+Estimator = Annotated[
+    Literal["rome", "auto", "kde", "kde_cv", "gmm", "parzen", "vine"],
     typer.Option(
-        help="The estimator: ROME, AutoROME, Gaussian KDE, KDE with a cross-validated bandwidth, "
-        "manifold Parzen windows, a Gaussian mixture, a vine copula (extra vine)."
+        help="ROME, AutoROME, Gaussian KDE, KDE with a cross-validated bandwidth, Gaussian "
+        "mixture, manifold Parzen windows, or vine copula (extra vine)."
     ),
 ]
 MinStd = Annotated[
     str | None,
-    typer.Option(help="The smallest standard deviation in data units, or auto, if it has one."),
+    typer.Option(help="Smallest standard deviation in data units, or auto."),
 ]
 Resolution = Annotated[
     str | None,
     typer.Option(
-        help="The unit to which values are rounded: auto recognizes it for every column, none "
-        "takes all values as exact, a number is that of all columns."
+        help="Unit to which values are rounded: auto recognizes it for every column, none takes "
+        "all values as exact, a number applies to all columns."
     ),
 ]
 Jobs = Annotated[int | None, typer.Option(help="Number of threads, -1 for one per core.")]
-Seed = Annotated[int | None, typer.Option(help="Makes the random numbers repeatable.")]
+Seed = Annotated[int | None, typer.Option(help="Seed of the random numbers.")]
 
 Output = Annotated[
     str,
     typer.Option(
         "--output",
         "-o",
-        help="Where to write; .csv, .npy, .parquet or .jsonl; - is standard output.",
+        help="File to write: .csv, .npy, .parquet or .jsonl; - is standard output.",
     ),
 ]
 Format = Annotated[
     Literal["csv", "npy", "parquet", "jsonl"] | None,
-    typer.Option(help="The format of the output, if its name does not tell; csv by default."),
+    typer.Option(help="Format of the output if its name has no suffix; csv by default."),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object, for machines.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]

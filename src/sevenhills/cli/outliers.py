@@ -12,34 +12,35 @@ from .screen import counted, remark, working
 if TYPE_CHECKING:
     import numpy as np
 
-    from .models import Model
+    from .model_files import Model
     from .samples import Samples
 
-#: The draws by which masses of a density are measured.
+#: Draws by which the probability of a region is estimated.
 _DRAWS = 10_000
 
 
 def outliers(
     data: options.Data,
     model: Annotated[
-        Path | None, typer.Option(help="Judge by this model; by default one is fitted to the data.")
+        Path | None,
+        typer.Option(help="Model to score rows with; by default one is fitted to the data."),
     ] = None,
     contamination: Annotated[
-        float | None, typer.Option(help="The share of rows to call outliers, up to 0.5.")
+        float | None, typer.Option(help="Share of the rows that are outliers, up to 0.5.")
     ] = None,
     p_value: Annotated[
         float | None,
-        typer.Option(help="Call rows outliers where less than this mass of the density is lower."),
+        typer.Option(help="Outliers are rows whose p-value is below this threshold."),
     ] = None,
     every_row: Annotated[
-        bool, typer.Option("--all", help="Write every row, with a column that says outlier or not.")
+        bool, typer.Option("--all", help="Write every row, with a column that is 1 for outliers.")
     ] = False,
     output: options.Output = "-",
     format: options.Format = None,
     columns: options.Columns = None,
-    mode: options.Mode = "rome",
+    estimator: options.Estimator = "rome",
     text: options.Text = "drop",
-    missing: options.Missing = "drop",
+    missing: options.Missing = "skip",
     constant: options.Constant = "drop",
     duplicates: options.Duplicates = "keep",
     separator: options.Separator = None,
@@ -49,21 +50,22 @@ def outliers(
 ) -> None:
     """Find the rows where the density is low.
 
-    They are written with their log density, the lowest first.
+    Outliers are written with their log density, lowest first. Rows are numbered from 1, without
+    the header.
 
-    Without a model, every row is judged by fits that have not seen it, and called an outlier if
-    its log density is below Tukey's fence, one and a half interquartile ranges below the lower
-    quartile. With a model, and with --p-value, it goes by the mass of the density that is lower
-    still: below 0.01, or what --p-value says. Rows are numbered from 1, without the header.
+    Without a model, every row is scored by a fit to other rows, and is an outlier if its log
+    density is below Tukey's fence, 1.5 interquartile ranges below the lower quartile. With --model
+    or --p-value, a row is an outlier if its p-value is below the threshold, 0.01 by default. The
+    p-value is the probability that the density at a new row is no higher.
 
     For example:
       sevenhills outliers data.csv
       sevenhills outliers data.csv --contamination 0.02 -o odd.csv
       sevenhills outliers new.csv --model model.sevenhills --p-value 0.001 --json
     """
-    from .reading import read_table
+    from .csv_dialects import Layout
     from .samples import Choices, samples_of
-    from .text_files import Layout
+    from .table_files import read_table
     from .writing import check_output, write_json, write_table
 
     format_found = check_output(output, format)
@@ -72,16 +74,17 @@ def outliers(
         choices = Choices(columns, None, text, missing, constant, duplicates)
         samples = samples_of(read_table(data, layout), choices)
         remark(*samples.remarks)
-        with working(f"judging {counted(len(samples.X), 'row')}"):
-            found = _by_folds(samples, mode, contamination, p_value)
+        with working(f"scoring {counted(len(samples.X), 'row')}"):
+            found = _by_cross_validation(samples, estimator, contamination, p_value)
     else:
         if contamination is not None or columns is not None:
             raise ValueError("--contamination and --columns have no meaning with --model")
-        from .models import read_model
+        from .model_files import read_model, read_queries
 
         known = read_model(model)
-        samples = _rows_for(known, data, layout)
-        with working(f"judging {counted(len(samples.X), 'row')}"):
+        samples = read_queries(known, data, layout).complete_samples()
+        remark(*samples.remarks)
+        with working(f"scoring {counted(len(samples.X), 'row')}"):
             found = _by_model(samples, known, model, 0.01 if p_value is None else p_value)
     order = found.all_rows() if every_row else found.outlying_rows()
     if json:
@@ -97,8 +100,8 @@ def outliers(
 
 
 @dataclass(frozen=True, eq=False)
-class _Judgement:
-    """Scores of all rows, and which of them are outliers."""
+class _Scores:
+    """Log densities of all rows, and which rows are outliers."""
 
     log_densities: "np.ndarray"
     p_values: "np.ndarray | None"
@@ -112,14 +115,14 @@ class _Judgement:
         return np.arange(len(self.is_outlier))
 
     def outlying_rows(self) -> "np.ndarray":
-        """Return the outliers, the lowest density first."""
+        """Return the outliers, lowest density first."""
         import numpy as np
 
         rows = np.flatnonzero(self.is_outlier)
         return rows[np.argsort(self.log_densities[rows], kind="stable")]
 
     def table(self, samples: "Samples", order: "np.ndarray", marked: bool) -> "dict[str, Any]":
-        """Return rows as columns."""
+        """Return the columns of the output."""
         found: dict[str, Any] = {"row": samples.rows[order] + 1}
         if marked:
             found["outlier"] = self.is_outlier[order].astype(int)
@@ -127,7 +130,7 @@ class _Judgement:
         if self.p_values is not None:
             found["p_value"] = self.p_values[order]
         for i, name in enumerate(samples.names):
-            # A column of the data may be called like one of ours.
+            # A column of the data may have the name of a column of the output.
             found[name if name not in found else f"{name}_2"] = samples.X[order, i]
         return found
 
@@ -154,59 +157,32 @@ class _Judgement:
         }
 
 
-def _by_folds(
-    samples: "Samples", mode: str, contamination: float | None, p_value: float | None
-) -> _Judgement:
-    """Judge rows by fits to the others."""
+def _by_cross_validation(
+    samples: "Samples", estimator: str, contamination: float | None, p_value: float | None
+) -> _Scores:
+    """Score every row by a fit to other rows."""
     from ..estimators import DensityOutlierDetector
-    from .models import recipe_of
+    from .model_files import make_estimator
 
     detector = DensityOutlierDetector(
-        recipe_of(mode),
+        make_estimator(estimator),
         contamination="auto" if contamination is None else contamination,
         p_value=p_value,
     ).fit(samples.X)
     try:
         p_values = detector.p_values(samples.X)
-    except (TypeError, ValueError):  # a density without draws, or not normalised
+    except (TypeError, ValueError):  # the density cannot be sampled
         p_values = None
     scores, offset = detector.training_scores_, detector.offset_
     how = "Tukey's fence" if contamination is None else f"the lowest {contamination:.3g} of all"
     if p_value is not None:
-        how = f"{p_value:.3g} of the density's mass is lower"
+        how = f"p-value {p_value:.3g}"
     rule = f"held-out log density below {offset:.4g} ({how})"
-    return _Judgement(scores, p_values, scores < offset, offset, rule)
+    return _Scores(scores, p_values, scores < offset, offset, rule)
 
 
-def _rows_for(model: "Model", data: str, layout: Any) -> "Samples":
-    """Return the rows of data in the columns of a model."""
-    import numpy as np
-
-    from .queries import read_queries
-    from .samples import Samples
-
-    queries = read_queries(model, data, layout)
-    rows = np.flatnonzero(queries.is_complete)
-    remark(*queries.remarks("drop"))
-    n_left_out = len(queries.X) - len(rows)
-    if len(rows) == 0:
-        raise ValueError(f"{data}: every row has a missing value")
-    if n_left_out:
-        remark(f"left out {counted(n_left_out, 'row')} with missing or infinite values")
-    return Samples(
-        source=queries.table.source,
-        names=queries.model.shown_names,
-        X=queries.X[rows],
-        weights=None,
-        rows=rows,
-        has_names=queries.table.has_names,
-        left_out={"rows_with_missing_values": n_left_out},
-        remarks=(),
-    )
-
-
-def _by_model(samples: "Samples", model: "Model", path: Path, p_value: float) -> _Judgement:
-    """Judge rows by the mass of a density that is lower."""
+def _by_model(samples: "Samples", model: "Model", path: Path, p_value: float) -> _Scores:
+    """Score rows by a model, and compare their p-values with a threshold."""
     import numpy as np
 
     from ..density import Regions
@@ -216,10 +192,10 @@ def _by_model(samples: "Samples", model: "Model", path: Path, p_value: float) ->
         raise ValueError(f"--p-value must lie between 0 and 1, got {p_value:g}")
     if not isinstance(density, Regions) or not density.is_normalized:
         raise ValueError(f"{path}: outliers need a density that integrates to one")
-    # As if a row were a draw itself, so that nothing is impossible.
+    # Counting the row itself as a draw keeps p-values above zero.
     p_values = (np.rint((1 - density.hdr_probability(samples.X, _DRAWS)) * _DRAWS) + 1) / (
         _DRAWS + 1
     )
     threshold = float(density.hdr_level(1.0 - p_value, _DRAWS))
-    rule = f"{p_value:.3g} of the density's mass is below log density {threshold:.4g}"
-    return _Judgement(density.logpdf(samples.X), p_values, p_values < p_value, threshold, rule)
+    rule = f"p-value below {p_value:.3g}, at log densities below {threshold:.4g}"
+    return _Scores(density.logpdf(samples.X), p_values, p_values < p_value, threshold, rule)

@@ -1,28 +1,30 @@
 """The command ``report``."""
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import IO, Annotated, Any
+from typing import IO, TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from . import options
 from .screen import counted, remark, working
 
+if TYPE_CHECKING:
+    from .samples import Samples
+
 
 def report(
-    source: Annotated[str, typer.Argument(help="A model file, or data of which to fit one.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="The page to write.")] = Path(
+    source: Annotated[str, typer.Argument(help="A model file, or data to fit a model to.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="HTML file to write.")] = Path(
         "report.html"
     ),
     data: Annotated[
-        str | None, typer.Option(help="The data to show beside a model; - is standard input.")
+        str | None, typer.Option(help="Data that the model was fitted to; - is standard input.")
     ] = None,
     title: Annotated[str | None, typer.Option(help="The title of the page.")] = None,
-    mode: options.Mode = "rome",
+    estimator: options.Estimator = "rome",
     columns: options.Columns = None,
     text: options.Text = "drop",
-    missing: options.Missing = "drop",
+    missing: options.Missing = "skip",
     constant: options.Constant = "drop",
     duplicates: options.Duplicates = "keep",
     separator: options.Separator = None,
@@ -30,31 +32,30 @@ def report(
     header: options.Header = None,
     json: options.Json = False,
 ) -> None:
-    """Write what was found into one HTML page.
+    """Write a report about a model, or about a fit to data, as one HTML page.
 
-    The page needs no network. It shows a model, or one that is fitted to data.
+    The page is interactive and needs no network.
 
     For example:
       sevenhills report data.csv -o report.html
       sevenhills report model.sevenhills --data data.csv --title "Sea levels"
     """
     from ..report import report as write_report
-    from .array_files import is_model
-    from .reading import opened
+    from .csv_dialects import Layout
     from .samples import Choices
-    from .text_files import Layout
+    from .table_files import is_model, opened
     from .writing import check_page_output, write_json
 
     check_page_output(output)
     layout = Layout(separator, decimal, header)
     with opened(source) as file:
         if is_model(file):
-            model, shown = _of_model(file, source, data, layout)
+            model, shown = _saved_model(file, source, data, layout)
         elif data is not None:
-            raise ValueError(f"--data belongs to a model, but {source} is none")
+            raise ValueError(f"--data belongs to a model, but {source} is not a model")
         else:
             choices = Choices(columns, None, text, missing, constant, duplicates)
-            model, shown = _of_data(file, source, mode, choices, layout)
+            model, shown = _fitted_model(file, source, estimator, choices, layout)
     with working("writing the report"):
         try:
             write_report(model, output, title=title, **shown)
@@ -70,46 +71,37 @@ def report(
         typer.echo(f"wrote {output}")
 
 
-def _of_model(
+def _saved_model(
     file: IO[bytes], source: str, data: str | None, layout: Any
 ) -> tuple[Any, dict[str, Any]]:
-    """Return a saved model, and the complete rows of the data that belong to it."""
-    import numpy as np
-
-    from .models import model_of
-    from .queries import read_queries
+    """Return a saved model, and the complete rows of its data."""
+    from .model_files import model_of, read_queries
 
     model = model_of(file, source)
     if data is None:
         return model.value, {}
-    queries = read_queries(model, data, layout)
-    remarks = list(queries.remarks("drop"))
-    n_incomplete = int((~queries.is_complete).sum())
-    if n_incomplete:
-        remarks.append(f"left out {counted(n_incomplete, 'row')} with missing or infinite values")
-    remark(*remarks)
-    return model.value, _shown(
-        queries.X[queries.is_complete], np.flatnonzero(queries.is_complete), data, remarks
-    )
+    samples = read_queries(model, data, layout).complete_samples()
+    remark(*samples.remarks)
+    return model.value, _shown(samples, data)
 
 
-def _of_data(
-    file: IO[bytes], source: str, mode: str, choices: Any, layout: Any
+def _fitted_model(
+    file: IO[bytes], source: str, estimator: str, choices: Any, layout: Any
 ) -> tuple[Any, dict[str, Any]]:
-    """Return a model of data, and the rows that it was fitted to."""
-    from .models import fit_recipe, recipe_of
-    from .reading import table_of
+    """Return a fitted model, and the rows that it was fitted to."""
+    from .model_files import fit_samples, make_estimator
     from .samples import samples_of
+    from .table_files import table_of
 
     samples = samples_of(table_of(file, source, layout), choices)
     remark(*samples.remarks)
     with working(f"fitting {counted(len(samples.X), 'row')}"):
-        model = fit_recipe(recipe_of(mode), samples)
-    return model, _shown(samples.X, samples.rows, source, samples.remarks)
+        model = fit_samples(make_estimator(estimator), samples)
+    return model, _shown(samples, source)
 
 
-def _shown(X: Any, rows: Any, source: str, remarks: Sequence[str]) -> dict[str, Any]:
-    """Return the samples of a page and what it says of them; rows count from 1, as in a table."""
+def _shown(samples: "Samples", source: str) -> dict[str, Any]:
+    """Return the samples of a page and notes on them; rows are numbered from 1."""
     origin = "standard input" if source == "-" else source
-    notes = [f"Rows are those of {origin}, numbered from 1, without the header.", *remarks]
-    return {"X": X, "rows": rows + 1, "notes": notes}
+    notes = [f"Rows of {origin} are numbered from 1, without the header.", *samples.remarks]
+    return {"X": samples.X, "rows": samples.rows + 1, "notes": notes}

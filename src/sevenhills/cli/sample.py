@@ -10,7 +10,7 @@ from .screen import counted, working
 
 def sample(
     model: options.ModelFile,
-    n: Annotated[int, typer.Option("-n", "--number", min=0, help="How many rows to draw.")] = 1000,
+    n: Annotated[int, typer.Option("-n", "--number", min=0, help="Number of rows to draw.")] = 1000,
     seed: options.Seed = None,
     output: options.Output = "-",
     format: options.Format = None,
@@ -23,7 +23,7 @@ def sample(
       sevenhills sample model.sevenhills -n 100000 --seed 0 -o draws.parquet
       sevenhills sample model.sevenhills -n 100 --json
     """
-    from .models import read_model
+    from .model_files import read_model
     from .writing import check_output, write_json, write_table
 
     format_found = check_output(output, format)

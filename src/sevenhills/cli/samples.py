@@ -1,43 +1,44 @@
-"""From a table to samples: what is left out, and what is said of it."""
+"""Samples from a table: columns and rows that a density cannot use are left out, and named."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from difflib import get_close_matches
 
 import numpy as np
 
+from .columns import Column, Table
 from .screen import counted, listed
-from .tables import Column, Table
 
 
 @dataclass(frozen=True)
 class Choices:
-    """What becomes of columns and rows that a density cannot use; see ``options``."""
+    """How to treat columns and rows that a density cannot use; see ``options``."""
 
     columns: str | None = None
     weights: str | None = None
     text: str = "drop"
-    missing: str = "drop"
+    missing: str = "skip"
     constant: str = "drop"
     duplicates: str = "keep"
 
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """What a density is fitted to.
+    """The samples that a density is fitted to.
 
     Attributes
     ----------
     source : str
+        The name of the file in messages.
     names : list of str
     X : ndarray of shape (n_samples, n_features)
     weights : ndarray of shape (n_samples,) or None
     rows : ndarray of shape (n_samples,)
-        The rows of the table that they come from, from zero on.
+        Their rows in the table, counted from zero.
     has_names : bool
-        Whether the names are those of the table.
+        Whether the file itself names its columns.
     left_out : dict
-        Names of columns and numbers of rows that were left out, by the reason.
+        Names of the columns and numbers of the rows that were left out, by reason.
     remarks : tuple of str
         The same in words.
     """
@@ -53,7 +54,7 @@ class Samples:
 
 
 def samples_of(table: Table, choices: Choices) -> Samples:
-    """Return the numbers of a table, having dealt with all else as chosen."""
+    """Return the numbers of a table; everything else is treated as ``choices`` say."""
     weights = None if choices.weights is None else column_named(table, choices.weights)
     wanted = _wanted(table, choices)
     columns, words = _with_numbers(table, wanted, choices)
@@ -64,7 +65,7 @@ def samples_of(table: Table, choices: Choices) -> Samples:
     columns, constant = _varying(table, columns, rows, choices.constant)
     X = np.stack([column.values[rows] for column in columns], axis=1)
     rows, X, duplicates = _distinct_rows(rows, X, weights, choices.duplicates)
-    remarks = (*table.remarks, *words.remarks, *_of_empty(empty), *missing.remarks)
+    remarks = (*table.remarks, *words.remarks, *_empty_remarks(empty), *missing.remarks)
     return Samples(
         source=table.source,
         names=[column.name for column in columns],
@@ -84,8 +85,8 @@ def samples_of(table: Table, choices: Choices) -> Samples:
 
 
 @dataclass(frozen=True)
-class _Loss:
-    """What was left out for one reason, and how to say so."""
+class _LeftOut:
+    """Columns or rows that were left out for one reason, and the remarks on them."""
 
     names: list[str]
     number: int
@@ -93,7 +94,7 @@ class _Loss:
 
 
 def column_named(table: Table, name: str) -> Column:
-    """Return a column by its name or, if none is called so, by its index."""
+    """Return a column by its name or, if no column has that name, by its index."""
     name = name.strip()
     if name in table.names:
         return table.columns[table.names.index(name)]
@@ -105,7 +106,7 @@ def column_named(table: Table, name: str) -> Column:
 
 
 def _wanted(table: Table, choices: Choices) -> list[Column]:
-    """Return the columns that were asked for, or all but the weights."""
+    """Return the columns named by the user, by default all but the weights."""
     if choices.columns is not None:
         names = [name for name in choices.columns.split(",") if name.strip()]
         found = [column_named(table, name) for name in names]
@@ -118,19 +119,19 @@ def _wanted(table: Table, choices: Choices) -> list[Column]:
 
 def _with_numbers(
     table: Table, columns: Sequence[Column], choices: Choices
-) -> tuple[list[Column], _Loss]:
-    """Deal with columns that have words."""
+) -> tuple[list[Column], _LeftOut]:
+    """Drop, keep or refuse columns that have words."""
     wordy = [column for column in columns if column.n_words]
     if not wordy:
-        return list(columns), _Loss([], 0, ())
-    if choices.text == "error" or (choices.text == "drop" and choices.columns is not None):
+        return list(columns), _LeftOut([], 0, ())
+    if choices.text == "raise" or (choices.text == "drop" and choices.columns is not None):
         first = wordy[0]
         raise ValueError(
-            f"{table.source}: column {first.name!r} is not of numbers ({first.example}); "
+            f"{table.source}: column {first.name!r} does not hold numbers ({first.example}); "
             "--text missing takes words as missing values"
         )
     if choices.text == "missing":
-        useless = [column.name for column in wordy if column.is_empty]
+        dropped = [column.name for column in wordy if column.is_empty]
         remarks = tuple(
             f"column {column.name}: {counted(column.n_words, 'word')} taken as missing, the first "
             f"is {column.example}"
@@ -138,15 +139,15 @@ def _with_numbers(
             if not column.is_empty
         )
     else:
-        useless = [column.name for column in wordy]
-        remarks = tuple(_said_of_words(column) for column in wordy[:8])
+        dropped = [column.name for column in wordy]
+        remarks = tuple(_words_remark(column) for column in wordy[:8])
         if len(wordy) > 8:
-            remarks += (f"and {len(wordy) - 8} more columns that are not of numbers",)
-    kept = [column for column in columns if column.name not in useless]
-    return kept, _Loss(useless, len(useless), remarks)
+            remarks += (f"and {len(wordy) - 8} more columns that do not hold numbers",)
+    kept = [column for column in columns if column.name not in dropped]
+    return kept, _LeftOut(dropped, len(dropped), remarks)
 
 
-def _said_of_words(column: Column) -> str:
+def _words_remark(column: Column) -> str:
     n_numbers = int((~np.isnan(column.values)).sum())
     if n_numbers == 0:
         return (
@@ -162,12 +163,13 @@ def _said_of_words(column: Column) -> str:
     )
 
 
-def _of_empty(names: Sequence[str]) -> Iterable[str]:
+def _empty_remarks(names: Sequence[str]) -> Iterable[str]:
     if names:
-        yield f"left out {_columns(names)}: no values"
+        yield f"left out {columns_named(names)}: no values"
 
 
-def _columns(names: Sequence[str]) -> str:
+def columns_named(names: Sequence[str]) -> str:
+    """Return the names of columns after their noun."""
     return f"{'column' if len(names) == 1 else 'columns'} {listed(names)}"
 
 
@@ -179,19 +181,19 @@ def _check_any(columns: Sequence[Column], problem: str, all_columns: Sequence[Co
 
 def _complete_rows(
     table: Table, columns: Sequence[Column], weights: Column | None, missing: str
-) -> tuple[np.ndarray, _Loss]:
-    """Return the rows in which every value is there and finite."""
+) -> tuple[np.ndarray, _LeftOut]:
+    """Return the rows in which no value is missing or infinite."""
     needed = [*columns, *([] if weights is None else [weights])]
     lacking = {column.name: ~np.isfinite(column.values) for column in needed}
     incomplete = np.logical_or.reduce(list(lacking.values()))
     n_left_out = int(incomplete.sum())
     if n_left_out == 0:
-        return np.arange(table.n_rows), _Loss([], 0, ())
+        return np.arange(table.n_rows), _LeftOut([], 0, ())
     counts = {name: int(gaps.sum()) for name, gaps in lacking.items() if gaps.any()}
     worst = sorted(counts, key=lambda name: -counts[name])
     said = listed([f"{name} ({counts[name]:,})" for name in worst])
     share = f"{n_left_out:,} of {counted(table.n_rows, 'row')}"
-    if missing == "error":
+    if missing == "raise":
         row = int(incomplete.argmax()) + 1
         raise ValueError(
             f"{table.source}: {share} have missing or infinite values, first row {row}; in {said}"
@@ -201,70 +203,43 @@ def _complete_rows(
             f"{table.source}: every row has a missing value, in {said}; choose --columns"
         )
     remark = f"left out {share} with missing or infinite values, in {said}"
-    return np.flatnonzero(~incomplete), _Loss([], n_left_out, (remark,))
+    return np.flatnonzero(~incomplete), _LeftOut([], n_left_out, (remark,))
 
 
 def _varying(
     table: Table, columns: Sequence[Column], rows: np.ndarray, constant: str
-) -> tuple[list[Column], _Loss]:
-    """Deal with columns that have one value only."""
+) -> tuple[list[Column], _LeftOut]:
+    """Drop, keep or refuse columns that have one value only."""
     values = {column.name: column.values[rows] for column in columns}
     flat = [name for name, numbers in values.items() if (numbers == numbers[0]).all()]
     if not flat or constant == "keep":
-        return list(columns), _Loss([], 0, ())
+        return list(columns), _LeftOut([], 0, ())
     said = listed([f"{name} ({values[name][0]:g})" for name in flat])
-    if constant == "error" or len(flat) == len(columns):
+    if constant == "raise" or len(flat) == len(columns):
         what = "every column has" if len(flat) == len(columns) else "there are columns with"
-        raise ValueError(
-            f"{table.source}: {what} one value only: {said}; --constant keep keeps what has one"
-        )
+        raise ValueError(f"{table.source}: {what} one value only: {said}; use --constant keep")
     remark = f"left out {'column' if len(flat) == 1 else 'columns'} {said}: one value only"
     kept = [column for column in columns if column.name not in flat]
-    return kept, _Loss(flat, len(flat), (remark,))
+    return kept, _LeftOut(flat, len(flat), (remark,))
 
 
 def _distinct_rows(
     rows: np.ndarray, X: np.ndarray, weights: Column | None, duplicates: str
-) -> tuple[np.ndarray, np.ndarray, _Loss]:
-    """Deal with rows that repeat others."""
+) -> tuple[np.ndarray, np.ndarray, _LeftOut]:
+    """Keep or drop rows that repeat others."""
     _, first = np.unique(X, axis=0, return_index=True)
     n_repeated = len(X) - len(first)
     if n_repeated == 0:
-        return rows, X, _Loss([], 0, ())
+        return rows, X, _LeftOut([], 0, ())
     verb = "repeats others" if n_repeated == 1 else "repeat others"
     if duplicates == "keep":
         remark = (
             f"{counted(n_repeated, 'row')} {verb} and {'counts' if n_repeated == 1 else 'count'} "
             "all the same (--duplicates drop keeps one of each)"
         )
-        return rows, X, _Loss([], 0, (remark,))
+        return rows, X, _LeftOut([], 0, (remark,))
     if weights is not None:
         raise ValueError("--duplicates drop and --weights exclude each other")
     kept = np.sort(first)
     remark = f"left out {counted(n_repeated, 'row')} that {verb}"
-    return rows[kept], X[kept], _Loss([], n_repeated, (remark,))
-
-
-# What a model asks for
-
-
-def queries_of(table: Table, names: Sequence[str] | None, n_features: int) -> Table:
-    """Return the columns of a table that a model knows, in its order."""
-    if names is not None and (table.has_names or set(names) <= set(table.names)):
-        lacking = [name for name in names if name not in table.names]
-        if lacking:
-            raise ValueError(
-                f"{table.source} lacks {_columns(lacking)} of the model; "
-                f"it has {listed(table.names, 8)}"
-            )
-        return replace(table, columns=tuple(column_named(table, name) for name in names))
-    columns = table.columns
-    if len(columns) != n_features:
-        columns = tuple(column for column in columns if not column.n_words)
-    if len(columns) != n_features:
-        known = "" if names is None else f": {listed(names)}"
-        raise ValueError(
-            f"{table.source} has {counted(len(columns), 'column')} of numbers, but the model "
-            f"{n_features}{known}"
-        )
-    return replace(table, columns=columns)
+    return rows[kept], X[kept], _LeftOut([], n_repeated, (remark,))

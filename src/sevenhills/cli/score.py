@@ -13,14 +13,14 @@ def score(
     data: options.Data,
     output: options.Output = "-",
     format: options.Format = None,
-    mean: Annotated[bool, typer.Option("--mean", help="Print the mean over rows only.")] = False,
+    mean: Annotated[bool, typer.Option("--mean", help="Print only the mean over rows.")] = False,
     missing: Annotated[
-        Literal["blank", "marginal", "error"],
+        Literal["skip", "marginal", "raise"],
         typer.Option(
-            help="Rows with missing or infinite values: give none, give the density of what is "
-            "there, or refuse them."
+            help="Rows with missing or infinite values: leave their log density empty, give the "
+            "marginal log density of their other values, or refuse them."
         ),
-    ] = "blank",
+    ] = "skip",
     separator: options.Separator = None,
     decimal: options.Decimal = "auto",
     header: options.Header = None,
@@ -29,8 +29,8 @@ def score(
 ) -> None:
     """Print log densities of rows, or their mean.
 
-    There is one for every row of the table, in its order. Columns are found by name; others than
-    those of the model are not looked at. Tables without names are taken by position.
+    There is one log density per row of the table, in its order. Columns are matched by name, and
+    columns that the model does not have are ignored. Tables without names are matched by position.
 
     For example:
       sevenhills score model.sevenhills new.csv > scores.csv
@@ -38,14 +38,19 @@ def score(
       sevenhills score model.sevenhills new.csv --mean
       cat new.csv | sevenhills score model.sevenhills - --mean --json
     """
-    from .models import read_model
-    from .queries import log_densities, read_queries
-    from .text_files import Layout
+    from .csv_dialects import Layout
+    from .model_files import log_densities, read_model, read_queries
     from .writing import check_output, write_json, write_table
 
     format_found = check_output(output, format)
     queries = read_queries(read_model(model), data, Layout(separator, decimal, header))
-    remark(*queries.remarks(missing))
+    remark(*queries.remarks())
+    n_incomplete = int((~queries.is_complete).sum())
+    if n_incomplete and missing == "skip":
+        remark(
+            f"{n_incomplete:,} of {counted(len(queries.X), 'row')} have missing or infinite values "
+            "and get no log density (--missing marginal scores their other values)"
+        )
     with working(f"scoring {counted(len(queries.X), 'row')}"):
         values = log_densities(queries, missing, jobs)
     to_file = output != "-"
@@ -59,14 +64,14 @@ def score(
 
 
 def _mean(values: Any) -> dict[str, Any]:
-    """Return the mean of the values that are there, with its standard error."""
+    """Return the mean of the values that are not missing, with its standard error."""
     from ..estimate import mean_with_error
 
-    there = values[values == values]
-    average, error = mean_with_error(there) if len(there) else (float("nan"), float("nan"))
+    known = values[values == values]
+    average, error = mean_with_error(known) if len(known) else (float("nan"), float("nan"))
     return {
         "n_rows": len(values),
-        "n_scored": len(there),
+        "n_scored": len(known),
         "mean_log_density": average,
         "std_error": error,
     }

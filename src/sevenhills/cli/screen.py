@@ -1,4 +1,4 @@
-"""What is said on standard error: remarks, and progress if somebody watches."""
+"""Standard error: remarks, and progress if it is a terminal."""
 
 import os
 import sys
@@ -8,46 +8,46 @@ from contextlib import contextmanager
 
 from ..progress import Progress, no_progress
 
-#: Characters of a remark and of a name in it. The middle of longer ones is left out, because a
-#: remark begins with the name of the file and ends with the remedy.
-_MOST_CHARACTERS, _MOST_OF_NAME = 600, 60
+#: Longest remark, and longest name in it. Longer ones lose their middle, because a remark
+#: begins with the name of the file and ends with the remedy.
+_MAX_REMARK, _MAX_NAME = 600, 60
 
 
 def remark(*texts: str) -> None:
-    """Say something that is not a result; a terminal gets long lines broken at words."""
+    """Print lines that are not results; on a terminal long lines are wrapped."""
     for line in "\n".join(texts).split("\n") if texts else ():
-        line = shortened(line, _MOST_CHARACTERS)
+        line = shortened(line, _MAX_REMARK)
         print(_filled(line) if sys.stderr.isatty() else line, file=sys.stderr)
 
 
-def shortened(text: str, most: int = _MOST_OF_NAME) -> str:
-    """Return a text without its middle if it is too long.
+def shortened(text: str, limit: int = _MAX_NAME) -> str:
+    """Return a text, without its middle if it is too long.
 
     Examples
     --------
     >>> from sevenhills.cli.screen import shortened
-    >>> shortened("height"), shortened("abcdefghijklmnopqrst", most=11)
+    >>> shortened("height"), shortened("abcdefghijklmnopqrst", limit=11)
     ('height', 'abcdef...st')
     """
-    if len(text) <= most:
+    if len(text) <= limit:
         return text
-    end = (most - 3) // 3
-    return f"{text[: most - 3 - end]}...{text[len(text) - end :]}"
+    end = (limit - 3) // 3
+    return f"{text[: limit - 3 - end]}...{text[len(text) - end :]}"
 
 
 def _filled(line: str) -> str:
     try:
         width = max(40, os.get_terminal_size(sys.stderr.fileno()).columns - 1)
-    except (OSError, ValueError):  # no terminal after all
+    except (OSError, ValueError):  # not a terminal
         return line
     return textwrap.fill(line, width, subsequent_indent="  ", break_on_hyphens=False)
 
 
-def listed(names: Iterable[str], most: int = 5) -> str:
-    """Return names in a sentence, the first of them if there are many."""
+def listed(names: Iterable[str], limit: int = 5) -> str:
+    """Return names separated by commas, only the first if there are many."""
     names = list(names)
-    shown = ", ".join(map(shortened, names[:most]))
-    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
+    shown = ", ".join(map(shortened, names[:limit]))
+    return shown if len(names) <= limit else f"{shown} and {len(names) - limit} more"
 
 
 def counted(number: int, thing: str) -> str:
@@ -63,8 +63,8 @@ def counted(number: int, thing: str) -> str:
 
 
 @contextmanager
-def working(what: str) -> Iterator[Progress]:
-    """Show that work goes on, since when and how far it is, if standard error is a terminal."""
+def working(task: str) -> Iterator[Progress]:
+    """Show a task, its elapsed time and its progress if standard error is a terminal."""
     if not sys.stderr.isatty():
         yield no_progress
         return
@@ -74,9 +74,9 @@ def working(what: str) -> Iterator[Progress]:
 
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(what, total=None)
+        shown = bar.add_task(task, total=None)
 
-        def tell(stage: str, part: float) -> None:
-            bar.update(task, description=f"{what}: {stage} {part:.0%}")
+        def update(stage: str, part: float) -> None:
+            bar.update(shown, description=f"{task}: {stage} {part:.0%}")
 
-        yield tell
+        yield update

@@ -1,4 +1,4 @@
-"""Results: csv, npy, parquet, JSON lines; never half a file."""
+"""Results as csv, npy, parquet, JSON lines or JSON; files are complete or not written."""
 
 import csv
 import io
@@ -7,7 +7,6 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from itertools import chain
-from math import isfinite
 from pathlib import Path
 from typing import IO, Any
 
@@ -15,15 +14,16 @@ import numpy as np
 
 from ..atomic_write import atomic_write, check_writable, naming
 from ..extras import import_extra
+from ..json_values import json_value
 from .screen import counted, remark
 
 _SUFFIXES = {".csv": "csv", ".npy": "npy", ".parquet": "parquet", ".jsonl": "jsonl"}
-#: The rows that are written at a time.
+#: Rows that are written at a time.
 _BLOCK_ROWS = 10_000
 
 
 def check_output(path: str, format: str | None) -> str:
-    """Return the format of an output, before anything is computed for it."""
+    """Return the format of an output, or refuse it before anything is computed."""
     suffix = Path(path).suffix.lower()
     if format is None and path != "-" and suffix not in _SUFFIXES:
         known = ", ".join(_SUFFIXES)
@@ -37,21 +37,21 @@ def check_output(path: str, format: str | None) -> str:
 
 
 def check_model_output(path: Path) -> None:
-    """Refuse a place where no model can be written, before one is fitted."""
+    """Refuse a path where no model can be written, before one is fitted."""
     if str(path) == "-":
         raise ValueError("a model is not written to standard output; give -o a file name")
     check_writable(path)
 
 
 def check_page_output(path: Path) -> None:
-    """Refuse a place where no page can be written, before anything is computed for it."""
+    """Refuse a path where no page can be written, before anything is computed."""
     check_writable(path)
     if path.suffix.lower() not in (".html", ".htm"):
         raise ValueError(f"the name of {path} must end with .html")
 
 
 def write_table(columns: Mapping[str, np.ndarray], path: str, format: str) -> None:
-    """Write columns of equal length, NaN as nothing."""
+    """Write columns of equal length; NaN becomes an empty cell or null."""
     with _opened(path) as file:
         _WRITERS[format](columns, file)
     if path != "-":
@@ -59,28 +59,13 @@ def write_table(columns: Mapping[str, np.ndarray], path: str, format: str) -> No
 
 
 def write_json(value: Any) -> None:
-    """Print one object; what is not finite becomes null, as JSON has no word for it."""
-    print(json.dumps(_plain(value), indent=2, allow_nan=False))
-
-
-def _plain(value: Any) -> Any:
-    """Return a value as JSON knows it."""
-    if isinstance(value, Mapping):
-        return {str(key): _plain(each) for key, each in value.items()}
-    if isinstance(value, np.ndarray):
-        return _plain(value.tolist())
-    if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
-    if isinstance(value, np.generic):
-        return _plain(value.item())
-    if isinstance(value, float):
-        return float(value) if isfinite(value) else None
-    return value
+    """Print one object; numbers that are not finite become null."""
+    print(json.dumps(json_value(value), indent=2, allow_nan=False))
 
 
 @contextmanager
 def _opened(path: str) -> Iterator[IO[bytes]]:
-    """Open a file that takes the place of another when it is done, or standard output."""
+    """Open standard output, or a file that replaces an older one when it is complete."""
     if path != "-":
         with atomic_write(path) as file:
             yield file
@@ -91,7 +76,7 @@ def _opened(path: str) -> Iterator[IO[bytes]]:
 
 
 def _rows(columns: Mapping[str, np.ndarray]) -> Iterator[list[tuple[Any, ...]]]:
-    """Return rows of plain numbers, many at a time, None where they are missing."""
+    """Yield blocks of rows of Python numbers, None where they are missing."""
     n_rows = len(next(iter(columns.values())))
     for start in range(0, n_rows, _BLOCK_ROWS):
         block = [column[start : start + _BLOCK_ROWS].tolist() for column in columns.values()]
@@ -108,12 +93,12 @@ def _write_csv(columns: Mapping[str, np.ndarray], file: IO[bytes]) -> None:
 
 def _write_json_lines(columns: Mapping[str, np.ndarray], file: IO[bytes]) -> None:
     for rows in _rows(columns):
-        objects = (_plain(dict(zip(columns, row, strict=True))) for row in rows)
+        objects = (json_value(dict(zip(columns, row, strict=True))) for row in rows)
         file.writelines(json.dumps(each).encode("ascii") + b"\n" for each in objects)
 
 
 def _write_npy(columns: Mapping[str, np.ndarray], file: IO[bytes]) -> None:
-    # As bytes, because numpy asks standard output where it is, and pipes do not know.
+    # numpy asks a file for its position, which pipes do not have.
     content = io.BytesIO()
     np.save(content, np.stack([np.asarray(each) for each in columns.values()], axis=1))
     file.write(content.getbuffer())

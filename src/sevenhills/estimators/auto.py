@@ -1,5 +1,6 @@
 """ROME that chooses by itself what to put on every cluster."""
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -17,10 +18,18 @@ from ..clustering import (
     resolve_resolution,
 )
 from ..density import KernelMixture
-from ..stacking import STRAY, CellFit, Partition, fit_partition
-from ..validation import check_not_negative, random_generator
+from ..stacking import (
+    OUTLIER,
+    CellFit,
+    Member,
+    Partition,
+    join_small,
+    merge_unstable,
+    split_by_category,
+)
+from ..validation import check_min_std, random_generator
 from .base import DensityEstimator
-from .clusters import StackedCluster
+from .clusters import Grouping, StackedCluster, resolve_min_std
 from .summary import describe_members, describe_resolution, member_table_html
 
 
@@ -100,46 +109,55 @@ class AutoROME(DensityEstimator):
     def __init__(
         self,
         *,
-        min_std: float = 0.0,
+        min_std: float | str = 0.0,
         resolution: Any = "auto",
+        members: Sequence[Member] | None = None,
         random_state: Any = 0,
         n_jobs: int | None = None,
     ) -> None:
         self.min_std = min_std
         self.resolution = resolution
+        self.members = members
         self.random_state = random_state
         self.n_jobs = n_jobs
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_not_negative(self.min_std, "min_std")
+        check_min_std(self.min_std)
+        _check_members(self.members)
         check_resolution(self.resolution)
         random_generator(self.random_state)
 
     def _fit(self, X: np.ndarray, weights: np.ndarray | None) -> None:
         rng = random_generator(self.random_state)
-        resolution = resolve_resolution(self.resolution, X, weights)
-        points, frame = lay_out(X, weights, resolution)
-        clusters = find_clusters(points, frame.weights, n_jobs=self.n_jobs)
-        found = fit_partition(
-            np.ascontiguousarray(points[:, frame.features]),
-            frame.weights * frame.grain,
-            clusters.pieces.heaviest(clusters.labels),
-            partial(_labels_of, grain=frame.grain, n_jobs=self.n_jobs),
-            float(self.min_std) / frame.unit,
-            rng,
-            self.n_jobs,
-        )
-        unit = np.eye(X.shape[1])[frame.features] * frame.unit
-        of_rows = clusters.of_given_rows(frame)
-        self.density_ = found.density.affine(unit, np.zeros(X.shape[1]))
-        self.labels_ = frame.labels_of_rows(found.labels, STRAY)
-        self.clusters_ = _describe(points * frame.unit, frame, found, self.labels_)
-        self.n_fragments_ = found.n_fragments
-        self.held_out_ = found.held_out - X.shape[1] * float(np.log(frame.unit))
-        self.ordering_ = of_rows.ordering
-        self.candidates_ = of_rows.candidates
-        self.resolution_ = resolution
+        self.resolution_ = resolve_resolution(self.resolution, X, weights)
+        points, frame = lay_out(X, weights, self.resolution_)
+        found = find_clusters(points, frame.weights, n_jobs=self.n_jobs)
+        of_rows = found.of_given_rows(frame)
+        self.ordering_, self.candidates_ = of_rows.ordering, of_rows.candidates
+        Y = np.ascontiguousarray(points[:, frame.features])
+        n_samples = frame.weights * frame.grain
+
+        cluster = partial(_labels_of, grain=frame.grain, n_jobs=self.n_jobs)
+        labels = join_small(Y, n_samples, found.pieces.heaviest(found.labels))
+        labels, self.n_fragments_ = merge_unstable(Y, n_samples, labels, cluster, rng)
+        labels = split_by_category(Y, n_samples, labels)
+        min_std = self._resolve_min_std(Y, labels, n_samples, frame.unit)
+        partition = Partition.from_labels(Y, n_samples, labels, min_std)
+        fits = partition.fit(self.members or (), rng, self.n_jobs)
+        to_data = np.eye(X.shape[1])[frame.features] * frame.unit
+        self.density_ = partition.density(fits).affine(to_data, np.zeros(X.shape[1]))
+        self.held_out_ = partition.held_out(fits) - X.shape[1] * float(np.log(frame.unit))
+        self.labels_ = frame.labels_of_rows(labels, OUTLIER)
+        self.clusters_ = _describe(points * frame.unit, frame, labels, fits, self.labels_)
+
+    def _resolve_min_std(
+        self, X: np.ndarray, labels: np.ndarray, weights: np.ndarray, unit: float
+    ) -> float:
+        """Return the smallest standard deviation of kernels, in multiples of the unit."""
+        if not isinstance(self.min_std, str):
+            return float(self.min_std) / unit
+        return resolve_min_std(self.min_std, Grouping.of(X, labels, weights), unit)
 
     def summary(self) -> str:
         """Return in a few lines what was found and what was put on it."""
@@ -177,11 +195,20 @@ def _labels_of(
     return clusters.pieces.heaviest(clusters.labels)
 
 
+def _check_members(members: Any) -> None:
+    if members is None:
+        return
+    if not isinstance(members, Sequence) or not all(isinstance(each, Member) for each in members):
+        raise TypeError(
+            f"members must be a sequence of sevenhills.stacking.Member, or None; got {members!r}"
+        )
+
+
 def _describe(
-    X: np.ndarray, frame: Frame, found: Partition, labels: np.ndarray
+    X: np.ndarray, frame: Frame, found: np.ndarray, fits: Sequence[CellFit], labels: np.ndarray
 ) -> tuple[StackedCluster, ...]:
     def one(label: int, fit: CellFit) -> StackedCluster:
-        inside = found.labels == label
+        inside = found == label
         weights = frame.weights[inside]
         return StackedCluster(
             label=label,
@@ -196,4 +223,4 @@ def _describe(
             reason=fit.reason,
         )
 
-    return tuple(one(label, fit) for label, fit in enumerate(found.fits))
+    return tuple(one(label, fit) for label, fit in enumerate(fits))

@@ -1,13 +1,13 @@
-"""Forecasts that are given as samples: how likely the truth was, and how well they know it."""
+"""Evaluation of forecasts that are given as samples: likelihood, calibration and distances."""
 
 from .baselines import ConstantVelocity, NearestPasts
-from .calibration import Coverage
 from .checks import PrecisionWarning
 from .comparison import Comparison, Difference, compare
+from .coverage import Coverage
 from .evaluation import evaluate
-from .measures import MEASURES, Measure
 from .readers import Tracks, Windows, read_paths, read_tracks, windows, write_paths
 from .results import Evaluation, Row, read_evaluation
+from .scores import MEASURES, Measure
 
 __all__ = [
     "MEASURES",

@@ -1,19 +1,18 @@
-"""Two forecasters on the same scenes."""
+"""Comparison of two forecasters on the same scenes."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
-from ..validation import check_count, check_positive, random_generator
-from .calibration import CalibrationError
-from .frames import Tabular
-from .resampling import Interval, MeanFigure, bootstrap
-from .results import Evaluation
+from ..validation import check_count, random_generator
+from .coverage import CalibrationError
+from .results import Evaluation, MeasureTable
+from .summaries import Interval, SceneMean, bootstrap, check_confidence
 
-#: What says how figures came about; it must be the same for figures that are compared.
+#: Settings that must agree.
 _SETTINGS = (
     "n_scenes",
     "n_samples",
@@ -31,31 +30,31 @@ _SETTINGS = (
     "k",
     "miss_threshold",
 )
-#: Those that say that the scenes are others, which nothing can make comparable.
+#: Settings of the scenes, which cannot be ignored.
 _SCENES = ("n_scenes", "n_agents", "n_truths", "n_steps", "n_coordinates", "truth")
 
 
 @dataclass(frozen=True)
 class Difference:
-    """How two forecasters differ in one measure, of which less is better.
+    """The difference of two forecasters in one measure.
 
     Attributes
     ----------
     measure : str
     first, second : float
-        The mean of either, over scenes that both have.
+        Mean of each forecaster, over the scenes that both have.
     difference : float
         The first minus the second: below zero, the first is better.
     standard_error, low, high : float
-        Its standard error and the limits of its interval, by resampling scenes.
+        Bootstrap standard error of the difference, and the limits of its interval.
     p_value : float
-        How often a difference as large, in either direction, would come about if the two were
-        exchanged in every scene by the toss of a coin.
+        Fraction of permutations, which exchange the two in random scenes, with a difference at
+        least as large in either direction.
     n_scenes : int
-        How many scenes both have.
+        Number of scenes that both have.
     n_better : float
-        In how many of them the first is better, a tie being half of one; NaN for "ece", which a
-        single scene does not have.
+        Number of scenes in which the first is better, ties counting one half; NaN for "ece",
+        which single scenes do not have.
     """
 
     measure: str
@@ -71,18 +70,18 @@ class Difference:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Comparison(Tabular):
+class Comparison(MeasureTable):
     """Differences of two forecasters, measure by measure.
 
     Attributes
     ----------
     rows : tuple of Difference
     names : tuple of str
-        What the two are called.
+        Names of the two forecasters.
     settings : mapping
-        Those of the first; only what was allowed to differ is different in the second.
+        Settings of the first; those of the second differ only where this was allowed.
     confidence : float
-        The mass of the intervals.
+        Confidence of the intervals.
 
     Examples
     --------
@@ -92,7 +91,7 @@ class Comparison(Tabular):
     >>> right = evaluate(walks[:, 1:], walks[:, 0], measures="ade")
     >>> narrow = evaluate(0.1 * walks[:, 1:], walks[:, 0], measures="ade")
     >>> comparison = compare(right, narrow, names=("right", "narrow"))
-    >>> comparison["ade"].difference > 0  # which is why it is no measure of distributions
+    >>> comparison["ade"].difference > 0  # narrow is better: ADE is not proper
     True
     """
 
@@ -107,22 +106,15 @@ class Comparison(Tabular):
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.rows, self.names, dict(self.settings), self.confidence)
 
-    def __getitem__(self, measure: str) -> Difference:
-        for row in self.rows:
-            if row.measure == measure:
-                return row
-        raise KeyError(f"{measure!r} was not compared, only {[row.measure for row in self.rows]}")
-
-    def columns(self) -> dict[str, Any]:
-        """Return the table by columns."""
-        rows = [asdict(row) for row in self.rows]
-        return {field.name: [row[field.name] for row in rows] for field in fields(Difference)}
+    @property
+    def _rows(self) -> Sequence[Difference]:
+        return self.rows
 
     def _caption(self) -> str:
         first, second = self.names
         return (
             f"{first} (first) minus {second} (second) over {self.settings['n_scenes']} scenes; "
-            f"below zero, {first} is better"
+            f"{first} is better below zero"
         )
 
 
@@ -139,30 +131,30 @@ def compare(
 ) -> Comparison:
     """Compare two forecasters that were evaluated on the same scenes.
 
-    Scenes differ from each other far more than forecasters do, so that figures are compared scene
-    by scene: intervals are those of the mean difference, over resampled scenes, and p-values
-    come from exchanging the two in every scene at random.
+    Scenes differ more than forecasters do, so that measures are compared scene by scene: intervals
+    are bootstrap intervals of the mean difference, and p-values are those of a permutation test
+    that exchanges the two forecasters in random scenes.
 
     Parameters
     ----------
     a, b : Evaluation
-        Of the same scenes, with the same settings.
+        Evaluations of the same scenes, with the same settings.
     names : pair of str
-        What to call them.
+        Names of the two forecasters.
     ignore : sequence of str
-        Settings that may differ: to compare two densities of the same forecasts, "estimator".
+        Settings that may differ, "estimator" for instance.
     confidence : float, default=0.95
-        The mass of intervals.
+        Confidence of the intervals.
     n_replicates : int, default=1000
-        How often scenes are resampled for them.
+        Number of bootstrap replicates of the scenes.
     n_permutations : int, default=1999
-        How often the two are exchanged for p-values.
+        Number of permutations for p-values.
     random_state : int, RandomState instance or None, default=0
 
     Returns
     -------
     Comparison
-        Of the measures that both have.
+        With the measures that both have.
 
     Examples
     --------
@@ -180,8 +172,7 @@ def compare(
     True
     """
     _check_comparable(a, b, ignore)
-    if not 0 < check_positive(confidence, "confidence") < 1:
-        raise ValueError(f"confidence must be between 0 and 1, got {confidence}")
+    check_confidence(confidence)
     n_replicates = check_count(n_replicates, "n_replicates", least=2)
     n_permutations = check_count(n_permutations, "n_permutations", least=1)
     if len(tuple(names)) != 2:
@@ -192,18 +183,18 @@ def compare(
         raise ValueError("a and b have no measure in common")
     rng = random_generator(random_state)
     compared = [_paired(a, b, name) for name in both]
-    figures = {name: each.difference for name, each in zip(both, compared, strict=True)}
-    spread = bootstrap(figures, len(a.names), n_replicates, confidence, rng)
+    differences = {name: each.difference for name, each in zip(both, compared, strict=True)}
+    intervals = bootstrap(differences, len(a.names), n_replicates, confidence, rng)
     p_values = _p_values(compared, len(a.names), n_permutations, rng)
     rows = [
-        _row(name, each, spread[name], p_value)
+        _row(name, each, intervals[name], p_value)
         for name, each, p_value in zip(both, compared, p_values, strict=True)
     ]
     return Comparison(tuple(rows), (str(names[0]), str(names[1])), a.settings, float(confidence))
 
 
 def _check_comparable(a: Any, b: Any, ignore: Sequence[str]) -> None:
-    """Refuse evaluations of other scenes, or with other settings, saying what differs."""
+    """Refuse evaluations of different scenes or with different settings."""
     for name, each in (("a", a), ("b", b)):
         if not isinstance(each, Evaluation):
             raise TypeError(f"{name} must be an Evaluation, got {type(each).__name__}")
@@ -228,9 +219,11 @@ def _paired(a: Evaluation, b: Evaluation, name: str) -> "_Means | _Calibrations"
     return _Means(a.scenes[name], b.scenes[name])
 
 
-def _row(name: str, each: "_Means | _Calibrations", spread: Interval, p_value: float) -> Difference:
+def _row(
+    name: str, each: "_Means | _Calibrations", interval: Interval, p_value: float
+) -> Difference:
     first, second = each.both()
-    error, low, high = (float(value) for value in spread)
+    error, low, high = (float(value) for value in interval)
     return Difference(
         measure=name,
         first=first,
@@ -246,13 +239,13 @@ def _row(name: str, each: "_Means | _Calibrations", spread: Interval, p_value: f
 
 
 class _Means:
-    """A measure that every scene has."""
+    """A measure of single scenes."""
 
     def __init__(self, first: np.ndarray, second: np.ndarray) -> None:
         valid = ~(np.isnan(first) | np.isnan(second))
-        self._means = MeanFigure(first[valid])(), MeanFigure(second[valid])()
+        self._means = SceneMean(first[valid])(), SceneMean(second[valid])()
         self._apart = np.where(valid, first - second, np.nan)
-        self._mean_apart = MeanFigure(self._apart)
+        self._mean_apart = SceneMean(self._apart)
         self.n = int(valid.sum())
         self.n_better = float((self._apart < 0).sum() + 0.5 * (self._apart == 0).sum())
 
@@ -263,19 +256,19 @@ class _Means:
         return self._mean_apart(weights)
 
     def exchanged(self, swap: np.ndarray) -> float:
-        """Return the difference if the two were exchanged in some scenes."""
+        """Return the difference with the two exchanged in the scenes where swap is 1."""
         return self.n and float((1.0 - 2.0 * swap) @ np.nan_to_num(self._apart)) / self.n
 
 
 class _Calibrations:
-    """The calibration error, which only all scenes together have."""
+    """The calibration error, a measure of all scenes together."""
 
     n_better = float("nan")
 
     def __init__(self, first: np.ndarray, second: np.ndarray) -> None:
         valid = ~(np.isnan(first) | np.isnan(second))
         pair = [np.where(valid, each, np.nan) for each in (first, second)]
-        #: Of the scenes of the first, followed by those of the second.
+        # The scenes of the first, followed by those of the second.
         self._error = CalibrationError(np.concatenate(pair))
         self._n_scenes = len(first)
         self.n = int(valid.any(axis=1).sum())
@@ -293,7 +286,7 @@ class _Calibrations:
         return self._of_weights(each, none) - self._of_weights(none, each)
 
     def exchanged(self, swap: np.ndarray) -> float:
-        """Return the difference if the two were exchanged in some scenes."""
+        """Return the difference with the two exchanged in the scenes where swap is 1."""
         return self._of_weights(1 - swap, swap) - self._of_weights(swap, 1 - swap)
 
 
@@ -303,13 +296,13 @@ def _p_values(
     n_permutations: int,
     rng: np.random.RandomState,
 ) -> list[float]:
-    """Return how often chance makes as large a difference as there is, itself included."""
+    """Return the fractions of permutations with at least the observed difference."""
     found = np.array([abs(each.difference(None)) for each in compared])
     as_large = np.ones(len(compared))
     for _ in range(n_permutations):
         swap = rng.randint(2, size=n_scenes).astype(np.float64)
         others = np.array([abs(each.exchanged(swap)) for each in compared])
-        # Rounding must not part what is equal.
+        # Equal differences may differ by rounding.
         as_large += others >= found * (1 - 1e-12)
     return [
         float(count / (n_permutations + 1)) if np.isfinite(value) else float("nan")

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..extras import import_extra
 from ..validation import check_choice, check_count, check_flag, check_positive
-from .arrays import open_source
+from .inputs import open_paths
 
 _KINDS = ("predictions", "truth")
 _COORDINATES = ("x", "y", "z")
@@ -250,8 +250,8 @@ def read_paths(path: str | os.PathLike[str], kind: str = "predictions") -> np.nd
         a time.
     """
     check_choice(kind, "kind", _KINDS)
-    source = open_source(path, kind)
-    return source.read(0, source.shape[0])
+    paths = open_paths(path, kind)
+    return paths.read(0, len(paths.values))
 
 
 def write_paths(

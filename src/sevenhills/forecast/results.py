@@ -1,9 +1,12 @@
-"""What an evaluation found, as a value that can be shown, stored and compared."""
+"""The result of an evaluation, which can be printed, stored and compared."""
 
 import json
 import os
-from collections.abc import Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
+from html import escape
+from math import isnan
 from types import MappingProxyType
 from typing import Any
 
@@ -12,15 +15,84 @@ import numpy as np
 from ..atomic_write import atomic_write
 from ..extras import import_extra
 from ..validation import check_choice
-from .calibration import Coverage
-from .frames import Tabular
+from .coverage import Coverage
 
-#: The place of everything but the scenes in a file.
+#: Key of the metadata of a file, which hold all but the scenes.
 _METADATA = b"sevenhills.forecast.evaluation"
 _FORMAT = 1
-#: How columns of levels begin; no measure has such a name.
+#: Prefix of the columns of levels in a file; no measure starts with it.
 _LEVEL = "level_"
 _SCENE = "scene"
+_CELL = "padding: 0.1em 0.9em; text-align: right"
+
+
+class MeasureTable(ABC):
+    """A result with a row of figures for every measure."""
+
+    @property
+    @abstractmethod
+    def _rows(self) -> Sequence[Any]:
+        """Rows, as dataclasses with the field ``measure``."""
+
+    @abstractmethod
+    def _caption(self) -> str:
+        """Return the line above the table."""
+
+    def __getitem__(self, measure: str) -> Any:
+        for row in self._rows:
+            if row.measure == measure:
+                return row
+        known = [row.measure for row in self._rows]
+        raise KeyError(f"there is no measure {measure!r}, only {known}")
+
+    def columns(self) -> dict[str, Any]:
+        """Return the table by columns."""
+        return {
+            field.name: [getattr(row, field.name) for row in self._rows]
+            for field in fields(self._rows[0])
+        }
+
+    def to_pandas(self) -> Any:
+        """Return the table as a data frame of pandas."""
+        return _data_frame(self.columns())
+
+    def _texts(self) -> list[list[str]]:
+        """Return the heading and the rows as text."""
+        columns = self.columns()
+        rows = zip(*columns.values(), strict=True)
+        return [list(columns), *([_text(value) for value in row] for row in rows)]
+
+    def __repr__(self) -> str:
+        rows = self._texts()
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = [
+            "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])])
+            for row in rows
+        ]
+        return "\n".join([self._caption(), *lines])
+
+    def _repr_html_(self) -> str:
+        head, *rows = self._texts()
+        body = "".join([_html("th", head), *(_html("td", row) for row in rows)])
+        caption = f'<p style="margin: 0.7em 0 0.3em">{escape(self._caption())}</p>'
+        return f'{caption}<table style="border-collapse: collapse">{body}</table>'
+
+
+def _text(value: Any) -> str:
+    """Return a figure with four digits."""
+    if not isinstance(value, float):
+        return str(value)
+    return "-" if isnan(value) else f"{value:.4g}"
+
+
+def _html(tag: str, cells: Sequence[str]) -> str:
+    inside = "".join(f'<{tag} style="{_CELL}">{escape(cell)}</{tag}>' for cell in cells)
+    return f"<tr>{inside}</tr>"
+
+
+def _data_frame(columns: Mapping[str, Any]) -> Any:
+    pandas = import_extra("pandas", "frames", "to_pandas needs pandas")
+    return pandas.DataFrame(dict(columns))
 
 
 @dataclass(frozen=True)
@@ -31,13 +103,13 @@ class Row:
     ----------
     measure : str
     mean : float
-        Over the scenes that have it; of "ece", the error of all scenes together.
+        Mean over the scenes that have the measure; for "ece", the error of all scenes together.
     standard_error, low, high : float
-        Its standard error and the limits of its interval, from scene to scene.
+        Standard error of the mean, and the limits of its bootstrap interval.
     n_scenes : int
-        How many scenes have it.
+        Number of scenes that have the measure.
     n_degenerate : int
-        How many densities that it is made from had degenerate samples.
+        Number of densities behind the measure whose samples are degenerate.
     """
 
     measure: str
@@ -50,7 +122,7 @@ class Row:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Evaluation(Tabular):
+class Evaluation(MeasureTable):
     """Measures of forecasts, by scene and over all scenes.
 
     Attributes
@@ -60,17 +132,16 @@ class Evaluation(Tabular):
     summary : tuple of Row
         Every measure over all scenes.
     coverage : Coverage or None
-        How often highest-density regions hold the truth; None unless "ece" was asked for.
+        How often highest-density regions hold the truth; None without the measure "ece".
     levels : ndarray of shape (n_scenes, n_truths)
-        The mass of the smallest highest-density region that holds each truth, agent by agent;
+        Probability of the smallest highest-density region that holds each truth, agent by agent;
         NaN where there is none.
     settings : mapping
-        How the figures came about, versions included.
+        Parameters, shapes and versions.
     degenerate : mapping of str to int
-        Counts of cells and paths without a density of their own, by kind, and of samples and
-        scenes that were left out.
+        Counts of degenerate steps and paths, and of samples and scenes that were left out.
     names : ndarray of shape (n_scenes,)
-        What the scenes are called; their numbers if they have no names.
+        Names of the scenes, their numbers if they have none.
 
     Examples
     --------
@@ -103,13 +174,9 @@ class Evaluation(Tabular):
         values = (getattr(self, field.name) for field in fields(self))
         return type(self), tuple(dict(v) if isinstance(v, MappingProxyType) else v for v in values)
 
-    def __getitem__(self, measure: str) -> Row:
-        for row in self.summary:
-            if row.measure == measure:
-                return row
-        raise KeyError(
-            f"{measure!r} was not measured, only {[row.measure for row in self.summary]}"
-        )
+    @property
+    def _rows(self) -> Sequence[Row]:
+        return self.summary
 
     def columns(self, what: str = "summary") -> dict[str, Any]:
         """Return a table by columns.
@@ -122,22 +189,16 @@ class Evaluation(Tabular):
         if what == "scenes":
             return {_SCENE: self.names, **self.scenes}
         if what == "coverage":
-            return {} if self.coverage is None else _curve(self.coverage)
-        rows = [asdict(row) for row in self.summary]
-        return {field.name: [row[field.name] for row in rows] for field in fields(Row)}
+            found = {} if self.coverage is None else vars(self.coverage)
+            return {name: value for name, value in found.items() if name != "n_truths"}
+        return super().columns()
 
     def to_pandas(self, what: str = "summary") -> Any:
         """Return the summary, the scenes or the coverage as a data frame of pandas."""
-        pandas = import_extra("pandas", "frames", "to_pandas needs pandas")
-        return pandas.DataFrame(self.columns(what))
-
-    def to_polars(self, what: str = "summary") -> Any:
-        """Return the summary, the scenes or the coverage as a data frame of polars."""
-        polars = import_extra("polars", "frames", "to_polars needs polars")
-        return polars.DataFrame(self.columns(what))
+        return _data_frame(self.columns(what))
 
     def to_parquet(self, path: str | os.PathLike[str]) -> None:
-        """Write everything to a file, one row for every scene; see :func:`read_evaluation`."""
+        """Write everything to a file, with a row for every scene; see :func:`read_evaluation`."""
         parquet = import_extra("pyarrow.parquet", "frames", "to_parquet needs pyarrow")
         arrow = import_extra("pyarrow", "frames", "to_parquet needs pyarrow")
         levels = {f"{_LEVEL}{i}": column for i, column in enumerate(self.levels.T)}
@@ -145,11 +206,12 @@ class Evaluation(Tabular):
         about = {
             "format": _FORMAT,
             "summary": [asdict(row) for row in self.summary],
-            "coverage": None if self.coverage is None else _listed(self.coverage),
+            "coverage": None if self.coverage is None else vars(self.coverage),
             "settings": dict(self.settings),
             "degenerate": dict(self.degenerate),
         }
-        table = table.replace_schema_metadata({_METADATA: json.dumps(about)})
+        metadata = json.dumps(about, default=np.ndarray.tolist)
+        table = table.replace_schema_metadata({_METADATA: metadata})
         with atomic_write(path) as file:
             parquet.write_table(table, file)
 
@@ -164,19 +226,8 @@ class Evaluation(Tabular):
         )
 
 
-def _listed(coverage: Coverage) -> dict[str, Any]:
-    return {
-        name: value.tolist() if isinstance(value, np.ndarray) else value
-        for name, value in vars(coverage).items()
-    }
-
-
-def _curve(coverage: Coverage) -> dict[str, Any]:
-    return {name: value for name, value in vars(coverage).items() if isinstance(value, np.ndarray)}
-
-
 def read_evaluation(path: str | os.PathLike[str]) -> Evaluation:
-    """Read what :meth:`Evaluation.to_parquet` has written.
+    """Read a file of :meth:`Evaluation.to_parquet`.
 
     Parameters
     ----------
@@ -204,10 +255,10 @@ def read_evaluation(path: str | os.PathLike[str]) -> Evaluation:
     table = parquet.read_table(path)
     stored = (table.schema.metadata or {}).get(_METADATA)
     if stored is None:
-        raise ValueError(f"{path} holds no evaluation")
+        raise ValueError(f"{path} does not hold an evaluation")
     about = json.loads(stored)
     if about["format"] != _FORMAT:
-        raise ValueError(f"{path} has format {about['format']}, of which only {_FORMAT} is known")
+        raise ValueError(f"{path} has format {about['format']}, expected {_FORMAT}")
     columns = {name: np.array(table[name].to_numpy()) for name in table.column_names}
     levels = [columns.pop(name) for name in list(columns) if name.startswith(_LEVEL)]
     names = columns.pop(_SCENE)

@@ -1,4 +1,4 @@
-"""Sums of Gaussian kernels at the points on which they stand, each without its own."""
+"""Leave-one-out sums of Gaussian kernels at their own means."""
 
 import numpy as np
 
@@ -12,20 +12,20 @@ def log_sums_of_others(Y, rows, groups, log_weights, own, log_own, exponents, ou
     Parameters
     ----------
     Y : (G, Q, M)
-        The points, in the coordinates of every group.
+        The points, in the whitened coordinates of every group.
     rows : (K,)
-        The point on which a kernel stands.
+        The point that is the mean of a kernel.
     groups : (K,)
-        The group to which it belongs.
+        The group of a kernel.
     log_weights : (K,)
     own : (Q,)
-        The kernel that stands on a point.
+        The kernel whose mean is the point.
     log_own : (Q,)
-        What takes the place of its log weight; minus infinity leaves it out.
+        Log weight of that kernel at its own point; minus infinity leaves it out.
     exponents : (K,)
-        Room to work in.
+        Workspace.
     out : (Q,)
-        Minus infinity where nothing is left.
+        Minus infinity where no kernel is left.
     """
     for i in range(Y.shape[1]):
         top = -np.inf
@@ -49,6 +49,7 @@ def _squared(Y, g, i, j):
 
 @inner
 def _log_total(exponents, top):
+    """Return the log of the sum of exponentials, relative to the largest exponent."""
     total = 0.0
     for k in range(exponents.shape[0]):
         total += np.exp(exponents[k] - top)

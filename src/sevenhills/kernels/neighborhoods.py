@@ -4,7 +4,7 @@ from .compile import kernel
 
 
 @kernel
-def neighbourhood_moments(points, neighbours, weights, rows, n_neighbors, means, scatters):
+def neighborhood_moments(points, neighbours, weights, rows, n_neighbors, means, scatters):
     """Write mean and covariance of the nearest neighbours of some points.
 
     Parameters

@@ -1,21 +1,22 @@
-"""Kernel densities of many small cells, each the samples of one forecast at one step.
+"""Kernel densities of many small sets of samples, each those of one agent at one step.
 
-A cell has the covariance of its samples and Scott's bandwidth, as scipy's ``gaussian_kde`` has.
-What scipy does for a cell takes it a hundred microseconds, of which the sum of kernels is a
-hundredth; here all cells are worked through in one call.
+A density has the covariance of its samples and Scott's bandwidth, as scipy's ``gaussian_kde`` has.
+A call of scipy takes about a hundred microseconds, of which the sum of kernels takes a hundredth;
+here one call computes the densities of all agents and steps.
 """
 
 import numpy as np
 
 from .compile import inner, kernel
 
-#: Kinds of cells: nothing wrong; all samples equal; a direction without spread; no more samples
+#: Degeneracy of samples: none; all samples equal; a direction without spread; no more samples
 #: than coordinates; no samples.
-FINE, IDENTICAL, FLAT, FEW, EMPTY = 0, 1, 2, 3, 4
+REGULAR, IDENTICAL, FLAT, FEW, EMPTY = 0, 1, 2, 3, 4
 
-#: A standard deviation below this part of the coordinates themselves is nothing but rounding.
+#: A standard deviation below this fraction of the largest coordinate is a rounding error.
 _ROUNDED_STD = 1e-13
-#: So is the part of a variance that other coordinates do not explain, below this part of it.
+#: A residual variance, given the other coordinates, below this fraction of the variance is a
+#: rounding error.
 _ROUNDED_SHARE = 1e-12
 
 _HALF_LOG_2PI = 0.9189385332046727
@@ -23,63 +24,63 @@ _HALF_LOG_2PI = 0.9189385332046727
 
 @kernel
 def log_step_densities(
-    paths, lengths, truths, horizons, floors, points, factor, vectors, exponents, kinds, out
+    paths, lengths, truths, horizons, floors, points, factor, vectors, exponents, degeneracy, out
 ):
-    """Write the log density of every truth at every step, and what is wrong with the cells.
+    """Write the log density of every truth at every step, and the degeneracy of the samples.
 
     Parameters
     ----------
-    paths : (C, K, T, D)
-        The samples of every case.
-    lengths : (C, K)
-        The number of steps that every sample has; the values beyond are not looked at.
-    truths : (C, L, T, D)
-    horizons : (C, L)
-        The number of steps that every truth has.
-    floors : (C,)
-        What is added, squared, to the variances of cells that have no density otherwise; NaN if
-        they are to have none.
+    paths : (N, K, T, D)
+        The samples of every agent.
+    lengths : (N, K)
+        The number of steps of every sample; later values are not read.
+    truths : (N, L, T, D)
+    horizons : (N, L)
+        The number of steps of every truth.
+    floors : (N,)
+        The standard deviation whose square is added to all variances of degenerate samples; NaN
+        to give these no density.
     points, factor, vectors, exponents : (K, D), (D, D), (4, D), (K,)
-        Room to work in.
-    kinds : (C, T)
-        One of ``FINE``, ``IDENTICAL``, ``FLAT``, ``FEW`` and ``EMPTY``.
-    out : (C, L, T)
+        Workspace.
+    degeneracy : (N, T)
+        One of ``REGULAR``, ``IDENTICAL``, ``FLAT``, ``FEW`` and ``EMPTY``.
+    out : (N, L, T)
         NaN where there is no density, or no truth.
     """
-    for c in range(paths.shape[0]):
+    for i in range(paths.shape[0]):
         for t in range(paths.shape[2]):
-            n = _gather(paths, lengths, c, t, points, vectors)
-            kinds[c, t] = _factor_cell(n, points, factor, vectors)
-            has_density = kinds[c, t] == FINE
-            if kinds[c, t] != FINE and kinds[c, t] != EMPTY and floors[c] > 0.0:
+            n = _gather(paths, lengths, i, t, points, vectors)
+            degeneracy[i, t] = _factor_samples(n, points, factor, vectors)
+            has_density = degeneracy[i, t] == REGULAR
+            if degeneracy[i, t] != REGULAR and degeneracy[i, t] != EMPTY and floors[i] > 0.0:
                 _covariance(n, points, vectors, factor)
-                _factor_with_floor(factor, floors[c] * floors[c])
+                _factor_with_floor(factor, floors[i] * floors[i])
                 has_density = True
             if has_density:
                 for k in range(n):
                     _whiten(points, k, factor)
             for m in range(truths.shape[1]):
-                out[c, m, t] = np.nan
-                if has_density and horizons[c, m] > t:
+                out[i, m, t] = np.nan
+                if has_density and horizons[i, m] > t:
                     for d in range(factor.shape[0]):
-                        vectors[3, d] = truths[c, m, t, d] - vectors[0, d]
+                        vectors[3, d] = truths[i, m, t, d] - vectors[0, d]
                     _whiten(vectors, 3, factor)
-                    out[c, m, t] = _log_density(n, points, factor, vectors, exponents)
+                    out[i, m, t] = _log_density(n, points, factor, vectors, exponents)
 
 
 @inner
-def _gather(paths, lengths, c, t, points, vectors):
-    """Write the samples of a cell, measured from the first of them; return how many there are.
+def _gather(paths, lengths, i, t, points, vectors):
+    """Write the samples of a step relative to the first sample; return their number.
 
-    The first sample and the largest of all coordinates go into ``vectors``. Measured so, equal
-    samples have no spread at all, however far they are from the origin.
+    The first sample and the largest absolute coordinates go into ``vectors``. Relative to the
+    first sample, equal samples have a spread of exactly zero, however far from the origin.
     """
     n = 0
     for k in range(paths.shape[1]):
-        if lengths[c, k] <= t:
+        if lengths[i, k] <= t:
             continue
         for d in range(paths.shape[3]):
-            value = paths[c, k, t, d]
+            value = paths[i, k, t, d]
             if n == 0:
                 vectors[0, d] = value
                 vectors[1, d] = 0.0
@@ -90,8 +91,8 @@ def _gather(paths, lengths, c, t, points, vectors):
 
 
 @inner
-def _factor_cell(n, points, factor, vectors):
-    """Return what is wrong with a cell; write the factor of its covariance if nothing is."""
+def _factor_samples(n, points, factor, vectors):
+    """Return the degeneracy of samples; write the factor of their covariance if there is none."""
     n_features = points.shape[1]
     if n == 0:
         return EMPTY
@@ -104,7 +105,7 @@ def _factor_cell(n, points, factor, vectors):
             n_constant += 1
     if n_constant > 0:
         return IDENTICAL if n_constant == n_features else FLAT
-    return FINE if _factor(factor) else FLAT
+    return REGULAR if _factor(factor) else FLAT
 
 
 @inner
@@ -139,13 +140,13 @@ def _factor(S):
 def _factor_with_floor(S, floor):
     """Replace a covariance by the Cholesky factor of its sum with a multiple of the identity."""
     for j in range(S.shape[0]):
-        # Beside large variances a small floor is lost in rounding.
+        # Rounding can lose a small floor beside large variances, and the pivot must be positive.
         _finish_column(S, j, max(_pivot(S, j) + floor, floor))
 
 
 @inner
 def _pivot(S, j):
-    """Return the part of a variance that the coordinates before do not explain."""
+    """Return the residual variance of a coordinate, given the coordinates before it."""
     pivot = S[j, j]
     for i in range(j):
         pivot -= S[j, i] * S[j, i]
@@ -154,6 +155,7 @@ def _pivot(S, j):
 
 @inner
 def _finish_column(S, j, pivot):
+    """Write a column of the Cholesky factor."""
     S[j, j] = np.sqrt(pivot)
     for i in range(j + 1, S.shape[0]):
         for m in range(j):
@@ -163,7 +165,7 @@ def _finish_column(S, j, pivot):
 
 @inner
 def _whiten(points, k, factor):
-    """Turn one of the points into coordinates in which the covariance is the identity."""
+    """Transform a point to coordinates in which the covariance is the identity."""
     for d in range(factor.shape[0]):
         for e in range(d):
             points[k, d] -= factor[d, e] * points[k, e]

@@ -1,13 +1,12 @@
-"""What compares densities and samples; knows only ``score_samples`` and ``sample`` of them."""
+"""Metrics of densities and samples, which use only ``score_samples`` and ``sample``."""
 
-from ..estimate import Estimate, over_runs
-from .calibration import calibration_error
-from .densities import UnnormalizedWarning
+from ..estimate import Estimate
+from .arguments import UnnormalizedWarning
 from .divergence import divergence_from_truth, jensen_shannon
-from .energy import energy_distance, energy_test
+from .ece import calibration_error
 from .likelihood import likelihood_factor, mean_log_likelihood
-from .permutations import PermutationTest, permutation_test
 from .transport import wasserstein, wasserstein_indicator
+from .two_samples import PermutationTest, energy_distance, energy_test, permutation_test
 
 __all__ = [
     "Estimate",
@@ -20,7 +19,6 @@ __all__ = [
     "jensen_shannon",
     "likelihood_factor",
     "mean_log_likelihood",
-    "over_runs",
     "permutation_test",
     "wasserstein",
     "wasserstein_indicator",

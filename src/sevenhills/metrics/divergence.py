@@ -8,10 +8,11 @@ from scipy.special import expit, xlogy
 
 from ..estimate import Estimate, mean_with_error
 from ..validation import random_generator
-from .densities import (
+from .arguments import (
     Density,
     Points,
     check_log_densities,
+    check_pair,
     check_points,
     check_same_width,
     draw,
@@ -26,7 +27,7 @@ def jensen_shannon(
     Y: Any = None,
     *,
     n_samples: int = 10_000,
-    random_state: Any = None,
+    random_state: Any = 0,
 ) -> Estimate:
     r"""Return the Jensen-Shannon divergence of two densities.
 
@@ -34,43 +35,43 @@ def jensen_shannon(
               \frac{p}{p + q} \ln \frac{2 p}{p + q} + \frac{q}{p + q} \ln \frac{2 q}{p + q}
               \right]
 
-    over points that follow p and q half by half. It is 0 for equal densities and 1 for those
-    that have nothing in common. A point where only one density vanishes counts fully, one where
-    both do not at all.
+    over points of which one half follow p and one half follow q. It is 0 for equal densities and
+    1 for densities with disjoint supports. A point where only one density vanishes contributes 1,
+    a point where both vanish contributes 0.
 
     Parameters
     ----------
     p, q : objects with ``score_samples`` or ``logpdf``, or arrays of shape (n_points,)
-        The densities, or their logarithms at points of which half follow either.
+        The densities, or their logarithms at points of which one half follow either density.
     X, Y : array-like of shape (n_samples, n_features), optional
-        Samples that follow p and samples that follow q, of which each set counts one half. X
-        alone holds samples of both. With neither, samples are drawn from p and from q. None if p
-        and q are arrays.
+        Samples that follow p and samples that follow q; both sets have the same weight. X alone
+        holds samples of both. Without X and Y, samples are drawn from p and q. None if p and q
+        are arrays.
     n_samples : int, default=10_000
-        How many samples are drawn from each density.
-    random_state : int, RandomState instance or None, default=None
-        Makes the draws repeatable.
+        The number of samples drawn from each density.
+    random_state : int, RandomState instance or None, default=0
+        Seeds the draws.
 
     Returns
     -------
     Estimate
-        Between 0 and 1. Its error is that of the mean over points; it knows nothing of the error
-        of fits.
+        Between 0 and 1. Its standard error is that of the mean over points; it does not contain
+        the error of fitted densities.
 
     Warns
     -----
     UnnormalizedWarning
-        If a density says by ``is_normalized`` that it does not integrate to one.
+        If the attribute ``is_normalized`` of a density is False.
 
     Examples
     --------
     >>> from sevenhills import KernelMixture
     >>> from sevenhills.metrics import jensen_shannon
-    >>> left = KernelMixture([1.0], [[0.0]], [0, 1], [[[1.0]]])
-    >>> right = KernelMixture([1.0], [[2.0]], [0, 1], [[[1.0]]])
-    >>> round(jensen_shannon(left, right, random_state=0), 2)
+    >>> left = KernelMixture.from_covariances([1.0], [[0.0]], [[1.0]])
+    >>> right = KernelMixture.from_covariances([1.0], [[2.0]], [[1.0]])
+    >>> round(jensen_shannon(left, right), 2)
     0.49
-    >>> jensen_shannon(left, left, random_state=0)
+    >>> jensen_shannon(left, left)
     0 ± 0
     """
     return _divergence((p, "p"), (q, "q"), X, Y, n_samples, random_state)
@@ -83,7 +84,7 @@ def divergence_from_truth(
     Y: Any = None,
     *,
     n_samples: int = 10_000,
-    random_state: Any = None,
+    random_state: Any = 0,
 ) -> Estimate:
     r"""Return the Jensen-Shannon divergence of an estimated density from the true one.
 
@@ -91,16 +92,10 @@ def divergence_from_truth(
 
     Parameters
     ----------
-    p : object with ``score_samples`` or ``logpdf``, or array of shape (n_points,)
-        The estimated density.
-    truth : object with ``score_samples`` or ``logpdf``, or array of shape (n_points,)
-        The true one.
-    X, Y : array-like of shape (n_samples, n_features), optional
-        Samples that follow p and samples that follow the truth; see :func:`jensen_shannon`.
-    n_samples : int, default=10_000
-        How many samples are drawn from each density if X and Y are not given.
-    random_state : int, RandomState instance or None, default=None
-        Makes the draws repeatable.
+    p, truth : objects with ``score_samples`` or ``logpdf``, or arrays of shape (n_points,)
+        The estimated and the true density.
+    X, Y, n_samples, random_state
+        As in :func:`jensen_shannon`, with the truth in place of q.
 
     Returns
     -------
@@ -111,10 +106,10 @@ def divergence_from_truth(
     --------
     >>> from sevenhills import KernelMixture
     >>> from sevenhills.metrics import divergence_from_truth
-    >>> truth = KernelMixture([1.0], [[0.0]], [0, 1], [[[1.0]]])
-    >>> wide = KernelMixture([1.0], [[0.0]], [0, 1], [[[0.8]]])
-    >>> round(divergence_from_truth(wide, truth, random_state=0), 3)
-    0.017
+    >>> truth = KernelMixture.from_covariances([1.0], [[0.0]], [[1.0]])
+    >>> wide = KernelMixture.from_covariances([1.0], [[0.0]], [[1.5]])
+    >>> round(divergence_from_truth(wide, truth), 3)
+    0.014
     """
     return _divergence((p, "p"), (truth, "truth"), X, Y, n_samples, random_state)
 
@@ -127,7 +122,7 @@ def _divergence(
     n_samples: int,
     random_state: Any,
 ) -> Estimate:
-    """Return the divergence of two densities, or arrays, given with their names."""
+    """Return the divergence of two densities or arrays, given with their names."""
     if is_array(first[0]) != is_array(second[0]):
         raise TypeError(f"{first[1]} and {second[1]} must both be densities or both be arrays")
     if is_array(first[0]):
@@ -154,22 +149,21 @@ def _terms_of_arrays(first: tuple[Any, str], second: tuple[Any, str], X: Any, Y:
 def _point_sets(
     p: Density, q: Density, X: Any, Y: Any, n_samples: int, random_state: Any
 ) -> list[Points]:
-    """Return the sets of points over which to average, each counting the same."""
+    """Return the sets of points over which to average, all of the same weight."""
     if X is None and Y is not None:
-        raise ValueError("X is missing: Y alone does not say what follows which density")
-    if X is None:
-        rng = random_generator(random_state)
-        sets = [draw(density.value, density.name, n_samples, rng) for density in (p, q)]
-    elif Y is None:
-        sets = [check_points(X, "X")]
-    else:
-        sets = [check_points(X, "X"), check_points(Y, "Y")]
-    check_same_width(sets[0], sets[-1])
+        raise ValueError("X is missing: with Y alone, no samples of p are known")
+    if Y is not None:
+        return list(check_pair(X, Y))
+    if X is not None:
+        return [check_points(X, "X")]
+    rng = random_generator(random_state)
+    sets = [draw(density.value, density.name, n_samples, rng) for density in (p, q)]
+    check_same_width(*sets)
     return sets
 
 
 def divergence_terms(log_p: np.ndarray, log_q: np.ndarray) -> np.ndarray:
-    """Return what every point adds to the divergence, between 0 and 1."""
+    """Return the contribution of every point to the divergence, between 0 and 1."""
     both_vanish = (log_p == -np.inf) & (log_q == -np.inf)
     with np.errstate(over="ignore", invalid="ignore"):
         ratio = np.where(both_vanish, 0.0, log_p - log_q)

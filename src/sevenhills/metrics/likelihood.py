@@ -1,4 +1,4 @@
-"""How probable a density finds samples."""
+"""The likelihood of samples under a density."""
 
 from math import isfinite, nan
 from typing import Any, ClassVar, Self
@@ -7,7 +7,7 @@ import numpy as np
 from scipy.special import stdtr
 
 from ..estimate import Estimate, mean_with_error
-from .densities import Density, check_log_densities, check_points, is_array
+from .arguments import Density, check_log_densities, check_points, is_array
 
 
 def mean_log_likelihood(p: Any, X: Any = None) -> Estimate:
@@ -20,7 +20,7 @@ def mean_log_likelihood(p: Any, X: Any = None) -> Estimate:
     p : object with ``score_samples`` or ``logpdf``, or array of shape (n_samples,)
         The density, or its logarithms at the samples.
     X : array-like of shape (n_samples, n_features), optional
-        Samples that the density has not seen. None if p is an array.
+        Held-out samples. None if p is an array.
 
     Returns
     -------
@@ -30,13 +30,13 @@ def mean_log_likelihood(p: Any, X: Any = None) -> Estimate:
     Warns
     -----
     UnnormalizedWarning
-        If the density says by ``is_normalized`` that it does not integrate to one.
+        If the attribute ``is_normalized`` of the density is False.
 
     Examples
     --------
     >>> from sevenhills import KernelMixture
     >>> from sevenhills.metrics import mean_log_likelihood
-    >>> density = KernelMixture([1.0], [[0.0]], [0, 1], [[[1.0]]])
+    >>> density = KernelMixture.from_covariances([1.0], [[0.0]], [[1.0]])
     >>> round(mean_log_likelihood(density, density.sample(1000, random_state=0)), 1)
     -1.4
     """
@@ -52,13 +52,13 @@ def _log_densities_of_array(p: Any, X: Any) -> np.ndarray:
 
 def _log_densities(p: Density, X: Any) -> np.ndarray:
     if X is None:
-        raise TypeError(f"X is missing: {p} needs samples to be evaluated at")
+        raise TypeError(f"X is missing: give the samples at which to evaluate {p}")
     p.warn_if_unnormalized("likelihood", stacklevel=3)
     return p.logpdf(check_points(X, "X"))
 
 
 class LikelihoodFactor(Estimate):
-    """A likelihood factor, with the ``p_value`` of its being above one by chance."""
+    """A likelihood factor with the ``p_value`` of a one-sided t-test of F > 1."""
 
     __slots__ = ("p_value",)
 
@@ -69,29 +69,29 @@ class LikelihoodFactor(Estimate):
     def __new__(
         cls, value: float, std_error: float = nan, n: int = 1, p_value: float = nan
     ) -> Self:
-        """Make the estimate and attach the outcome of the test."""
+        """Make the estimate and attach the p-value."""
         self = super().__new__(cls, value, std_error, n)
         object.__setattr__(self, "p_value", float(p_value))
         return self
 
 
 def likelihood_factor(a: Any, b: Any) -> LikelihoodFactor:
-    r"""Return by what factor one estimator finds unseen samples more probable than another.
+    r"""Return the mean ratio of the likelihoods of held-out samples under two estimators.
 
     .. math:: F = \frac{1}{n} \sum_i \exp(a_i - b_i)
 
     Parameters
     ----------
     a, b : array-like of shape (n_runs,)
-        The mean log-likelihoods of the two estimators in the same runs, two at least. In no run
-        may both be minus infinity.
+        The mean log-likelihoods of the two estimators in the same runs, at least two. They must
+        not both be minus infinity in a run.
 
     Returns
     -------
     Estimate
         Its attribute ``p_value`` is that of a one-sided t-test of F > 1. If all runs have the
-        same factor, there is no test to make: it is 0 for a factor above one, 1 for one below and
-        0.5 for exactly one. It is NaN where the factor is infinite.
+        same factor, it is 0 for a factor above one, 1 for a factor below one and 0.5 for one. It
+        is NaN if the factor is infinite.
 
     Examples
     --------
@@ -122,7 +122,7 @@ def _log_factors(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def _p_value(mean: float, error: float, n: int) -> float:
-    """Return the probability of such a mean if the true one were 1 at most."""
+    """Return the p-value of the hypothesis that the mean is at most 1."""
     if not isfinite(error):
         return nan
     if error == 0:

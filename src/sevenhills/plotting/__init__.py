@@ -1,17 +1,12 @@
-"""Pictures of a fit; every function draws on an axes and returns it. Needs the extra ``plot``."""
+"""Pictures of fits, densities, samples and forecasts. Needs the extra ``plot``.
 
-from .comparisons import plot_samples
-from .densities import plot_corner, plot_difference
-from .fits import (
-    plot_candidates,
-    plot_clusters,
-    plot_density,
-    plot_members,
-    plot_reachability,
-    plot_trajectories,
-)
-from .forecasts import plot_calibration, plot_comparison, plot_forecast
-from .regions import plot_line, plot_regions
+Every function draws on an axes of matplotlib and returns it.
+"""
+
+from .density_plots import plot_corner, plot_density, plot_difference, plot_line, plot_regions
+from .fit_plots import plot_candidates, plot_clusters, plot_members, plot_reachability
+from .forecast_plots import plot_calibration, plot_comparison, plot_forecast
+from .sample_plots import plot_samples, plot_trajectories
 
 __all__ = [
     "plot_calibration",

@@ -1,4 +1,4 @@
-"""Axes and colours."""
+"""Axes, colors and legends."""
 
 from math import ceil, isfinite
 from textwrap import wrap
@@ -8,13 +8,13 @@ import numpy as np
 
 from ..extras import import_extra
 
-#: Okabe and Ito's colours, told apart by the colour-blind, without the yellow that fades on white.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
-NOISE_COLOUR = "#999999"
-#: Points that an axes shows at most: more would only hide each other, and make large files.
-MOST_POINTS = 10_000
-#: The largest share of the height of axes that is kept free of data for a legend.
-_MOST_LEGEND = 0.5
+#: The color-blind safe palette of Okabe and Ito, without yellow, which is too pale on white.
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
+NOISE_COLOR = "#999999"
+#: Limit on the points in an axes; more would hide each other and make large files.
+MAX_POINTS = 10_000
+#: Largest fraction of the height of axes that is kept free for a legend.
+_MAX_LEGEND = 0.5
 
 
 def current_axes(ax: Any) -> Any:
@@ -24,13 +24,13 @@ def current_axes(ax: Any) -> Any:
     return import_extra("matplotlib.pyplot", "plot", "plotting needs matplotlib").gca()
 
 
-def colour_of(label: int) -> str:
-    """Return the colour of a cluster, grey for noise."""
-    return NOISE_COLOUR if label < 0 else COLOURS[label % len(COLOURS)]
+def color_of(label: int) -> str:
+    """Return the color of a cluster, gray for noise."""
+    return NOISE_COLOR if label < 0 else COLORS[label % len(COLORS)]
 
 
 def new_figure(n_rows: int, n_columns: int, size: tuple[float, float], **shared: Any) -> Any:
-    """Return a figure, known to no window, and its axes as an array of rows and columns.
+    """Return a figure that pyplot does not manage, and its axes as a 2-D array.
 
     Parameters
     ----------
@@ -45,24 +45,24 @@ def new_figure(n_rows: int, n_columns: int, size: tuple[float, float], **shared:
     return figure, figure.subplots(n_rows, n_columns, squeeze=False, **shared)
 
 
-def drawn_rows(n_rows: int, most: int = MOST_POINTS) -> np.ndarray:
-    """Return which rows to draw: all of few, of many a sample that is always the same."""
-    if n_rows <= most:
+def drawn_rows(n_rows: int, max_rows: int = MAX_POINTS) -> np.ndarray:
+    """Return the indices of the rows to draw: all, or a fixed random subset of too many."""
+    if n_rows <= max_rows:
         return np.arange(n_rows)
-    return np.sort(np.random.RandomState(0).choice(n_rows, most, replace=False))
+    return np.sort(np.random.RandomState(0).choice(n_rows, max_rows, replace=False))
 
 
 def add_legend(ax: Any, n_drawn: int = 0, n_rows: int = 0, **options: Any) -> None:
-    """Draw a legend above the data; it says how many of all samples are shown if not all are.
+    """Draw a legend above the data, with the number of samples shown if some are left out.
 
-    The data limits grow by the height of the legend, so that no free corner has to be searched
-    for, which takes seconds where there are many points.
+    The data limits grow by the height of the legend. Matplotlib's own search for a free corner
+    takes seconds with many points.
 
     Parameters
     ----------
     ax : matplotlib axes
     n_drawn, n_rows : int
-        How many samples are shown, and how many there are.
+        The number of samples shown, and of all samples.
     **options
         Passed to ``ax.legend``.
     """
@@ -72,7 +72,7 @@ def add_legend(ax: Any, n_drawn: int = 0, n_rows: int = 0, **options: Any) -> No
     if isfinite(high - low):
         ax.update_datalim([(ax.dataLim.x0, low + (high - low) / (1 - share))])
         ax.autoscale_view()
-    # Pale, for the limits may be set afterwards.
+    # Transparent, because later limits may move data below the legend.
     style = {"fontsize": "small", "title_fontsize": "small", "framealpha": 0.75}
     place = {"loc": "upper right", "ncols": n_columns, "edgecolor": "none"}
     place |= {"handlelength": 1.5, "columnspacing": 1.0}
@@ -80,31 +80,31 @@ def add_legend(ax: Any, n_drawn: int = 0, n_rows: int = 0, **options: Any) -> No
 
 
 def _legend_grid(ax: Any, has_title: bool) -> tuple[int, float]:
-    """Return the number of columns of a legend, and its share of the height of the axes."""
+    """Return the number of columns of a legend, and its fraction of the height of the axes."""
     from matplotlib.font_manager import FontProperties
 
     size = FontProperties(size="small").get_size_in_points() * ax.get_figure().dpi / 72
     names = ax.get_legend_handles_labels()[1]
     ax.apply_aspect()
     box = ax.get_window_extent()
-    # Rounded up from the sizes that matplotlib gives to a mark, a letter and a line.
+    # In font sizes: a marker takes 3, a letter 0.6, a line 1.7, rounded up from matplotlib's own.
     width = size * (3 + 0.6 * max(map(len, names), default=0))
     n_columns = max(1, min(len(names), int(box.width / width)))
     height = size * (1.7 * (ceil(len(names) / n_columns) + has_title) + 1)
-    return n_columns, min(_MOST_LEGEND, height / box.height)
+    return n_columns, min(_MAX_LEGEND, height / box.height)
 
 
-def in_lines(text: str, width: int = 28, most: int = 2) -> str:
-    """Return a text in lines that fit the width of a column, cut off where there are too many."""
-    lines = wrap(text, width, max_lines=most, placeholder=" \N{HORIZONTAL ELLIPSIS}")
+def in_lines(text: str, width: int = 28, max_lines: int = 2) -> str:
+    """Return a text wrapped to a width, shortened by an ellipsis after some lines."""
+    lines = wrap(text, width, max_lines=max_lines, placeholder=" \N{HORIZONTAL ELLIPSIS}")
     return literal("\n".join(lines))
 
 
 def literal(text: str) -> str:
-    """Return a name such that matplotlib shows it as it is, dollars included."""
+    """Return a name with dollar signs escaped, so that matplotlib does not read a formula."""
     return text.replace("$", r"\$")
 
 
-def has_distinct_colours(labels: np.ndarray) -> bool:
-    """Whether no two clusters share a colour: else a legend tells nothing."""
-    return len(np.unique(labels[labels >= 0])) <= len(COLOURS)
+def has_distinct_colors(labels: np.ndarray) -> bool:
+    """Return whether no two clusters share a color, so that a legend makes sense."""
+    return len(np.unique(labels[labels >= 0])) <= len(COLORS)

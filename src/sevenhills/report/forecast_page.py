@@ -10,8 +10,8 @@ import numpy as np
 
 from ..atomic_write import atomic_write
 from ..forecast import Evaluation
-from ..forecast.arrays import open_forecasts
-from ..forecast.measures import measure_of
+from ..forecast.inputs import open_forecasts
+from ..forecast.scores import measure_of
 from . import forecast_pictures as pictures
 
 #: The coverage differs from what it should be if it does so by this many times what chance does.
@@ -271,7 +271,7 @@ def _scenes(
     evaluation: Evaluation, measure: str, predictions: Any, truth: Any, agents: bool
 ) -> str:
     """Return pictures of the likeliest, a usual and the least likely scene."""
-    if open_forecasts(predictions, truth, agents, check=False).n_coordinates != 2:
+    if open_forecasts(predictions, truth, agents).n_coordinates != 2:
         return ""
     values = evaluation.scenes[measure]
     order = np.argsort(values, kind="stable")[: np.count_nonzero(np.isfinite(values))]

@@ -9,8 +9,8 @@ import numpy as np
 
 from ..extras import import_extra
 from ..forecast import Evaluation
-from ..plotting.canvas import COLOURS, add_legend, new_figure
-from ..plotting.forecasts import plot_calibration, plot_forecast
+from ..plotting.canvas import COLORS, add_legend, new_figure
+from ..plotting.forecast_plots import plot_calibration, plot_forecast
 
 #: Stands for the colour of the text until the picture is on the page, which may be dark or light.
 _INK = "#012345"
@@ -50,7 +50,7 @@ def drawn(draw: Callable[[Any], Any], size: tuple[float, float], name: str) -> s
         figure.savefig(file, format="svg", transparent=True, metadata={"Date": None})
     svg = file.getvalue()
     svg = svg[svg.index("<svg") :].replace(_INK, "currentColor")
-    svg = svg.replace(COLOURS[0].lower(), "var(--blue)")
+    svg = svg.replace(COLORS[0].lower(), "var(--blue)")
     svg = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", svg, count=1)
     svg = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", svg, count=1)
     return svg.replace("<svg", f'<svg role="img" aria-label="{name}"', 1)
@@ -72,8 +72,8 @@ def spread(evaluation: Evaluation, measure: str) -> str:
 
     def draw(ax: Any) -> None:
         # What lies beyond stands in the outermost bars.
-        ax.hist(np.clip(values, low, high), bins=30, color=COLOURS[0], alpha=0.8)
-        ax.axvline(mean, color=COLOURS[1], lw=1.5, label=f"mean {mean:.4g}")
+        ax.hist(np.clip(values, low, high), bins=30, color=COLORS[0], alpha=0.8)
+        ax.axvline(mean, color=COLORS[1], lw=1.5, label=f"mean {mean:.4g}")
         ax.set(xlabel=measure, ylabel="scenes")
         add_legend(ax, labelcolor=_INK)
 

@@ -10,7 +10,7 @@ from string import Template
 from typing import Any
 
 from ..atomic_write import atomic_write
-from ..plotting.canvas import COLOURS, NOISE_COLOUR
+from ..plotting.canvas import COLORS, NOISE_COLOR
 from .packing import to_json
 
 _SCRIPTS = ("core.js", "density.js", "clusters.js", "samples.js", "outliers.js", "quality.js")
@@ -103,7 +103,7 @@ def render_page(
     scripts : sequence of str
         Files in ``assets``; the first is ``core.js``.
     """
-    data = {**data, "colours": COLOURS, "noise": NOISE_COLOUR}
+    data = {**data, "colours": COLORS, "noise": NOISE_COLOR}
     html = fill(
         "page.html",
         title=title,

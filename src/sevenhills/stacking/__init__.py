@@ -1,14 +1,22 @@
-"""The density of clusters as a sum of members that did well on samples they had not seen.
+"""The density of clusters as a weighted sum of members, judged on held-out samples.
 
-Rows stand for as many samples as their weights (``counts``). Samples of a cluster are whitened and
-dealt out to folds (``cell``, ``scatter``, ``folds``); members are fitted without each fold and
-judged by it (``members`` on ``components``, ``student`` and ``warp``); a cluster that looks like a
-Gaussian is left at that, and others try more members (``race``), whose weights make held-out
-samples likeliest (``weights``); clusters that hold on new samples (``agreement``) are added up
-(``partition``). Every member is a sum of Gaussian kernels, and so is the whole.
+``partition`` decides which samples form clusters and sums the densities of clusters. ``cell``
+whitens the samples of a cluster and divides them into folds. ``members`` holds the densities that
+are tried on a cluster, built on ``components`` (mixtures) and ``margins`` (normal scores).
+``search`` decides which members are tried, and weights them so that held-out samples are likeliest.
+Every member is a sum of Gaussian kernels, and so is the whole.
 """
 
-from .partition import STRAY, Partition, fit_partition
-from .race import CellFit
+from .members import Member
+from .partition import OUTLIER, Partition, join_small, merge_unstable, split_by_category
+from .search import CellFit
 
-__all__ = ["STRAY", "CellFit", "Partition", "fit_partition"]
+__all__ = [
+    "OUTLIER",
+    "CellFit",
+    "Member",
+    "Partition",
+    "join_small",
+    "merge_unstable",
+    "split_by_category",
+]

@@ -1,4 +1,4 @@
-"""One cluster as its members see it: whitened, dealt out to folds."""
+"""One cluster, prepared for its members: whitened and divided into folds."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,16 +15,15 @@ from ..covariance import (
     weighted_moments,
 )
 from ..folds import Fold, count, deal
-from .components import quadratic_features
 
-#: Digits of whitened coordinates that are kept: more would be rounding, which must not decide
-#: which of two samples at one distance is the nearer.
-_DIGITS = 10
-#: More numbers than this in matrices of samples, or more features, take too long.
-_MOST_NUMBERS = 2e7
-_MOST_FEATURES = 100
-#: Local fits look at this many neighbours at most.
-MOST_NEIGHBOURS = 250
+#: Decimals of whitened coordinates. Further digits are rounding errors, which must not decide which
+#: of two equally distant samples is the nearer.
+_DECIMALS = 10
+#: Upper bounds on the numbers in one matrix per row, and on the features; more take too long.
+_MAX_NUMBERS = 2e7
+_MAX_FEATURES = 100
+#: Upper bound on the neighbors of a local Gaussian.
+MAX_NEIGHBORS = 250
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,68 +33,63 @@ class Cell:
     Attributes
     ----------
     points : ndarray of shape (n_rows, n_features)
-        In coordinates in which ``whole`` is the unit ball.
+        In coordinates in which ``ellipse`` is the unit ball.
     weights : ndarray of shape (n_rows,)
-        How many samples each row stands for.
+        The number of samples that each row stands for.
     folds : tuple of Fold
-    whole : Ellipse
-        Mean and shrunk scatter of all samples, in the coordinates that came in.
-    parts : tuple of Ellipse
-        The same without the samples of each fold, in the coordinates of ``points``.
+    ellipse : Ellipse
+        Mean and shrunk covariance of all samples, in the coordinates of the data.
+    fold_ellipses : tuple of Ellipse
+        Those of the training samples of each fold, in the coordinates of ``points``.
     shrinkage : Shrinkage
-        How scatters are shrunk.
+        The strengths of the shrinkage.
     ridge : ndarray of shape (n_features, n_features)
-        What is added to every scatter, in the coordinates of ``points``.
-    common : ndarray of shape (n_features, n_features) or None
-        The scatter that all clusters share, in the coordinates of ``points``.
+        Added to every covariance, in the coordinates of ``points``.
+    pooled : ndarray of shape (n_features, n_features) or None
+        The pooled covariance of all clusters, in the coordinates of ``points``.
     """
 
     points: np.ndarray
     weights: np.ndarray
     folds: tuple[Fold, ...]
-    whole: Ellipse
-    parts: tuple[Ellipse, ...]
+    ellipse: Ellipse
+    fold_ellipses: tuple[Ellipse, ...]
     shrinkage: Shrinkage
     ridge: np.ndarray
-    common: np.ndarray | None
+    pooled: np.ndarray | None
 
     @classmethod
-    def of(
+    def from_samples(
         cls,
         X: np.ndarray,
         weights: np.ndarray,
         ridge: np.ndarray,
-        common: np.ndarray | None,
+        pooled: np.ndarray | None,
         rng: np.random.RandomState,
     ) -> "Cell":
-        """Whiten the samples of a cluster and deal them out."""
+        """Divide the samples of a cluster into folds and whiten them."""
         folds = deal(weights, rng)
-        seen = [weighted_moments(X[fold.train], fold.train_weights) for fold in folds]
-        held = [Weighted(X[fold.test], fold.test_weights) for fold in folds]
-        shrinkage = choose_shrinkage(seen, held, ridge, common)
-        whole = shrunk_ellipse(weighted_moments(X, weights), ridge, common, shrinkage)
-        turn = whole.transform
-        parts = [shrunk_ellipse(each, ridge, common, shrinkage).relative_to(whole) for each in seen]
+        moments = [weighted_moments(X[fold.train], fold.train_weights) for fold in folds]
+        held_out = [Weighted(X[fold.test], fold.test_weights) for fold in folds]
+        shrinkage = choose_shrinkage(moments, held_out, ridge, pooled)
+        whole = shrunk_ellipse(weighted_moments(X, weights), ridge, pooled, shrinkage)
+        parts = [shrunk_ellipse(each, ridge, pooled, shrinkage) for each in moments]
+        transform = whole.transform
         return cls(
-            points=np.round((X - whole.mean) @ turn, _DIGITS),
+            points=np.round((X - whole.mean) @ transform, _DECIMALS),
             weights=weights,
             folds=folds,
-            whole=whole,
-            parts=tuple(parts),
+            ellipse=whole,
+            fold_ellipses=tuple(part.relative_to(whole) for part in parts),
             shrinkage=shrinkage,
-            ridge=turn.T @ ridge @ turn,
-            common=None if common is None else turn.T @ common @ turn,
+            ridge=transform.T @ ridge @ transform,
+            pooled=None if pooled is None else transform.T @ pooled @ transform,
         )
 
     @property
     def n_rows(self) -> int:
-        """The number of rows, which decides what things cost."""
+        """The number of rows, which decides the cost of a fit."""
         return len(self.points)
-
-    @cached_property
-    def total(self) -> float:
-        """The number of samples, which decides what they tell."""
-        return count(self.weights)
 
     @property
     def n_features(self) -> int:
@@ -103,31 +97,84 @@ class Cell:
         return int(self.points.shape[1])
 
     @cached_property
+    def n_samples(self) -> float:
+        """The number of samples, which decides how much can be learned."""
+        return count(self.weights)
+
+    @cached_property
     def test_weights(self) -> np.ndarray:
-        """How many samples each of the answers counts by which members are judged."""
+        """The number of samples of every test row, over all folds."""
         return np.concatenate([fold.test_weights for fold in self.folds])
 
     @property
-    def allows_kernels_of_their_own(self) -> bool:
-        """Whether a matrix for every row is not too much."""
+    def tested(self) -> list[int]:
+        """The folds that have test rows."""
+        return [f for f, fold in enumerate(self.folds) if len(fold.test)]
+
+    @property
+    def allows_own_covariances(self) -> bool:
+        """Whether one covariance per row is affordable."""
         return self._allows(self.n_rows)
 
     @property
     def allows_components(self) -> bool:
-        """Whether the products of all coordinates of the rows of a fit are not too much."""
+        """Whether the products of all coordinates of the rows of a fit are affordable."""
         return self._allows(max(len(fold.subset) for fold in self.folds))
 
     def _allows(self, n_rows: int) -> bool:
-        few = self.n_features <= _MOST_FEATURES
-        return few and n_rows * self.n_features**2 <= _MOST_NUMBERS
-
-    def features(self, rows: np.ndarray) -> np.ndarray:
-        """Return some rows with the products of their coordinates."""
-        return quadratic_features(self.points[rows])
+        few = self.n_features <= _MAX_FEATURES
+        return few and n_rows * self.n_features**2 <= _MAX_NUMBERS
 
     @cached_property
-    def neighbours(self) -> np.ndarray:
-        """The nearest rows of every row, itself first, for every fit that needs some."""
-        n_neighbors = min(self.n_rows, MOST_NEIGHBOURS * 5 // 4 + 10)
+    def back(self) -> np.ndarray:
+        """The matrix that takes points back to the axes and units of the data."""
+        return np.linalg.inv(self.ellipse.transform)
+
+    @cached_property
+    def unwhitened(self) -> np.ndarray:
+        """The points in the axes and units of the data, relative to the mean."""
+        return np.asarray(self.points @ self.back)
+
+    @cached_property
+    def neighbors(self) -> np.ndarray:
+        """The nearest rows of every row, itself first; computed once for all fits."""
+        n_neighbors = min(self.n_rows, MAX_NEIGHBORS * 5 // 4 + 10)
         found = KDTree(self.points).query(self.points, k=np.arange(1, n_neighbors + 1))
         return np.asarray(found[1])
+
+    def samples(self) -> "Samples":
+        """Return all samples of the cluster."""
+        unit = Ellipse(np.zeros(self.n_features), np.eye(self.n_features))
+        return Samples(self, np.arange(self.n_rows), self.weights, unit)
+
+    def training_samples(self, f: int) -> "Samples":
+        """Return the samples that are not held out by a fold."""
+        fold = self.folds[f]
+        return Samples(self, fold.train, fold.train_weights, self.fold_ellipses[f])
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """The samples that a member is fitted to: all of a cluster, or those outside of a fold.
+
+    Attributes
+    ----------
+    cell : Cell
+        The cluster.
+    rows : ndarray of shape (n_rows,)
+        The rows of the cell.
+    weights : ndarray of shape (n_rows,)
+        The number of samples that each row stands for.
+    ellipse : Ellipse
+        Their mean and shrunk covariance.
+    """
+
+    cell: Cell
+    rows: np.ndarray
+    weights: np.ndarray
+    ellipse: Ellipse
+
+    @property
+    def points(self) -> np.ndarray:
+        """The rows, in coordinates in which the cluster has mean 0 and covariance 1."""
+        return self.cell.points[self.rows]

@@ -1,10 +1,9 @@
-r"""Mixtures of Gaussian or Student's t components, fitted by expectation maximisation.
+r"""Mixtures of Gaussian or Student's t components, fitted by expectation maximization.
 
 The squared distance of a sample to a component is linear in the products of the sample's
-coordinates, and so are the sums from which components are estimated. With all products laid out
-as features once, both steps are matrix products, which makes many small fits cheap; that is why
-scikit-learn's ``GaussianMixture`` is not used, which also has no Student components and no way to
-shrink covariances towards each other.
+coordinates, and so are the sums from which components are estimated. Products are computed once and
+used as features, so that both steps are matrix products and many small fits are cheap.
+scikit-learn's ``GaussianMixture`` has neither Student's t nor shrinkage of the covariances.
 """
 
 from functools import cache
@@ -13,61 +12,116 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import gammaln
 
-#: Steps of k-means before components are fitted, and of the fit at most.
-_SETTLING_STEPS = 3
-_MOST_STEPS = 60
-#: A fit ends when a step gains less than this in mean log likelihood.
-_LEAST_GAIN = 1e-3
-#: Components without any member keep this weight, so that logarithms stay finite.
-_NOTHING = 1e-10
-#: As many samples as this speak for the common size of components.
-_COMMON_SIZE = 0.3
+from ..covariance import whitening_transforms
+from ..density import KernelMixture
+
+#: Iterations of k-means that start a fit.
+_KMEANS_STEPS = 3
+#: Upper bound on the iterations of a fit, which ends when the mean log likelihood rises by less
+#: than this tolerance.
+_MAX_STEPS = 60
+_TOLERANCE = 1e-3
+#: Added to the size of a component, so that empty components have a finite logarithm.
+_EPSILON = 1e-10
+#: Samples that the pooled size of components counts for, since one sample has no size of its own.
+_POOLED_SIZE = 0.3
+#: Distance of the logarithms of precisions in Student's t, in widths of a Gaussian's likelihood.
+_SPACING = 1.2
+#: Precisions less likely than this share of the likeliest are dropped.
+_MIN_LIKELIHOOD = 1e-5
 _LOG_2PI = float(np.log(2 * np.pi))
 
 
+def gaussian_kernels(
+    weights: np.ndarray, means: np.ndarray, covariances: np.ndarray
+) -> KernelMixture:
+    """Return the mixture of Gaussians that share one covariance, or have one each.
+
+    Raises
+    ------
+    numpy.linalg.LinAlgError
+        If a covariance is singular.
+    """
+    shared = covariances.ndim == 2
+    return KernelMixture(
+        weights / weights.sum(),
+        means,
+        np.array([0, len(means)]) if shared else np.arange(len(means) + 1),
+        whitening_transforms(covariances[None] if shared else covariances),
+    )
+
+
 class Components(NamedTuple):
-    """A mixture of ellipses.
+    """A mixture of Gaussians or of Student's t.
 
     Attributes
     ----------
     weights : ndarray of shape (n_components,)
     means : ndarray of shape (n_components, n_features)
-    scatters : ndarray of shape (n_components, n_features, n_features)
-        The covariances of Gaussians, the scale matrices of Student's t.
+    covariances : ndarray of shape (n_components, n_features, n_features)
+        Covariances of Gaussians, scale matrices of Student's t.
     dof : float
-        Degrees of freedom, infinite for Gaussians.
+        Degrees of freedom; infinite for Gaussians.
     """
 
     weights: np.ndarray
     means: np.ndarray
-    scatters: np.ndarray
+    covariances: np.ndarray
     dof: float
 
+    def log_density(self, features: np.ndarray) -> np.ndarray:
+        """Return the log density at rows given as :func:`quadratic_features`."""
+        distances, log_dets = squared_distances(features, self.means, self.covariances)
+        return log_sum_exp(_log_parts(distances, log_dets, self))
 
-class Prior(NamedTuple):
-    """What the scatter of a component is shrunk towards.
+    def density(self, ridge: np.ndarray) -> KernelMixture:
+        """Return the mixture as Gaussian kernels.
 
-    Attributes
-    ----------
-    round : float
-        As many samples as this speak for a round component of the same size.
-    pooled : float
-        As many for the common shape of all components.
-    shape : ndarray of shape (n_features, n_features) or None
-        The common shape, if it is known beforehand.
-    ridge : ndarray of shape (n_features, n_features)
-        What is added to every scatter, so that none is singular.
+        A Gaussian in a Student's t that is narrower than its scale matrix would lose a part of the
+        ridge that is in the matrix; that part is added again.
+        """
+        precisions, shares = np.ones(1), np.ones(1)
+        if not np.isinf(self.dof):
+            precisions, shares = student_precisions(self.dof, self.means.shape[1])
+        widths = 1 / np.tile(precisions, len(self.means))[:, None, None]
+        covariances = widths * np.repeat(self.covariances, len(precisions), axis=0)
+        covariances = covariances + np.maximum(1 - widths, 0.0) * ridge
+        means = np.repeat(self.means, len(precisions), axis=0)
+        weights = np.outer(self.weights, shares).ravel()
+        transforms = whitening_transforms(covariances)
+        return KernelMixture(weights, means, np.arange(len(means) + 1), transforms)
+
+
+@cache
+def student_precisions(dof: float, n_features: int) -> tuple[np.ndarray, np.ndarray]:
+    r"""Return precisions and weights of Gaussians that add up to Student's t.
+
+    Student's t is a Gaussian whose precision is multiplied by a random :math:`u` that follows a
+    gamma distribution with shape and rate :math:`\nu / 2`. The integral over :math:`u` is replaced
+    by a sum over a grid of :math:`\log u`.
+
+    Examples
+    --------
+    >>> precisions, weights = student_precisions(4.0, 2)
+    >>> bool(abs(weights.sum() - 1) < 1e-12)
+    True
     """
+    half = 0.5 * dof
+    # As a function of log u, a Gaussian in M dimensions is a bump of width sqrt(2 / M) at most.
+    step = _SPACING / np.sqrt(1 + 0.5 * n_features)
+    grid = np.arange(-12.0, 4.0, step)
+    logs = half * np.log(half) - gammaln(half) + half * grid - half * np.exp(grid)
+    kept = logs > logs.max() + np.log(_MIN_LIKELIHOOD)
+    weights = np.exp(logs[kept])
+    return np.exp(grid[kept]), weights / weights.sum()
 
-    round: float
-    pooled: float
-    shape: np.ndarray | None
-    ridge: np.ndarray
+
+# The expectation step
 
 
 @cache
 def _pairs(n_features: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the features of every product, and how often it occurs in a quadratic form."""
+    """Return the two features of every product, and its multiplicity in a quadratic form."""
     i, j = np.triu_indices(n_features)
     return i, j, np.where(i == j, 1.0, 2.0)
 
@@ -79,46 +133,39 @@ def quadratic_features(Y: np.ndarray) -> np.ndarray:
 
 
 def squared_distances(
-    features: np.ndarray, means: np.ndarray, scatters: np.ndarray
+    features: np.ndarray, means: np.ndarray, covariances: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the distances of rows to components, and the log determinants of the scatters."""
+    """Return the Mahalanobis distances of rows to components, squared, and the log determinants."""
     i, j, counts = _pairs(means.shape[1])
-    factors = np.linalg.cholesky(scatters)
+    factors = np.linalg.cholesky(covariances)
     n_components, n_features = means.shape
     diagonals = factors.reshape(n_components, -1)[:, :: n_features + 1]
     log_dets = 2 * np.log(diagonals).sum(axis=1)
-    inverses = np.linalg.inv(scatters)
-    # Only the upper half is used below, beside all of it; what rounding made of them would differ.
+    inverses = np.linalg.inv(covariances)
+    # Products use the upper half and linear terms all of it, so the halves must be exactly equal.
     inverses = 0.5 * (inverses + inverses.transpose(0, 2, 1))
     linear = np.matmul(inverses, means[:, :, None])[:, :, 0]
     constant = (means * linear).sum(axis=1)
     products = inverses[:, i, j] * counts
     coefficients = np.concatenate([constant[:, None], -2 * linear, products], axis=1)
-    # Laid out by component, so that what follows runs along rows.
+    # Stored by component, so that the next steps run along contiguous memory.
     return np.maximum((coefficients @ features.T).T, 0.0), log_dets
 
 
-def log_components(features: np.ndarray, components: Components) -> np.ndarray:
-    """Return the log of every component's part in the density at every row."""
-    weights, means, scatters, dof = components
-    distances, log_dets = squared_distances(features, means, scatters)
-    return _log_parts(distances, log_dets - 2 * np.log(weights), means.shape[1], dof)
-
-
-def log_density(features: np.ndarray, components: Components) -> np.ndarray:
-    """Return the log density at every row."""
-    return log_sum_exp(log_components(features, components))
-
-
 def log_sum_exp(parts: np.ndarray) -> np.ndarray:
-    """Return the logarithm of the sum of exponentials along rows."""
+    """Return the logarithm of the sum of exponentials along rows.
+
+    It lacks the checks of ``scipy.special.logsumexp``, which cost more than small sums.
+    """
     highest = parts.max(axis=1)
     return np.asarray(highest + np.log(np.exp(parts - highest[:, None]).sum(axis=1)))
 
 
-def _log_parts(
-    distances: np.ndarray, log_dets: np.ndarray, n_features: int, dof: float
-) -> np.ndarray:
+def _log_parts(distances: np.ndarray, log_dets: np.ndarray, components: Components) -> np.ndarray:
+    """Return the log density of every component times its weight at every row."""
+    weights, means, _, dof = components
+    n_features = means.shape[1]
+    log_dets = log_dets - 2 * np.log(weights)
     if np.isinf(dof):
         return np.asarray(-0.5 * (distances + log_dets + n_features * _LOG_2PI))
     half = 0.5 * (dof + n_features)
@@ -126,31 +173,33 @@ def _log_parts(
     return np.asarray(constant - 0.5 * log_dets - half * np.log1p(distances / dof))
 
 
-def nearest_centres(
-    Y: np.ndarray, weights: np.ndarray, n_centres: int, rng: np.random.RandomState
+# The start
+
+
+def kmeans_start(
+    Y: np.ndarray, weights: np.ndarray, n_components: int, rng: np.random.RandomState
 ) -> np.ndarray:
-    """Share rows out to centres by a few steps of k-means; return one-hot responsibilities."""
-    centres = _spread_centres(Y, weights, n_centres, rng)
+    """Return one-hot responsibilities of the centers that a few steps of k-means find."""
+    centers = _spread_centers(Y, weights, n_components, rng)
     squares = np.einsum("ij,ij->i", Y, Y)
     weighted = _weighted(Y, weights)
-    for _ in range(_SETTLING_STEPS):
-        apart = squares[:, None] - 2 * Y @ centres.T + np.einsum("ij,ij->i", centres, centres)
-        shares = np.zeros((len(Y), n_centres), order="F")
+    for _ in range(_KMEANS_STEPS):
+        apart = squares[:, None] - 2 * Y @ centers.T + np.einsum("ij,ij->i", centers, centers)
+        shares = np.zeros((len(Y), n_components), order="F")
         shares[np.arange(len(Y)), apart.argmin(axis=1)] = 1.0
         sizes = weights @ shares
         taken = sizes > 0
-        centres[taken] = (shares.T @ weighted)[taken] / sizes[taken, None]
+        centers[taken] = (shares.T @ weighted)[taken] / sizes[taken, None]
     return shares
 
 
-def _spread_centres(
-    Y: np.ndarray, weights: np.ndarray, n_centres: int, rng: np.random.RandomState
+def _spread_centers(
+    Y: np.ndarray, weights: np.ndarray, n_centers: int, rng: np.random.RandomState
 ) -> np.ndarray:
-    """Choose rows as centres, by their weights and their squared distances to the others."""
+    """Draw centers as k-means++ does, by weight and squared distance to the centers so far."""
     chosen = [rng.randint(len(Y))]
     apart = np.full(len(Y), np.inf)
-    draws = rng.uniform(size=n_centres - 1)
-    for draw in draws:
+    for draw in rng.uniform(size=n_centers - 1):
         apart = np.minimum(apart, np.square(Y - Y[chosen[-1]]).sum(axis=1))
         bounds = np.cumsum(weights * apart)
         row = int(np.searchsorted(bounds, draw * bounds[-1], side="right"))
@@ -159,8 +208,39 @@ def _spread_centres(
 
 
 def _weighted(rows: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Return rows times their weights, which are mostly all one."""
+    """Return rows times their weights; without a copy if all weights are one, as most are."""
     return rows if (weights == 1).all() else rows * weights[:, None]
+
+
+# The fit
+
+
+class Prior(NamedTuple):
+    """The shrinkage of the covariances of components.
+
+    Attributes
+    ----------
+    round : float
+        Weight, in samples, of a multiple of the identity of the same trace.
+    pooled : float
+        Weight, in samples, of the pooled covariance scaled to the same trace.
+    shape : ndarray of shape (n_features, n_features) or None
+        The pooled covariance; None estimates it from the components.
+    ridge : ndarray of shape (n_features, n_features)
+        Added to every covariance, so that none is singular.
+    """
+
+    round: float
+    pooled: float
+    shape: np.ndarray | None
+    ridge: np.ndarray
+
+
+class ComponentFit(NamedTuple):
+    """Fitted components, and the responsibilities (n_rows, n_components) from which they come."""
+
+    components: Components
+    shares: np.ndarray
 
 
 def fit_components(
@@ -169,34 +249,28 @@ def fit_components(
     shares: np.ndarray,
     prior: Prior,
     dof: float = np.inf,
-) -> tuple[Components, np.ndarray]:
-    """Fit components by expectation maximisation.
+) -> ComponentFit:
+    """Fit components by expectation maximization.
 
     Parameters
     ----------
     features : ndarray
         Rows as :func:`quadratic_features`.
     weights : ndarray of shape (n_rows,)
-        How many samples each row stands for.
+        The number of samples that each row stands for.
     shares : ndarray of shape (n_rows, n_components)
         The responsibilities to start from.
     prior : Prior
     dof : float
         Degrees of freedom of all components.
-
-    Returns
-    -------
-    components : Components
-    shares : ndarray of shape (n_rows, n_components)
-        The responsibilities in the end.
     """
     weighted, total = _weighted(features, weights), weights.sum()
     before, pulls = -np.inf, None
-    for _ in range(_MOST_STEPS):
+    for _ in range(_MAX_STEPS):
         components = _estimate(weighted, weights, shares, pulls, prior, dof)
-        sizes, means, scatters, _ = components
-        distances, log_dets = squared_distances(features, means, scatters)
-        parts = _log_parts(distances, log_dets - 2 * np.log(sizes), means.shape[1], dof)
+        _, means, covariances, _ = components
+        distances, log_dets = squared_distances(features, means, covariances)
+        parts = _log_parts(distances, log_dets, components)
         highest = parts.max(axis=1, keepdims=True)
         shares = np.exp(parts - highest)
         sums = shares.sum(axis=1, keepdims=True)
@@ -204,10 +278,10 @@ def fit_components(
         if not np.isinf(dof):
             pulls = (dof + means.shape[1]) / (dof + distances)
         likelihood = float(weights @ (highest + np.log(sums))[:, 0] / total)
-        if likelihood - before < _LEAST_GAIN:
+        if likelihood - before < _TOLERANCE:
             break
         before = likelihood
-    return components, shares
+    return ComponentFit(components, shares)
 
 
 def _estimate(
@@ -218,35 +292,32 @@ def _estimate(
     prior: Prior,
     dof: float,
 ) -> Components:
-    """Return components from responsibilities; far samples pull less on Student's t."""
+    """Return components from responsibilities; distant samples pull less on Student's t."""
     n_features = prior.ridge.shape[0]
     pulling = shares if pulls is None else shares * pulls
-    sizes, total = weights @ shares + _NOTHING, weights @ pulling + _NOTHING
+    sizes, total = weights @ shares + _EPSILON, weights @ pulling + _EPSILON
     sums = pulling.T @ weighted
     means = sums[:, 1 : n_features + 1] / total[:, None]
-    scatters = _symmetric(sums[:, n_features + 1 :], n_features)
-    scatters -= total[:, None, None] * means[:, :, None] * means[:, None, :]
-    scatters /= sizes[:, None, None]
-    return Components(sizes / sizes.sum(), means, _shrunk(scatters, sizes, prior), dof)
+    covariances = _symmetric(sums[:, n_features + 1 :], n_features)
+    covariances -= total[:, None, None] * means[:, :, None] * means[:, None, :]
+    covariances /= sizes[:, None, None]
+    return Components(sizes / sizes.sum(), means, _shrunk(covariances, sizes, prior), dof)
 
 
-def _shrunk(scatters: np.ndarray, sizes: np.ndarray, prior: Prior) -> np.ndarray:
-    """Shrink scatters towards round ones and towards their common shape, each by its own size.
-
-    A component of a single sample has no size of its own; so a bit of the common size is mixed in.
-    """
-    n_components, n_features, _ = scatters.shape
-    flat = scatters.reshape(n_components, -1)
+def _shrunk(covariances: np.ndarray, sizes: np.ndarray, prior: Prior) -> np.ndarray:
+    """Shrink covariances towards the identity and the pooled shape, both scaled to their traces."""
+    n_components, n_features, _ = covariances.shape
+    flat = covariances.reshape(n_components, -1)
     traces = flat[:, :: n_features + 1].sum(axis=1)
-    pooled = float(sizes @ traces) / sizes.sum()
-    traces = (sizes * traces + _COMMON_SIZE * pooled) / (sizes + _COMMON_SIZE)
-    common = prior.shape
-    if common is None:
-        common = (sizes @ flat / sizes.sum()).reshape(n_features, n_features)
-    common = common / max(float(common.trace()), _NOTHING)
-    towards = prior.round / n_features * np.eye(n_features) + prior.pooled * common
+    pooled_trace = float(sizes @ traces) / sizes.sum()
+    traces = (sizes * traces + _POOLED_SIZE * pooled_trace) / (sizes + _POOLED_SIZE)
+    shape = prior.shape
+    if shape is None:
+        shape = (sizes @ flat / sizes.sum()).reshape(n_features, n_features)
+    shape = shape / max(float(shape.trace()), _EPSILON)
+    target = prior.round / n_features * np.eye(n_features) + prior.pooled * shape
     strength = sizes + prior.round + prior.pooled
-    shrunk = sizes[:, None, None] * scatters + np.maximum(traces, 0.0)[:, None, None] * towards
+    shrunk = sizes[:, None, None] * covariances + np.maximum(traces, 0.0)[:, None, None] * target
     return np.asarray(shrunk / strength[:, None, None] + prior.ridge)
 
 

@@ -1,319 +1,327 @@
-"""What can be put on a cluster: every member is a sum of Gaussian kernels.
+"""Members: estimators for the density of one cluster, each a sum of Gaussian kernels.
 
-A member is fitted once for every fold, without the samples of the fold, which are then used to
-judge it.
+A member is a class with a name and a method ``fit``. To try a density of your own beside these,
+derive it from :class:`Member` and pass an instance to ``AutoROME(members=[...])``.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Generic, Self, TypeVar
 
 import numpy as np
 
-from ..covariance import Ellipse, whitening_transforms
 from ..density import KernelMixture
-from ..folds import Fold
-from ..kernels.neighborhoods import neighbourhood_moments
-from .cell import Cell
+from ..kernels.neighborhoods import neighborhood_moments
+from .cell import Cell, Samples
 from .components import (
-    Components,
+    ComponentFit,
     Prior,
     fit_components,
-    log_density,
-    nearest_centres,
+    gaussian_kernels,
+    kmeans_start,
+    quadratic_features,
 )
-from .student import precisions
-from .warp import Bent, Spots
-from .weights import mean_and_error
+from .margins import NormalScores
 
-#: Shapes of components are shrunk by as many samples as this, or as this times the features.
-_LIGHT, _HEAVY = 3.0, 3.0
-#: The degrees of freedom of Student's t.
+#: Weight of the pooled shape of components, in samples, if shapes are to be free; and per feature,
+#: if they are to be pooled.
+_FREE, _POOLED = 3.0, 3.0
+#: Degrees of freedom of Student's t.
 DOF = 4.0
 
 
+def mean_and_error(values: np.ndarray, weights: np.ndarray) -> tuple[float, float]:
+    """Return the mean of values that occur as often as their weights, and its standard error.
+
+    Examples
+    --------
+    >>> mean, error = mean_and_error(np.array([0.0, 4.0]), np.array([3.0, 1.0]))
+    >>> mean, round(error, 3)
+    (1.0, 0.866)
+    """
+    total = weights.sum()
+    mean = weights @ values / total
+    return float(mean), float(np.sqrt(weights @ np.square(values - mean)) / total)
+
+
+M = TypeVar("M", bound="Member", covariant=True)
+
+
 @dataclass(frozen=True, eq=False)
-class Member:
-    """A way to estimate the density of a cluster, and how well it did.
+class Trial(Generic[M]):
+    """A member that was judged on a cluster.
 
     Attributes
     ----------
-    name : str
-    held_out : ndarray of shape (n_asked,)
-        The log densities of samples that were not seen.
-    test_weights : ndarray of shape (n_asked,)
-        How many samples were given each.
-    build : callable
+    member : Member
+    held_out : ndarray of shape (n_test,)
+        The log densities of held-out rows, in the coordinates of the cell.
+    weights : ndarray of shape (n_test,)
+        The number of samples that each of these rows stands for.
+    density : callable
         Returns the density of the cluster, in the coordinates of the cell.
+    fits : tuple of ComponentFit
+        The fits without each fold, if the member keeps them.
     """
 
-    name: str
+    member: M
     held_out: np.ndarray
-    test_weights: np.ndarray
-    build: Callable[[], KernelMixture]
+    weights: np.ndarray
+    density: Callable[[], KernelMixture]
+    fits: tuple[ComponentFit, ...] = ()
 
     @property
     def score(self) -> float:
-        """The mean log density of samples that were not seen."""
-        return mean_and_error(self.held_out, self.test_weights)[0]
+        """The mean log density of held-out samples."""
+        return mean_and_error(self.held_out, self.weights)[0]
 
-    def gain_over(self, other: "Member") -> tuple[float, float]:
-        """Return by how much that exceeds another's, and the standard error of it."""
-        return mean_and_error(self.held_out - other.held_out, self.test_weights)
-
-
-def _judged(
-    cell: Cell,
-    name: str,
-    answers: Callable[[int, Fold], np.ndarray],
-    build: Callable[[], KernelMixture],
-) -> Member:
-    """Return the member whose fits say this of the samples that they have not seen."""
-    held_out = np.empty(len(cell.test_weights))
-    for f, fold in enumerate(cell.folds):
-        if len(fold.test):
-            held_out[fold.places] = answers(f, fold)
-    return Member(name, held_out, cell.test_weights, build)
+    def gain_over(self, other: "Trial[Member]") -> tuple[float, float]:
+        """Return the difference of the scores of two members, and its standard error."""
+        return mean_and_error(self.held_out - other.held_out, self.weights)
 
 
-# One ellipse
+class Member(ABC):
+    """An estimator for the density of one cluster.
+
+    A member has a ``name``, which summaries show, and a method :meth:`fit`. The base class judges
+    it by cross-validation.
+    """
+
+    name: str
+
+    @abstractmethod
+    def fit(self, samples: Samples) -> KernelMixture:
+        """Fit the density of samples.
+
+        Parameters
+        ----------
+        samples : Samples
+            With ``points`` (n_rows, n_features), in coordinates in which the cluster has about mean
+            0 and covariance 1, and ``weights`` (n_rows,), the number of samples of each row.
+
+        Raises
+        ------
+        numpy.linalg.LinAlgError
+            If the density does not exist; the member is left out.
+        """
+
+    def held_out(self, cell: Cell, f: int) -> np.ndarray:
+        """Return the log densities of the test rows of a fold, fitted to its training rows."""
+        return self.fit(cell.training_samples(f)).logpdf(cell.points[cell.folds[f].test])
+
+    def judge(self, cell: Cell) -> Trial[Self]:
+        """Judge the member on the folds of a cluster."""
+        held_out = np.concatenate([self.held_out(cell, f) for f in cell.tested])
+        return Trial(self, held_out, cell.test_weights, lambda: self.fit(cell.samples()))
 
 
-def gaussian(cell: Cell) -> Member:
-    """Put one Gaussian with the mean and the shrunk covariance of the cluster on it."""
+class Gaussian(Member):
+    """One Gaussian with the mean and the shrunk covariance of the samples."""
 
-    def answers(f: int, fold: Fold) -> np.ndarray:
-        return _ball(cell.parts[f]).logpdf(cell.points[fold.test])
+    name = "Gaussian"
 
-    unit = Ellipse(np.zeros(cell.n_features), np.eye(cell.n_features))
-    return _judged(cell, "Gaussian", answers, partial(_ball, unit))
-
-
-def _ball(ellipse: Ellipse) -> KernelMixture:
-    return KernelMixture(np.ones(1), ellipse.mean[None], np.array([0, 1]), ellipse.transform[None])
+    def fit(self, samples: Samples) -> KernelMixture:
+        """Fit the density of samples."""
+        mean, transform = samples.ellipse
+        return KernelMixture(np.ones(1), mean[None], np.array([0, 1]), transform[None])
 
 
-# Kernels of one shape
-
-
-def shrunk_kernels(cell: Cell, width: float) -> Member:
-    r"""Put kernels on all samples, drawn towards the mean, so that the covariance stays as it is.
+class Kernels(Member):
+    r"""Kernels on all samples, moved towards the mean so that the covariance is kept.
 
     .. math:: \frac{1}{n} \sum_i w_i N(y;\, m + \sqrt{1 - h^2} (y_i - m),\, h^2 \Sigma)
 
-    With :math:`h = 1` it is the cluster's Gaussian, with a small :math:`h` a kernel density.
+    With the width :math:`h = 1` it is the Gaussian, with a small one a kernel density estimate.
     """
 
-    def answers(f: int, fold: Fold) -> np.ndarray:
-        points, weights = cell.points[fold.train], fold.train_weights
-        kernels = _kernels(points, weights, cell.parts[f], width, cell.ridge)
-        return kernels.logpdf(cell.points[fold.test])
+    def __init__(self, width: float) -> None:
+        self.width = width
+        self.name = f"kernels of width {width:.2g}"
 
-    unit = Ellipse(np.zeros(cell.n_features), np.eye(cell.n_features))
-    return _judged(
-        cell,
-        f"kernels of width {width:.2g}",
-        answers,
-        partial(_kernels, cell.points, cell.weights, unit, width, cell.ridge),
-    )
-
-
-def _kernels(
-    points: np.ndarray, weights: np.ndarray, ellipse: Ellipse, width: float, ridge: np.ndarray
-) -> KernelMixture:
-    # The ellipse has the ridge in it, of which nothing must be taken away.
-    scatter = width**2 * ellipse.covariance + (1 - width**2) * ridge
-    return KernelMixture(
-        weights=weights / weights.sum(),
-        means=ellipse.mean + np.sqrt(1 - width**2) * (points - ellipse.mean),
-        offsets=np.array([0, len(points)]),
-        transforms=whitening_transforms(scatter)[None],
-    )
+    def fit(self, samples: Samples) -> KernelMixture:
+        """Fit the density of samples."""
+        mean, kept = samples.ellipse.mean, 1 - self.width**2
+        # The ellipse includes the ridge, which every kernel has in full.
+        covariance = self.width**2 * samples.ellipse.covariance + kept * samples.cell.ridge
+        means = mean + np.sqrt(kept) * (samples.points - mean)
+        return gaussian_kernels(samples.weights, means, covariance)
 
 
-def bent_kernels(cell: Cell, width: float) -> Member:
-    """Put kernels on all samples in the space of normal margins.
+class NormalScoreKernels(Member):
+    """Kernels on all samples in the space of normal scores; see :mod:`~.stacking.margins`.
 
-    Margins are those of the features as they came in; see :mod:`~sevenhills.stacking.warp`.
+    Margins are those of the features of the data, not of the whitened ones.
     """
-    return _on_bent_margins(
-        cell, width, Bent.own_spots, f"kernels of width {width:.2g} on bent margins"
-    )
+
+    def __init__(self, width: float) -> None:
+        self.width = width
+        self.name = f"kernels of width {width:.2g} on normal scores"
+
+    def fit(self, samples: Samples) -> KernelMixture:
+        """Fit the density of samples."""
+        cell = samples.cell
+        return self._fit_data(samples).affine(cell.ellipse.transform, np.zeros(cell.n_features))
+
+    def held_out(self, cell: Cell, f: int) -> np.ndarray:
+        """Return the log densities of a fold, computed in the units of the data."""
+        density = self._fit_data(cell.training_samples(f))
+        return density.logpdf(cell.unwhitened[cell.folds[f].test]) - cell.ellipse.log_det
+
+    def _fit_data(self, samples: Samples) -> KernelMixture:
+        cell = samples.cell
+        scores = NormalScores.from_samples(cell.unwhitened[samples.rows], samples.weights)
+        return self._kernels(scores, cell.back.T @ cell.ridge @ cell.back)
+
+    def _kernels(self, scores: NormalScores, ridge: np.ndarray) -> KernelMixture:
+        return scores.kernels(self.width, ridge)
 
 
-def bent_gaussian(cell: Cell, width: float) -> Member:
-    """Put a Gaussian, spelled out in kernels, on the samples in the space of normal margins.
+class GaussianCopula(NormalScoreKernels):
+    """A Gaussian in the space of normal scores, made of kernels: a Gaussian copula."""
 
-    That is a Gaussian copula with the margins of the samples.
-    """
-    return _on_bent_margins(
-        cell, width, Bent.normal_spots, f"Gaussian on bent margins, in kernels of width {width:.2g}"
-    )
+    def __init__(self, width: float) -> None:
+        self.width = width
+        self.name = f"Gaussian copula in kernels of width {width:.2g}"
 
-
-def _on_bent_margins(
-    cell: Cell, width: float, spots_of: Callable[[Bent], Spots], name: str
-) -> Member:
-    turn, back = cell.whole.transform, np.linalg.inv(cell.whole.transform)
-    given = cell.points @ back
-    ridge = back.T @ cell.ridge @ back
-
-    def kernels(X: np.ndarray, weights: np.ndarray) -> KernelMixture:
-        bent = Bent.of(X, weights)
-        return bent.carried_back(spots_of(bent), width, ridge)
-
-    def answers(f: int, fold: Fold) -> np.ndarray:
-        density = kernels(given[fold.train], fold.train_weights)
-        return density.logpdf(given[fold.test]) - cell.whole.log_det
-
-    def build() -> KernelMixture:
-        return kernels(given, cell.weights).affine(turn, np.zeros(cell.n_features))
-
-    return _judged(cell, name, answers, build)
+    def _kernels(self, scores: NormalScores, ridge: np.ndarray) -> KernelMixture:
+        return scores.copula_kernels(self.width, ridge)
 
 
-# Kernels of their own shapes
-
-
-def local_gaussians(cell: Cell, n_neighbors: int, width: float) -> Member:
-    r"""Put kernels on all samples, each with the shape of its neighbourhood.
+class LocalGaussians(Member):
+    r"""Kernels on all samples, each with the covariance of its neighborhood.
 
     .. math:: \frac{1}{n} \sum_i w_i N(y;\, m_i + \sqrt{1 - h^2} (y_i - m_i),\, h^2 S_i)
 
-    with mean :math:`m_i` and covariance :math:`S_i` of the nearest neighbours.
+    with mean :math:`m_i` and covariance :math:`S_i` of the nearest neighbors.
     """
 
-    def windows(rows: np.ndarray, weights: np.ndarray) -> KernelMixture:
-        points, (means, scatters) = cell.points[rows], _shapes(cell, n_neighbors, rows, weights)
-        return KernelMixture(
-            weights=weights / weights.sum(),
-            means=means + np.sqrt(1 - width**2) * (points - means),
-            offsets=np.arange(len(rows) + 1),
-            transforms=whitening_transforms(width**2 * scatters + cell.ridge),
+    def __init__(self, n_neighbors: int, width: float) -> None:
+        self.n_neighbors = n_neighbors
+        self.width = width
+        self.name = f"local Gaussians of {n_neighbors} neighbors, width {width:g}"
+
+    def fit(self, samples: Samples) -> KernelMixture:
+        """Fit the density of samples."""
+        means, covariances = self._moments(samples)
+        means = means + np.sqrt(1 - self.width**2) * (samples.points - means)
+        covariances = self.width**2 * covariances + samples.cell.ridge
+        return gaussian_kernels(samples.weights, means, covariances)
+
+    def _moments(self, samples: Samples) -> tuple[np.ndarray, np.ndarray]:
+        """Return mean and covariance, shrunk towards the identity, of every neighborhood."""
+        cell, rows, n_features = samples.cell, samples.rows, samples.cell.n_features
+        weights = np.zeros(cell.n_rows)
+        weights[rows] = samples.weights
+        means = np.empty((len(rows), n_features))
+        covariances = np.empty((len(rows), n_features, n_features))
+        neighborhood_moments(
+            cell.points, cell.neighbors, weights, rows, self.n_neighbors, means, covariances
         )
-
-    def answers(f: int, fold: Fold) -> np.ndarray:
-        return windows(fold.train, fold.train_weights).logpdf(cell.points[fold.test])
-
-    name = f"local Gaussians of {n_neighbors} neighbours, width {width:g}"
-    return _judged(cell, name, answers, partial(windows, np.arange(cell.n_rows), cell.weights))
-
-
-def _shapes(
-    cell: Cell, n_neighbors: int, rows: np.ndarray, weights: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return mean and covariance of the neighbourhood of each of some rows among them."""
-    n_features = cell.n_features
-    seen = np.zeros(cell.n_rows)
-    seen[rows] = weights
-    means = np.empty((len(rows), n_features))
-    scatters = np.empty((len(rows), n_features, n_features))
-    neighbourhood_moments(cell.points, cell.neighbours, seen, rows, n_neighbors, means, scatters)
-    sizes = np.trace(scatters, axis1=1, axis2=2) / n_features
-    strength = np.sqrt(n_features)
-    scatters *= n_neighbors
-    scatters += (strength * sizes)[:, None, None] * np.eye(n_features)
-    scatters /= n_neighbors + strength
-    return cell.points[rows] + means, scatters
+        sizes = np.trace(covariances, axis1=1, axis2=2) / n_features
+        strength = np.sqrt(n_features)
+        covariances *= self.n_neighbors
+        covariances += (strength * sizes)[:, None, None] * np.eye(n_features)
+        covariances /= self.n_neighbors + strength
+        return samples.points + means, covariances
 
 
-# A few ellipses
+class FoldAverage(Member):
+    """The mean of the fits of components without each fold.
 
-
-@dataclass(frozen=True, eq=False)
-class MixtureFit:
-    """Components fitted without each fold, from which more can be started."""
-
-    n_components: int
-    alike: bool
-    member: Member
-    shares: tuple[np.ndarray, ...]
-
-
-def mixture(
-    cell: Cell,
-    n_components: int,
-    alike: bool,
-    dof: float,
-    seed: int,
-    start: MixtureFit | None = None,
-) -> MixtureFit:
-    """Fit a mixture of ellipses, the mean of the fits to all folds.
-
-    The fits differ, as they start from different samples, and their mean is better than any. If
-    components are to be alike, their shapes are shrunk much towards each other, or, where there
-    are other clusters, towards what these have in common.
+    The fits differ, because they start from different samples, and their mean is better than any.
     """
-    prior = _prior(cell, alike)
-    fits = []
-    for f, fold in enumerate(cell.folds):
-        if start is not None:
-            shares = start.shares[f]
-        else:
-            rng = np.random.RandomState([seed, f])
-            points = cell.points[fold.subset]
-            shares = nearest_centres(points, fold.subset_weights, n_components, rng)
-        features = cell.features(fold.subset)
-        fits.append(fit_components(features, fold.subset_weights, shares, prior, dof))
 
-    def answers(f: int, fold: Fold) -> np.ndarray:
-        return log_density(cell.features(fold.test), fits[f][0])
+    @abstractmethod
+    def fit_fold(self, cell: Cell, f: int) -> ComponentFit:
+        """Fit components to a subset of the training samples of a fold."""
 
-    kind = "Gaussians" if np.isinf(dof) else f"Student's t of {dof:g} degrees of freedom"
-    member = _judged(
-        cell,
-        f"{n_components} {kind}" + (", alike" if alike else ""),
-        answers,
-        partial(_mean_of, [fit[0] for fit in fits], cell.ridge),
-    )
-    return MixtureFit(n_components, alike, member, tuple(fit[1] for fit in fits))
+    def fit(self, samples: Samples) -> KernelMixture:
+        """Return the mean of the fits without each fold of the cluster."""
+        return self.judge(samples.cell).density()
+
+    def judge(self, cell: Cell) -> Trial[Self]:
+        """Judge the member on the folds of a cluster, and keep the fits."""
+        fits = tuple(self.fit_fold(cell, f) for f in range(len(cell.folds)))
+        features = [quadratic_features(cell.points[fold.test]) for fold in cell.folds]
+        held_out = [fits[f].components.log_density(features[f]) for f in cell.tested]
+        density = partial(_mean_density, fits, cell.ridge)
+        return Trial(self, np.concatenate(held_out), cell.test_weights, density, fits)
 
 
-def _prior(cell: Cell, alike: bool) -> Prior:
-    if not alike:
-        return Prior(1.0, _LIGHT, None, cell.ridge)
-    if cell.common is None:
-        return Prior(1.0, _HEAVY * cell.n_features, None, cell.ridge)
-    odds = cell.shrinkage.pooling / (1 - cell.shrinkage.pooling)
-    strength = max(_HEAVY * cell.n_features, odds * cell.total)
-    return Prior(1.0, strength, cell.common, cell.ridge)
-
-
-def student(cell: Cell, dof: float = DOF) -> Member:
-    """Fit one Student's t, the mean of the fits to all folds."""
-    few = cell.shrinkage.diagonal / max(1 - cell.shrinkage.diagonal, 0.1) * cell.total
-    prior = Prior(1.0 + few, 0.0, None, cell.ridge)
-
-    def fitted(fold: Fold) -> Components:
-        start = np.ones((len(fold.subset), 1))
-        return fit_components(cell.features(fold.subset), fold.subset_weights, start, prior, dof)[0]
-
-    fits = [fitted(fold) for fold in cell.folds]
-
-    def answers(f: int, fold: Fold) -> np.ndarray:
-        return log_density(cell.features(fold.test), fits[f])
-
-    name = f"Student's t of {dof:g} degrees of freedom"
-    return _judged(cell, name, answers, partial(_mean_of, fits, cell.ridge))
-
-
-def _mean_of(fits: Sequence[Components], ridge: np.ndarray) -> KernelMixture:
-    parts = [_ellipses(fit, ridge) for fit in fits]
+def _mean_density(fits: Sequence[ComponentFit], ridge: np.ndarray) -> KernelMixture:
+    parts = [fit.components.density(ridge) for fit in fits]
     return KernelMixture.merge(parts, np.full(len(fits), 1 / len(fits)))
 
 
-def _ellipses(components: Components, ridge: np.ndarray) -> KernelMixture:
-    weights, means, scatters, dof = components
-    factors, shares = np.ones(1), np.ones(1)
-    if not np.isinf(dof):
-        factors, shares = precisions(dof, means.shape[1])
-    # None of the Gaussians in a Student's t may be narrower than the ridge.
-    widths = 1 / np.tile(factors, len(means))[:, None, None]
-    scatters = np.repeat(scatters, len(factors), axis=0)
-    scatters = widths * scatters + np.maximum(1 - widths, 0.0) * ridge
-    return KernelMixture(
-        weights=np.outer(weights, shares).ravel(),
-        means=np.repeat(means, len(factors), axis=0),
-        offsets=np.arange(len(scatters) + 1),
-        transforms=whitening_transforms(scatters),
-    )
+class Student(FoldAverage):
+    """One Student's t."""
+
+    def __init__(self, dof: float = DOF) -> None:
+        self.dof = dof
+        self.name = f"Student's t of {dof:g} degrees of freedom"
+
+    def fit_fold(self, cell: Cell, f: int) -> ComponentFit:
+        """Fit one component, shrunk towards the identity as much as the Gaussian is."""
+        fold, diagonal = cell.folds[f], cell.shrinkage.diagonal
+        round_ = 1.0 + diagonal / max(1 - diagonal, 0.1) * cell.n_samples
+        prior = Prior(round_, 0.0, None, cell.ridge)
+        features = quadratic_features(cell.points[fold.subset])
+        start = np.ones((len(fold.subset), 1))
+        return fit_components(features, fold.subset_weights, start, prior, self.dof)
+
+
+class Mixture(FoldAverage):
+    """A mixture of Gaussians or of Student's t.
+
+    Parameters
+    ----------
+    n_components : int
+    pooled : bool
+        Whether covariances are shrunk strongly towards a common shape: that of all clusters or, if
+        there is one cluster, that of all components.
+    dof : float
+        Degrees of freedom; infinite for Gaussians.
+    seed : int
+        Seeds the start.
+    start : Trial, optional
+        A mixture of as many components to start from.
+    """
+
+    def __init__(
+        self,
+        n_components: int,
+        pooled: bool,
+        dof: float,
+        seed: int,
+        start: "Trial[Mixture] | None" = None,
+    ) -> None:
+        self.n_components = n_components
+        self.pooled = pooled
+        self.dof = dof
+        self.seed = seed
+        self.start = start
+        kind = "Gaussians" if np.isinf(dof) else f"Student's t of {dof:g} degrees of freedom"
+        self.name = f"{n_components} {kind}" + (", pooled shape" if pooled else "")
+
+    def fit_fold(self, cell: Cell, f: int) -> ComponentFit:
+        """Fit components to a subset of the training samples of a fold."""
+        fold = cell.folds[f]
+        points, weights = cell.points[fold.subset], fold.subset_weights
+        if self.start is not None:
+            shares = self.start.fits[f].shares
+        else:
+            rng = np.random.RandomState([self.seed, f])
+            shares = kmeans_start(points, weights, self.n_components, rng)
+        features = quadratic_features(points)
+        return fit_components(features, weights, shares, self._prior(cell), self.dof)
+
+    def _prior(self, cell: Cell) -> Prior:
+        if not self.pooled:
+            return Prior(1.0, _FREE, None, cell.ridge)
+        strength = _POOLED * cell.n_features
+        if cell.pooled is not None:
+            odds = cell.shrinkage.pooling / (1 - cell.shrinkage.pooling)
+            strength = max(strength, odds * cell.n_samples)
+        return Prior(1.0, strength, cell.pooled, cell.ridge)

@@ -1,0 +1,432 @@
+"""Predictions and truths as arrays, read a block of scenes at a time.
+
+A block has the shape (scenes, samples, agents, steps, coordinates), with NaN after the end of a
+path and for absent samples and agents.
+"""
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import permutations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..decoding import Archive, decoding, map_npy
+from ..extras import import_extra
+from ..validation import without_tensors
+
+#: Numbers in a block of scenes: 4 MB of predictions.
+_BLOCK_SIZE = 500_000
+#: Relative rounding error of 32-bit floats.
+SHORT_EPS = 2.0**-23
+#: More coordinates than this, with at most so many steps, suggest swapped axes.
+_MANY_COORDINATES, _FEW_STEPS = 6, 3
+#: Scenes, steps or agents that an error message names.
+_NAMED = 5
+
+_PREDICTIONS = ("scenes", "samples", "steps", "coordinates")
+_TRUTH = ("scenes", "steps", "coordinates")
+#: Column that numbers the paths of a scene; a truth without it has one future.
+_PATH_COLUMNS = {"predictions": "sample", "truth": "future"}
+_COORDINATES = ("x", "y", "z")
+
+
+def path_lengths(paths: np.ndarray) -> np.ndarray:
+    """Return the number of steps (...) of paths (..., T, D), without padding."""
+    return np.asarray(np.count_nonzero(~np.isnan(paths[..., 0]), axis=-1))
+
+
+@dataclass(frozen=True, eq=False)
+class PathArray:
+    """Paths of all scenes, in memory or mapped from a file.
+
+    Attributes
+    ----------
+    values : ndarray of shape (S, ..., T, D)
+    eps : float
+        Relative rounding error of the values, if they are not doubles.
+    names : ndarray of shape (S,), optional
+        Names of the scenes in a table.
+    steps : ndarray of shape (T,), optional
+        Values of the column "step" in a table.
+    agents : list of list, optional
+        Names of the agents of every scene in a table.
+    """
+
+    values: np.ndarray
+    eps: float = SHORT_EPS
+    names: np.ndarray | None = None
+    steps: np.ndarray | None = None
+    agents: list[list[Any]] | None = None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the values."""
+        return tuple(self.values.shape)
+
+    def read(self, start: int, stop: int) -> np.ndarray:
+        """Return a range of scenes as doubles."""
+        return np.array(self.values[start:stop], dtype=np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class Forecasts:
+    """Predictions and truths of the same scenes."""
+
+    predictions: PathArray
+    truth: PathArray
+    has_agents: bool
+
+    @property
+    def names(self) -> np.ndarray:
+        """Names of the scenes, their numbers if they have none."""
+        for each in (self.predictions.names, self.truth.names):
+            if each is not None:
+                return np.array(each)
+        return np.arange(self.n_scenes)
+
+    @property
+    def n_scenes(self) -> int:
+        """Number of scenes."""
+        return self.predictions.shape[0]
+
+    @property
+    def n_samples(self) -> int:
+        """Number of samples per scene, including absent ones."""
+        return self.predictions.shape[1]
+
+    @property
+    def n_agents(self) -> int:
+        """Number of agents per scene, 1 without an axis of agents."""
+        return self.predictions.shape[2] if self.has_agents else 1
+
+    @property
+    def n_steps(self) -> int:
+        """Number of steps of the longest path."""
+        return self.predictions.shape[-2]
+
+    @property
+    def n_coordinates(self) -> int:
+        """Number of coordinates of a point."""
+        return self.predictions.shape[-1]
+
+    @property
+    def n_truths(self) -> int:
+        """Number of true futures per scene, including absent ones."""
+        return self.truth.shape[1] if self._has_several_truths else 1
+
+    @property
+    def _has_several_truths(self) -> bool:
+        return len(self.truth.shape) == len(self.predictions.shape)
+
+    def blocks(self, n_parts: int = 1) -> Iterator[tuple[int, int]]:
+        """Yield the first scene of every block and the scene after its last, in n_parts or more."""
+        fit = max(1, _BLOCK_SIZE * self.n_scenes // int(np.prod(self.predictions.shape)))
+        size = min(fit, -(-self.n_scenes // n_parts))
+        for start in range(0, self.n_scenes, size):
+            yield start, min(start + size, self.n_scenes)
+
+    def read(self, start: int, stop: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return paths (B, K, A, T, D) and truths (B, L, A, T, D) of a range of scenes."""
+        paths, truths = self.predictions.read(start, stop), self.truth.read(start, stop)
+        if not self._has_several_truths:
+            truths = truths[:, None]
+        if not self.has_agents:
+            paths, truths = paths[:, :, None], truths[:, :, None]
+        return paths, truths
+
+
+def open_forecasts(
+    predictions: Any, truth: Any, agents: bool, check_axes: bool = False
+) -> Forecasts:
+    """Return predictions and truths whose shapes match.
+
+    Parameters
+    ----------
+    predictions, truth : array-like, frame or path-like
+    agents : bool
+        Whether there is an axis of agents.
+    check_axes : bool, default=False
+        Whether to refuse axes that match, but look swapped.
+    """
+    samples = open_paths(predictions, "predictions")
+    futures = open_paths(truth, "truth", beside=samples)
+    roles = _with_agents(_PREDICTIONS, agents)
+    _check_n_axes(samples.shape, futures.shape, agents, roles)
+    if not _match(samples.shape, futures.shape):
+        raise ValueError(_mismatch(samples.shape, futures.shape, agents, roles))
+    if check_axes and samples.shape[-1] > _MANY_COORDINATES and samples.shape[-2] <= _FEW_STEPS:
+        raise ValueError(
+            f"predictions of shape {samples.shape} and truth of shape {futures.shape} look like "
+            "(..., coordinates, steps): swap their last two axes, or pass check_units=False if "
+            f"there are {samples.shape[-1]} coordinates"
+        )
+    _check_agents(samples, futures)
+    return Forecasts(samples, futures, agents)
+
+
+def open_paths(value: Any, name: str, beside: PathArray | None = None) -> PathArray:
+    """Return paths given as an array, a tensor, a table or the path of a file.
+
+    Parameters
+    ----------
+    value : array-like, frame or path-like
+        A file ends with ``.npy``, ``.npz`` or ``.parquet``.
+    name : {"predictions", "truth"}
+    beside : PathArray, optional
+        Predictions whose scenes and steps a table of truths must have.
+    """
+    if isinstance(value, str | os.PathLike):
+        return _open_file(Path(value), name, beside)
+    if hasattr(value, "columns") and hasattr(value, "__getitem__"):
+        return _read_table(value, name, beside)
+    return PathArray(_checked(_as_array(value, name), name), _eps_of(value))
+
+
+def _open_file(path: Path, name: str, beside: PathArray | None) -> PathArray:
+    if not path.exists():
+        raise FileNotFoundError(f"{name}: there is no file {path}")
+    suffix = path.suffix.lower()
+    if suffix == ".npy":
+        return PathArray(_checked(map_npy(path), name))
+    if suffix == ".npz":
+        return PathArray(_checked(_read_archive(path, name), name))
+    if suffix in (".parquet", ".pq"):
+        parquet = import_extra("pyarrow.parquet", "frames", "reading parquet files needs pyarrow")
+        with decoding(str(path)):
+            table = parquet.read_table(path)
+        return _read_table(table, name, beside)
+    raise ValueError(f"{name} must be a .npy, .npz or .parquet file, got {path.name}")
+
+
+def _read_archive(path: Path, name: str) -> np.ndarray:
+    """Return the array of an archive that has the name of the argument, or the only one."""
+    with path.open("rb") as file:
+        archive = Archive(file, str(path))
+        members = archive.names
+        if name not in members and len(members) != 1:
+            raise ValueError(f"{name}: {path.name} has no array {name!r}, only {members}")
+        return archive.read(name if name in members else members[0])
+
+
+def _as_array(value: Any, name: str) -> np.ndarray:
+    if isinstance(value, np.ndarray):
+        return value
+    try:
+        return np.asarray(without_tensors(value))
+    except ValueError as error:
+        raise ValueError(
+            f"{name} must be one array; pad shorter paths and absent samples with NaN ({error})"
+        ) from error
+
+
+def _eps_of(value: Any) -> float:
+    """Return the relative rounding error of 16-bit floats, and that of 32-bit floats otherwise."""
+    dtype = str(getattr(value, "dtype", ""))
+    return {"bfloat16": 2.0**-7, "float16": 2.0**-10}.get(dtype.rpartition(".")[2], SHORT_EPS)
+
+
+def _checked(values: np.ndarray, name: str) -> np.ndarray:
+    if isinstance(values, np.ma.MaskedArray):
+        raise TypeError(f"{name} is a masked array; fill the masked values with NaN first")
+    if values.dtype.kind not in "fiu":
+        raise TypeError(f"{name} must hold numbers, got dtype {values.dtype}")
+    if 0 in values.shape:
+        raise ValueError(f"{name} must not be empty, got shape {values.shape}")
+    return values
+
+
+# Tables with a row for every point
+
+
+def _read_table(frame: Any, name: str, beside: PathArray | None) -> PathArray:
+    """Return the paths of a table of pandas, polars or pyarrow, with rows in any order."""
+    columns = _table_columns(frame, name)
+    keys = [key for key in ("scene", _PATH_COLUMNS[name], "agent", "step") if key in columns]
+    names, scene = _in_order_of_appearance(columns["scene"])
+    steps, step = np.unique(columns["step"], return_inverse=True)
+    if beside is not None and beside.names is not None and beside.steps is not None:
+        scene = _matching_scenes(names, beside.names)[scene]
+        step = _matching_steps(steps, beside.steps)[step]
+        names, steps = beside.names, beside.steps
+    indices = [scene, *(_ranks(columns[key], scene) for key in keys[1:-1]), step]
+    sizes = [len(names), *(int(each.max()) + 1 for each in indices[1:-1]), len(steps)]
+    _refuse_repeated(indices, sizes, {key: columns[key] for key in keys}, name)
+    coordinates = [key for key in _COORDINATES if key in columns]
+    values = np.full((*sizes, len(coordinates)), np.nan)
+    values[tuple(indices)] = np.stack([columns[key] for key in coordinates], axis=1)
+    agents = _agents_by_scene(columns["agent"], scene) if "agent" in columns else None
+    return PathArray(values, names=names, steps=steps, agents=agents)
+
+
+def _table_columns(frame: Any, name: str) -> dict[str, np.ndarray]:
+    """Return the columns of a table that are used, coordinates as doubles."""
+    found = list(getattr(frame, "column_names", frame.columns))
+    needed = ["scene", "step", *(["sample"] if name == "predictions" else [])]
+    missing = [key for key in needed if key not in found]
+    if missing or not any(key in found for key in _COORDINATES):
+        raise ValueError(
+            f"{name} must have the columns {', '.join(needed)}, x and y; missing "
+            f"{', '.join(missing or ['x'])}, found {', '.join(map(str, found))}"
+        )
+    used = ("scene", _PATH_COLUMNS[name], "agent", "step", *_COORDINATES)
+    columns = {key: np.asarray(frame[key]) for key in used if key in found}
+    if len(columns["scene"]) == 0:
+        raise ValueError(f"{name} has no rows")
+    for key, values in columns.items():
+        if key in _COORDINATES:
+            try:
+                columns[key] = np.asarray(values, dtype=np.float64)
+            except (TypeError, ValueError) as error:
+                raise TypeError(f"{name}: column {key} must hold numbers") from error
+        elif values.dtype.kind == "f" and np.isnan(values).any():
+            raise ValueError(f"{name}: column {key} must not hold NaN")
+    return columns
+
+
+def _in_order_of_appearance(column: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the distinct values in order of appearance, and the index of every row's value."""
+    values, first, codes = np.unique(column, return_index=True, return_inverse=True)
+    appearance = np.argsort(first, kind="stable")
+    return values[appearance], np.argsort(appearance)[codes]
+
+
+def _matching_scenes(names: np.ndarray, expected: np.ndarray) -> np.ndarray:
+    """Return the index of every scene of the truth among those of the predictions."""
+    places = {name: i for i, name in enumerate(expected.tolist())}
+    extra = sorted(set(names.tolist()) - set(places), key=str)
+    missing = [name for name in places if name not in set(names.tolist())]
+    if missing or extra:
+        found, which = (missing, "truth lacks") if missing else (extra, "predictions lack")
+        raise ValueError(f"{which} {len(found)} of the scenes: {found[:_NAMED]}")
+    return np.array([places[name] for name in names.tolist()])
+
+
+def _matching_steps(steps: np.ndarray, expected: np.ndarray) -> np.ndarray:
+    """Return the index of every step of the truth among those of the predictions."""
+    unknown = np.setdiff1d(steps, expected)
+    if len(unknown):
+        raise ValueError(
+            f"truth has steps that predictions do not have: {unknown[:_NAMED].tolist()}"
+        )
+    return np.searchsorted(expected, steps)
+
+
+def _ranks(column: np.ndarray, scene: np.ndarray) -> np.ndarray:
+    """Return the rank of every value among the distinct values of its scene."""
+    values, codes = np.unique(column, return_inverse=True)
+    pairs, inverse = np.unique(scene * len(values) + codes, return_inverse=True)
+    first = np.searchsorted(pairs // len(values), np.arange(scene.max() + 1))
+    return np.asarray(inverse - first[scene])
+
+
+def _refuse_repeated(
+    indices: Sequence[np.ndarray],
+    sizes: Sequence[int],
+    keys: Mapping[str, np.ndarray],
+    name: str,
+) -> None:
+    flat = np.ravel_multi_index(tuple(indices), tuple(sizes))
+    order = np.argsort(flat, kind="stable")
+    repeated = np.flatnonzero(np.diff(flat[order]) == 0)
+    if len(repeated):
+        row = order[repeated[0] + 1]
+        point = ", ".join(f"{key} {values[row]}" for key, values in keys.items())
+        raise ValueError(f"{name} has more than one row for {point}")
+
+
+def _agents_by_scene(agents: np.ndarray, scene: np.ndarray) -> list[list[Any]]:
+    """Return the sorted agents of every scene."""
+    order = np.argsort(scene, kind="stable")
+    ends = np.cumsum(np.bincount(scene))[:-1]
+    return [np.unique(each).tolist() for each in np.split(agents[order], ends)]
+
+
+def _check_agents(predictions: PathArray, truth: PathArray) -> None:
+    """Refuse tables in which a scene of the truth has other agents than in the predictions."""
+    if predictions.agents is None or truth.agents is None or predictions.names is None:
+        return
+    for name, first, second in zip(
+        predictions.names, predictions.agents, truth.agents, strict=True
+    ):
+        if first != second:
+            raise ValueError(
+                f"scene {name} has the agents {first[:_NAMED]} in predictions, but "
+                f"{second[:_NAMED]} in truth"
+            )
+
+
+# Shapes
+
+
+def _with_agents(roles: Sequence[str], agents: bool) -> tuple[str, ...]:
+    return (*roles[:-2], *(("agents",) if agents else ()), *roles[-2:])
+
+
+def _expected(agents: bool) -> str:
+    predictions, truth = (
+        ", ".join(_with_agents(roles, agents)) for roles in (_PREDICTIONS, _TRUTH)
+    )
+    several = ", ".join(("scenes", "futures", *_with_agents(_TRUTH[1:], agents)))
+    return f"expected predictions ({predictions}) and truth ({truth}) or ({several})"
+
+
+def _check_n_axes(
+    shape: tuple[int, ...], other: tuple[int, ...], agents: bool, roles: Sequence[str]
+) -> None:
+    """Refuse arrays with too few or too many axes."""
+    n = len(roles)
+    if len(shape) == n and len(other) in (n - 1, n):
+        return
+    hint = ""
+    if len(shape) == 5 and not agents:
+        hint = "; pass agents=True if they have an axis of agents"
+    elif len(shape) == 4 and agents:
+        hint = "; leave agents=True out if there is no axis of agents"
+    elif len(shape) == n - 1 and len(other) == n - 2:
+        hint = "; for a single scene, pass predictions[None] and truth[None]"
+    elif shape[1:2] != () and len(shape) == n - 1:
+        hint = "; for one sample in every scene, pass predictions[:, None]"
+    raise ValueError(
+        f"predictions have shape {shape} and truth has shape {other}: {_expected(agents)}{hint}"
+    )
+
+
+def _match(shape: tuple[int, ...], other: tuple[int, ...]) -> bool:
+    """Whether predictions and truth have the same scenes, agents, steps and coordinates."""
+    several = len(other) == len(shape)
+    return shape[0] == other[0] and shape[2:] == other[2 if several else 1 :]
+
+
+def _mismatch(
+    shape: tuple[int, ...], other: tuple[int, ...], agents: bool, roles: Sequence[str]
+) -> str:
+    """Return a message with both shapes, and with the order of axes that would match."""
+    futures = ("futures",) if len(other) == len(shape) else ()
+    guesses = (
+        _guess("predictions look", shape, roles, lambda moved: _match(moved, other)),
+        _guess("truth looks", other, ("scenes", *futures, *roles[2:]), lambda m: _match(shape, m)),
+    )
+    advice = ", or ".join(each for each in guesses if each)
+    return (
+        f"predictions of shape {shape} do not match truth of shape {other}: "
+        f"{advice or _expected(agents)}"
+    )
+
+
+def _guess(
+    subject: str,
+    shape: tuple[int, ...],
+    roles: Sequence[str],
+    matches: Callable[[tuple[int, ...]], bool],
+) -> str:
+    """Return which axes an array seems to have, if a permutation of them would match."""
+    n = len(shape)
+    orders = sorted(permutations(range(n)), key=lambda order: sum(map(int.__ne__, order, range(n))))
+    order = next((o for o in orders if matches(tuple(shape[i] for i in o))), None)
+    if order is None:
+        return ""
+    seen = ", ".join(roles[order.index(i)] for i in range(n))
+    return f"{subject} like ({seen}): pass {subject.split()[0]}.transpose{order}"

@@ -1,0 +1,159 @@
+"""Checks of the arguments of metrics: densities, samples and arrays of log densities."""
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_array
+
+from ..validation import check_count, check_numbers, without_tensors
+
+
+class UnnormalizedWarning(UserWarning):
+    """A metric was computed for a density that does not integrate to one."""
+
+
+@dataclass(frozen=True)
+class Points:
+    """Samples, with the name that error messages use."""
+
+    name: str
+    values: np.ndarray
+    given: Any  # the argument itself, which may have feature names; None for drawn samples
+
+    @property
+    def n_features(self) -> int:
+        """The dimension of the space."""
+        return int(self.values.shape[1])
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+
+def check_points(X: Any, name: str) -> Points:
+    """Return samples of shape (n_samples, n_features), finite and at least one."""
+    if isinstance(X, np.ma.MaskedArray):
+        raise TypeError(f"{name} is a masked array; fill or drop the masked values first")
+    try:
+        values = check_array(without_tensors(X), dtype=np.float64, order="C", input_name=name)
+    except ValueError as error:
+        message = f"{name} must hold samples of shape (n_samples, n_features): {error}"
+        raise ValueError(message) from error
+    return Points(name, values, X)
+
+
+def check_same_width(X: Points, Y: Points) -> None:
+    """Refuse samples with different numbers of features."""
+    if X.n_features != Y.n_features:
+        raise ValueError(f"{Y.name} has {Y.n_features} features, but {X.name} has {X.n_features}")
+
+
+def check_pair(X: Any, Y: Any) -> tuple[Points, Points]:
+    """Return two sets of samples of the same space."""
+    first, second = check_points(X, "X"), check_points(Y, "Y")
+    check_same_width(first, second)
+    return first, second
+
+
+def is_array(value: Any) -> bool:
+    """Return whether a value is data and not a density; frames also have a ``sample``."""
+    return isinstance(value, np.ndarray | list | tuple) or hasattr(value, "__array__")
+
+
+def check_log_densities(values: Any, name: str, n_dimensions: tuple[int, ...] = (1,)) -> np.ndarray:
+    """Return log densities as an array without NaN and plus infinity."""
+    out = check_numbers(values, name)
+    if out.ndim not in n_dimensions or out.size == 0:
+        shapes = " or ".join(f"{n}-D" for n in n_dimensions)
+        raise ValueError(f"{name} must be a {shapes} array of log densities, got shape {out.shape}")
+    _refuse_bad(out, f"{name} contains", "")
+    return out
+
+
+def _refuse_bad(values: np.ndarray, who: str, where: str) -> None:
+    """Refuse log densities that are NaN or plus infinity, with their number and first row."""
+    for bad, word in ((np.isnan(values), "NaN"), (values == np.inf, "plus infinity")):
+        if bad.any():
+            rows = bad if bad.ndim == 1 else bad.any(axis=1)
+            raise ValueError(
+                f"{who} {word} at {bad.sum()} of {bad.size} points, first in row "
+                f"{rows.argmax()}{where}"
+            )
+
+
+@dataclass(frozen=True)
+class Density:
+    """A density, with the name of its argument."""
+
+    value: Any
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.name} ({type(self.value).__name__})"
+
+    def __post_init__(self) -> None:
+        if isinstance(self.value, type):
+            raise TypeError(
+                f"{self.name} must be a fitted density, got the class {self.value.__name__}"
+            )
+        if not any(callable(getattr(self.value, way, None)) for way in ("score_samples", "logpdf")):
+            raise TypeError(
+                f"{self.name} must have score_samples or logpdf, or be an array of log "
+                f"densities, got {type(self.value).__name__}"
+            )
+
+    def logpdf(self, points: Points) -> np.ndarray:
+        """Return the log densities at points, after checking both."""
+        self._check_width(points)
+        values = np.asarray(self._evaluate(points), dtype=np.float64)
+        if values.size != len(points):
+            raise ValueError(
+                f"{self} must give one log density for each of the {len(points)} rows of "
+                f"{points.name}, got shape {values.shape}"
+            )
+        values = values.reshape(len(points))
+        _refuse_bad(values, f"{self} gives", f" of {points.name}")
+        return values
+
+    def _check_width(self, points: Points) -> None:
+        """Refuse points of another space, if the density has an attribute for its dimension."""
+        for attribute in ("n_features_in_", "n_features"):
+            n_features = getattr(self.value, attribute, None)
+            if isinstance(n_features, int | np.integer) and n_features != points.n_features:
+                raise ValueError(
+                    f"{points.name} has {points.n_features} features, but {self} has {n_features}"
+                )
+
+    def _evaluate(self, points: Points) -> Any:
+        evaluate = getattr(self.value, "score_samples", None) or self.value.logpdf
+        if getattr(self.value, "feature_names_in_", None) is None:
+            return evaluate(points.values)
+        if points.given is not None:
+            return evaluate(points.given)
+        with warnings.catch_warnings():
+            # Drawn samples have no feature names, and the caller cannot add them.
+            warnings.filterwarnings("ignore", message="X does not have valid feature names")
+            return evaluate(points.values)
+
+    def warn_if_unnormalized(self, figure: str, stacklevel: int) -> None:
+        """Warn if the density does not integrate to one."""
+        if not getattr(self.value, "is_normalized", True):
+            warnings.warn(
+                f"{self} does not integrate to one; the {figure} assumes a probability density, "
+                "so it cannot be interpreted or compared with that of other densities",
+                UnnormalizedWarning,
+                stacklevel=stacklevel + 1,
+            )
+
+
+def draw(density: Any, name: str, n_samples: int, rng: np.random.RandomState) -> Points:
+    """Return samples of a density."""
+    n_samples = check_count(n_samples, "n_samples", least=1)
+    if isinstance(density, type) or not callable(getattr(density, "sample", None)):
+        raise TypeError(
+            f"{name} ({type(density).__name__}) must have sample(n_samples, random_state), "
+            "because samples of it are needed"
+        )
+    drawn = check_points(density.sample(n_samples, random_state=rng), f"the sample of {name}")
+    return Points(drawn.name, drawn.values, None)

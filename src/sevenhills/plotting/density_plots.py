@@ -1,0 +1,419 @@
+"""Pictures of densities: highest-density regions, modes, marginals, differences."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from ..density import KernelMixture
+from ..validation import check_queries
+from .canvas import COLORS, add_legend, current_axes, drawn_rows, in_lines, literal
+
+#: Probabilities of the regions that are drawn by default.
+_CONFIDENCES = (0.95, 0.8, 0.5)
+#: Points of the line of a density of one feature.
+_N_LINE = 400
+#: Probability that the line of a feature leaves out at either end.
+_TAIL = 0.001
+
+#: A corner plot of more features is unreadable, so that they must be chosen.
+_MAX_FEATURES = 8
+_PAIR_CONFIDENCES = (0.95, 0.5)
+_N_BINS = 40
+_MAX_PAIR_POINTS = 2000
+#: Grid points along each side, and draws for the levels, of each of the many panels of pairs.
+_PAIR_GRID = 100
+_PAIR_DRAWS = 2000
+
+#: Two densities are compared inside of their regions of this probability.
+_COMPARED = 0.99
+_RATIO_GRID = 200
+#: Log ratio of two densities at which the color scale ends.
+_MAX_LOG_RATIO = 3.0
+
+
+def plot_density(
+    model: Any, X: Any, ax: Any = None, *, n_drawn: int = 400, random_state: Any = 0
+) -> Any:
+    """Draw highest-density regions of two features as outlines, over data and drawn samples.
+
+    The regions hold 95%, 80% and 50% of the probability, as those of :func:`plot_regions`.
+
+    Parameters
+    ----------
+    model : KernelMixture, or a fitted estimator
+        Of two features.
+    X : array-like of shape (n_samples, 2)
+        Data to draw below the samples.
+    ax : matplotlib axes, optional
+    n_drawn : int, default=400
+        The number of samples drawn from the density, at most that of the data.
+    random_state : int, RandomState instance or None, default=0
+        Seeds the samples.
+
+    Returns
+    -------
+    matplotlib axes
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> from sevenhills import ROME, datasets, plotting
+    >>> X = datasets.load("aniso").sample(500, random_state=0)
+    >>> plotting.plot_density(ROME().fit(X), X, Figure().subplots()).get_title()
+    'regions of 95%, 80%, 50%'
+    """
+    density = _with_features(model, 2)
+    X = np.asarray(X, dtype=float)
+    ax = current_axes(ax)
+    shown = X[drawn_rows(len(X))]
+    ax.plot(shown[:, 0], shown[:, 1], ".", ms=2, color=COLORS[0], label="data")
+    if n_drawn:
+        samples = density.sample(min(len(X), n_drawn), random_state)
+        ax.plot(samples[:, 0], samples[:, 1], ".", ms=3, color=COLORS[3], label="samples")
+    _draw_regions(density, _CONFIDENCES, ax, "black")
+    add_legend(ax, len(shown), len(X), markerscale=4)
+    return ax
+
+
+def plot_regions(
+    model: Any,
+    confidences: Sequence[float] = _CONFIDENCES,
+    ax: Any = None,
+    color: str = COLORS[0],
+    modes: bool = True,
+) -> Any:
+    """Draw highest-density regions of two features, and the modes with their shares.
+
+    Parameters
+    ----------
+    model : KernelMixture, or a fitted estimator
+        Of two features.
+    confidences : sequence of float, default=(0.95, 0.8, 0.5)
+        The probabilities of the regions.
+    ax : matplotlib axes, optional
+    color : str
+    modes : bool, default=True
+        Whether to mark the modes, which takes seconds for a hundred thousand kernels and minutes
+        for a million.
+
+    Returns
+    -------
+    matplotlib axes
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> from sevenhills import ROME, datasets, plotting
+    >>> rome = ROME().fit(datasets.load("aniso").sample(500, random_state=0))
+    >>> ax = plotting.plot_regions(rome, ax=Figure().subplots())
+    >>> len(ax.texts)  # the shares of the modes
+    3
+    """
+    density = _with_features(model, 2)
+    ax = current_axes(ax)
+    _draw_regions(density, confidences, ax, color, is_filled=True)
+    if modes:
+        found = density.modes()
+        ax.plot(*found.locations.T, "^", color="black", ms=6)
+        for place, share in zip(found.locations, found.shares, strict=True):
+            ax.annotate(f"{share:.0%}", place, xytext=(5, 5), textcoords="offset points")
+    return ax
+
+
+def _draw_regions(
+    density: KernelMixture,
+    confidences: Sequence[float],
+    ax: Any,
+    color: str,
+    is_filled: bool = False,
+) -> None:
+    """Draw highest-density regions, the largest first, and name the axes."""
+    from matplotlib.patches import PathPatch
+    from matplotlib.path import Path
+
+    for confidence in sorted(confidences, reverse=True):
+        outlines = density.hdr_contours(confidence)
+        path = Path.make_compound_path(*(Path(outline, closed=True) for outline in outlines))
+        if is_filled:
+            ax.add_patch(PathPatch(path, facecolor=color, alpha=0.25, edgecolor="none"))
+        ax.add_patch(PathPatch(path, facecolor="none", edgecolor=color, linewidth=0.8))
+    ax.autoscale()
+    _name_axes(density, ax)
+    ax.set_title("regions of " + ", ".join(f"{confidence:.0%}" for confidence in confidences))
+
+
+def plot_line(
+    model: Any,
+    ax: Any = None,
+    confidence: float | None = 0.9,
+    color: str = COLORS[0],
+    label: str | None = None,
+) -> Any:
+    """Draw the density of one feature as a line, with a bootstrap band.
+
+    Parameters
+    ----------
+    model : KernelMixture, or a fitted estimator
+        Of one feature; take ``marginal`` or ``conditional`` first if it has more.
+    ax : matplotlib axes, optional
+    confidence : float or None, default=0.9
+        The share of replicates of ``bootstrap`` within the band; None for no band.
+    color : str
+    label : str, optional
+        The name in a legend.
+
+    Returns
+    -------
+    matplotlib axes
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> from sevenhills import ROME, datasets, plotting
+    >>> rome = ROME().fit(datasets.load("aniso").sample(500, random_state=0))
+    >>> ax = plotting.plot_line(rome.marginal(0), ax=Figure().subplots())
+    >>> ax.get_ylabel()
+    'density'
+    """
+    density = _with_features(model, 1)
+    ax = current_axes(ax)
+    low, high = density.interval(1 - 2 * _TAIL)
+    x = np.linspace(low, high, _N_LINE)
+    (line,) = ax.plot(x, density.pdf(x[:, None]), color=color, label=label)
+    if confidence is not None:
+        lower, upper = density.bootstrap().band(x[:, None], confidence)
+        ax.fill_between(x, np.exp(lower), np.exp(upper), color=color, alpha=0.25, linewidth=0)
+    ax.set(xlabel=in_lines(_feature_name(density, 0)), ylabel="density")
+    # A sticky edge keeps the bottom at zero; the top follows all lines.
+    line.sticky_edges.y.append(0.0)
+    ax.update_datalim([(low, 0.0)])
+    ax.autoscale(axis="y")
+    return ax
+
+
+def plot_corner(
+    model: Any, X: Any = None, features: Sequence[int | str] | None = None, ax: Any = None
+) -> Any:
+    """Draw the marginals of all features and of all pairs of features as a matrix of panels.
+
+    The diagonal shows the densities of single features over histograms of the data, the panels
+    below it the highest-density regions of 95% and 50% of two features over the data.
+
+    Parameters
+    ----------
+    model : KernelMixture, or a fitted estimator
+    X : array-like of shape (n_samples, n_features), optional
+        Data to draw below the densities.
+    features : sequence of int or str, optional
+        Indices or names of the features to draw; by default all of them, up to eight.
+    ax : matplotlib axes, optional
+        Contains the panels.
+
+    Returns
+    -------
+    matplotlib axes
+        ``child_axes`` are its panels, row by row.
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> from sevenhills import ROME, datasets, plotting
+    >>> X = datasets.load("trajectories").sample(300, random_state=0)
+    >>> ax = plotting.plot_corner(ROME().fit(X), X, features=[0, 1, 23], ax=Figure().subplots())
+    >>> len(ax.child_axes)
+    6
+    """
+    density = _mixture_of(model)
+    if features is None and density.n_features > _MAX_FEATURES:
+        raise ValueError(
+            f"model has {density.n_features} features: choose up to {_MAX_FEATURES} by features="
+        )
+    names = [_feature_name(density, i) for i in range(density.n_features)]
+    features = list(range(density.n_features)) if features is None else list(features)
+    chosen = density.marginal(features)
+    columns = [names.index(f) if isinstance(f, str) else f for f in features]
+    names = [names[i] for i in columns]
+    points = None
+    if X is not None:
+        points = check_queries(X, density.n_features, density.feature_names)[:, columns]
+    ax = current_axes(ax)
+    ax.set_axis_off()
+    n = len(names)
+    for row, column in _cells(n):
+        panel = ax.inset_axes(_box(row, column, n))
+        if row == column:
+            _draw_marginal(chosen, row, points, panel)
+        else:
+            _draw_pair(chosen, column, row, points, panel)
+        _name_edges(names, row, column, panel)
+    _share_ranges(ax.child_axes, n)
+    return ax
+
+
+def plot_difference(
+    first: Any, second: Any, names: Sequence[str] = ("first", "second"), ax: Any = None
+) -> Any:
+    """Draw where one density is higher than another.
+
+    Densities of one feature are drawn as lines. For two features, colors show the log ratio, up
+    to a factor of 20, inside of the regions of 99%, and outlines the regions of 50%.
+
+    Parameters
+    ----------
+    first, second : KernelMixture, or a fitted estimator
+        Of the same one or two features; take ``marginal`` first if there are more.
+    names : sequence of two str
+        The names in the legend.
+    ax : matplotlib axes, optional
+
+    Returns
+    -------
+    matplotlib axes
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> from sevenhills import ROME, GaussianKDE, datasets, plotting
+    >>> X = datasets.load("aniso").sample(500, random_state=0)
+    >>> models = ROME().fit(X), GaussianKDE().fit(X)
+    >>> ax = plotting.plot_difference(*models, ("ROME", "KDE"), Figure().subplots())
+    >>> ax.get_title()
+    'ROME against KDE'
+    """
+    one, other = _mixture_of(first), _mixture_of(second)
+    if one.n_features != other.n_features or one.n_features > 2:
+        raise ValueError(
+            f"first and second must have the same one or two features, have {one.n_features} and "
+            f"{other.n_features}"
+        )
+    ax = current_axes(ax)
+    if one.n_features == 1:
+        for density, name, color in zip((one, other), names, COLORS, strict=False):
+            plot_line(density, ax, confidence=None, color=color, label=literal(name))
+    else:
+        _draw_ratio(one, other, names, ax)
+    add_legend(ax)
+    ax.set_title(in_lines(f"{names[0]} against {names[1]}", max_lines=3))
+    return ax
+
+
+def _draw_ratio(one: KernelMixture, other: KernelMixture, names: Sequence[str], ax: Any) -> None:
+    """Draw the log ratio of two densities of two features."""
+    outlines = [np.concatenate(density.hdr_contours(_COMPARED)) for density in (one, other)]
+    low, high = (edge(np.concatenate(outlines), axis=0) for edge in (np.min, np.max))
+    axes, above = _grid_logpdf(one, low, high, _RATIO_GRID)
+    _, below = _grid_logpdf(other, low, high, _RATIO_GRID)
+    inside = (above >= one.hdr_level(_COMPARED)) | (below >= other.hdr_level(_COMPARED))
+    ratio = np.where(inside, above - below, np.nan)
+    shades = {"cmap": "PuOr_r", "vmin": -_MAX_LOG_RATIO, "vmax": _MAX_LOG_RATIO}
+    drawn = ax.pcolormesh(*axes, ratio, rasterized=True, **shades)
+    bar = ax.figure.colorbar(drawn, ax=ax, extend="both")
+    bar.set_label(in_lines(f"log density of {names[0]} above {names[1]}"))
+    for density, name, line in zip((one, other), names, ("-", "--"), strict=True):
+        for i, outline in enumerate(density.hdr_contours(0.5)):
+            label = None if i else in_lines(f"half of {name}", 16, max_lines=3)
+            ax.plot(*outline.T, line, color="black", linewidth=0.9, label=label)
+    _name_axes(one, ax)
+
+
+def _draw_marginal(density: KernelMixture, i: int, points: np.ndarray | None, panel: Any) -> None:
+    if points is not None:
+        panel.hist(points[:, i], _N_BINS, density=True, color=COLORS[4], alpha=0.4)
+    plot_line(density.marginal([i]), panel, confidence=None)
+    panel.set_yticks([])
+
+
+def _draw_pair(
+    density: KernelMixture, x: int, y: int, points: np.ndarray | None, panel: Any
+) -> None:
+    if points is not None:
+        shown = points[drawn_rows(len(points), _MAX_PAIR_POINTS)]
+        panel.plot(shown[:, x], shown[:, y], ".", ms=1, color=COLORS[4], rasterized=True)
+    pair = density.marginal([x, y])
+    ranges = [pair.marginal(i).interval(1 - 2 * _TAIL) for i in range(2)]
+    low, high = np.transpose(ranges)
+    axes, heights = _grid_logpdf(pair, low, high, _PAIR_GRID)
+    levels = [pair.hdr_level(confidence, _PAIR_DRAWS) for confidence in _PAIR_CONFIDENCES]
+    panel.contour(*axes, heights, levels, colors=COLORS[0], linewidths=0.8, linestyles="-")
+    for level in levels:
+        panel.contourf(*axes, heights, [level, np.inf], colors=COLORS[0], alpha=0.25)
+
+
+def _grid_logpdf(
+    density: KernelMixture, low: np.ndarray, high: np.ndarray, n: int
+) -> tuple[list[np.ndarray], np.ndarray]:
+    """Return the axes of a grid between two corners, and the log densities on it."""
+    axes = [np.linspace(a, b, n) for a, b in zip(low, high, strict=True)]
+    grid = np.stack(np.meshgrid(*axes), axis=-1)
+    return axes, density.logpdf(grid.reshape(-1, 2)).reshape(n, n)
+
+
+def _name_edges(names: Sequence[str], row: int, column: int, panel: Any) -> None:
+    """Name features, and show tick labels, at the left and bottom panels only."""
+    last = len(names) - 1
+    size = "small" if last < 4 else "x-small"
+    panel.set_xlabel(in_lines(names[column], 12) if row == last else "", fontsize=size)
+    panel.set_ylabel(in_lines(names[row], 12) if column == 0 and row else "", fontsize=size)
+    panel.tick_params(labelbottom=row == last, labelleft=column == 0 and row > 0, labelsize=size)
+    # More ticks would overlap in the small panels.
+    panel.locator_params(axis="x", nbins=2)
+    panel.tick_params(axis="x", labelrotation=0 if last < 3 else 45)
+    if row != column:
+        panel.locator_params(axis="y", nbins=2)
+
+
+def _share_ranges(panels: Sequence[Any], n: int) -> None:
+    """Give all panels of a feature the same range."""
+    cells = dict(zip(_cells(n), panels, strict=True))
+    ranges = [cells[i, i].get_xlim() for i in range(n)]
+    for (row, column), panel in cells.items():
+        panel.set_xlim(ranges[column])
+        if row != column:
+            panel.set_ylim(ranges[row])
+
+
+def _cells(n: int) -> list[tuple[int, int]]:
+    """Return the rows and columns on the diagonal and below it."""
+    return [(row, column) for row in range(n) for column in range(row + 1)]
+
+
+def _box(row: int, column: int, n: int) -> list[float]:
+    """Return left, bottom, width and height of a panel, in fractions of the axes."""
+    side, gap = 1 / n, 0.06 / n
+    return [column * side + gap, 1 - (row + 1) * side + gap, side - 2 * gap, side - 2 * gap]
+
+
+def _mixture_of(model: Any) -> KernelMixture:
+    """Return the kernel mixture of a model."""
+    if hasattr(model, "fit"):
+        check_is_fitted(model)
+    density = getattr(model, "density_", model)
+    if not isinstance(density, KernelMixture):
+        raise TypeError(
+            f"model must be a KernelMixture, or an estimator of one, got {type(model).__name__}"
+        )
+    return density
+
+
+def _name_axes(density: KernelMixture, ax: Any) -> None:
+    """Name the axes after the first two features."""
+    ax.set(xlabel=in_lines(_feature_name(density, 0)), ylabel=in_lines(_feature_name(density, 1)))
+
+
+def _feature_name(density: KernelMixture, index: int) -> str:
+    """Return the name of a feature on an axis."""
+    names = density.feature_names
+    return f"feature {index}" if names is None else names[index]
+
+
+def _with_features(model: Any, n_features: int) -> KernelMixture:
+    """Return the kernel mixture of a model; refuse another number of features."""
+    density = _mixture_of(model)
+    if density.n_features != n_features:
+        raise ValueError(
+            f"model must have {n_features} feature(s), has {density.n_features}; take marginal or "
+            "conditional first"
+        )
+    return density

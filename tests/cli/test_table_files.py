@@ -1,0 +1,177 @@
+"""Tables in all formats, whole and damaged."""
+
+import gzip
+import io
+import json
+import sys
+import zipfile
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+from sevenhills.cli.csv_dialects import Layout
+from sevenhills.cli.table_files import read_table
+
+from .runner import ANISO, done, refused, write_csv
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "is empty"),
+        (b"\n\n", "is empty"),
+        (b"a,b\n", "has a header but no rows"),
+        (b"name,town\nanna,rome\n", "has no column of numbers; there is 'anna' in row 1"),
+        (b"a,b\n1,2\n1,2,3\n", "row 2 has 3 cells, but the header has 2; is the --separator"),
+        (b"a,b\n1,\n,2\n", "every row has a missing value, in a (1), b (1)"),
+        (b"a,b\n1,2\n1,2\n", "every column has one value only: a (1), b (2)"),
+        (b"\x00\x01\x02", "is not text; known formats are csv"),
+        (b"\x93NUMPY\x01", "cannot be read"),
+        (b"PAR1abc", "cannot be read"),
+        (b"PKabc", "cannot be read"),
+        (b'{"a": 1}\n{"a": \n', "line 2 is not JSON"),
+        (b'{"a": 1}\n[1]\n', "every line must be an object"),
+        (b"[1, 2]\n[1]\n", "not equally long"),
+    ],
+)
+def test_bad_tables_are_one_line(content, message, tmp_path):
+    assert message in refused("fit", "-", "-o", tmp_path / "m", given=content)
+    assert not (tmp_path / "m").exists()
+
+
+def test_all_formats_hold_the_same_table(tmp_path):
+    import pyarrow
+    import pyarrow.parquet
+
+    X = ANISO.sample(9, random_state=0)
+    rows = [dict(zip("ab", row, strict=True)) for row in X.tolist()]
+    write_csv(tmp_path / "t.csv", X, "ab")
+    (tmp_path / "t.csv.gz").write_bytes(gzip.compress((tmp_path / "t.csv").read_bytes()))
+    np.save(tmp_path / "t.npy", X)
+    np.savez(tmp_path / "t.npz", a=X[:, 0], b=X[:, 1])
+    np.savez(tmp_path / "big.npz", X=X, other=np.zeros(3))
+    np.save(tmp_path / "records.npy", np.rec.fromarrays(X.T, names="a,b"))
+    (tmp_path / "t.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    (tmp_path / "t.json").write_text(json.dumps(rows))
+    (tmp_path / "lists.jsonl").write_text("\n".join(json.dumps(row) for row in X.tolist()))
+    pyarrow.parquet.write_table(pyarrow.table({"a": X[:, 0], "b": X[:, 1]}), tmp_path / "t.parquet")
+    for path in tmp_path.iterdir():
+        table = read_table(str(path))
+        assert_array_equal(np.stack([column.values for column in table.columns], axis=1), X)
+        assert table.names == (["a", "b"] if table.has_names else ["x0", "x1"])
+        given = done("fit", "-", "-o", tmp_path.parent / "m", given=path.read_bytes())
+        assert "fitted 9 rows of 2 columns" in given.stdout
+
+
+def test_columns_of_parquet_and_json_that_are_no_numbers(tmp_path):
+    import datetime
+    import decimal
+
+    import pyarrow
+    import pyarrow.parquet
+
+    content = {
+        "whole": [1, None, 3],
+        "money": [decimal.Decimal("1.50"), decimal.Decimal("2.25"), None],
+        "flag": [True, False, True],
+        "day": [datetime.date(2024, 1, 1)] * 3,
+        "word": ["a", "b", "c"],
+        "quoted": ["1.5", "2", "3"],
+    }
+    pyarrow.parquet.write_table(pyarrow.table(content), tmp_path / "t.parquet")
+    found = {column.name: column for column in read_table(str(tmp_path / "t.parquet")).columns}
+    assert_array_equal(found["whole"].values, [1, np.nan, 3])
+    assert_array_equal(found["money"].values, [1.5, 2.25, np.nan])
+    assert_array_equal(found["quoted"].values, [1.5, 2, 3])
+    assert [found[name].n_words for name in ("flag", "day", "word")] == [3, 3, 3]
+    (tmp_path / "t.jsonl").write_text('{"a": 1, "b": true}\n{"a": null, "c": [1]}\n')
+    a, b, c = read_table(str(tmp_path / "t.jsonl")).columns
+    assert_array_equal(a.values, [1, np.nan])
+    assert (b.n_words, c.n_words) == (1, 1)
+
+
+def test_archives_that_are_not_one_table():
+    file = io.BytesIO()
+    np.savez(file, a=np.zeros(3), b=np.zeros(4))
+    assert "holds the arrays a, b" in refused("fit", "-", "-o", "m", given=file.getvalue())
+    file = io.BytesIO()
+    np.save(file, np.zeros((2, 2, 2)))
+    line = refused("fit", "-", "-o", "m", given=file.getvalue())
+    assert "must hold rows and columns, but has shape (2, 2, 2)" in line
+
+
+def test_without_pyarrow_parquet_names_the_extra(monkeypatch, tmp_path, model):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
+    assert "sevenhills[parquet]" in refused("fit", "-", "-o", tmp_path / "m", given=b"PAR1")
+    assert "sevenhills[parquet]" in refused("sample", model, "-o", tmp_path / "draws.parquet")
+    assert list(tmp_path.iterdir()) == []
+
+
+# Spreadsheets
+
+OFFICE = "http://schemas.openxmlformats.org"
+
+
+def xlsx_cell(name, value):
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return f'<c r="{name}" t="inlineStr"><is><t>{value}</t></is></c>'
+    if isinstance(value, bool):
+        return f'<c r="{name}" t="b"><v>{int(value)}</v></c>'
+    return f'<c r="{name}"><v>{value!r}</v></c>'
+
+
+def write_xlsx(path, rows, sheets=("Data",)):
+    """Write the same rows to every sheet."""
+    space = f'xmlns="{OFFICE}/spreadsheetml/2006/main"'
+    relations = f'<Relationships xmlns="{OFFICE}/package/2006/relationships">'
+    kind = f"{OFFICE}/officeDocument/2006/relationships"
+    body = "".join(
+        f'<row r="{i}">'
+        + "".join(xlsx_cell(f"{chr(65 + j)}{i}", each) for j, each in enumerate(row))
+        + "</row>"
+        for i, row in enumerate(rows, 1)
+    )
+    listed, related = "", ""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        types = f'<Types xmlns="{OFFICE}/package/2006/content-types"/>'
+        archive.writestr("[Content_Types].xml", types)
+        main = f'<Relationship Id="r1" Type="{kind}/officeDocument" Target="xl/workbook.xml"/>'
+        archive.writestr("_rels/.rels", f"{relations}{main}</Relationships>")
+        for i, name in enumerate(sheets, 1):
+            listed += f'<sheet name="{name}" sheetId="{i}" r:id="r{i}"/>'
+            target = f"worksheets/sheet{i}.xml"
+            related += f'<Relationship Id="r{i}" Type="{kind}/worksheet" Target="{target}"/>'
+            sheet = f"<worksheet {space}><sheetData>{body}</sheetData></worksheet>"
+            archive.writestr(f"xl/{target}", sheet)
+        book = f'<workbook {space} xmlns:r="{kind}"><sheets>{listed}</sheets></workbook>'
+        archive.writestr("xl/workbook.xml", book)
+        archive.writestr("xl/_rels/workbook.xml.rels", f"{relations}{related}</Relationships>")
+    return path
+
+
+def test_spreadsheets(tmp_path):
+    rows = [["a", "b", "c", ""], [0.1, 2, "x", True], [1 / 3, None, "1.5", False]]
+    table = read_table(str(write_xlsx(tmp_path / "t.xlsx", rows, ("Data", "More"))))
+    assert table.names == ["a", "b", "c", "x3"]
+    assert_array_equal(table.columns[0].values, [0.1, 1 / 3])
+    assert_array_equal(table.columns[1].values, [2, np.nan])
+    assert_array_equal(table.columns[2].values, [np.nan, 1.5])
+    assert [column.n_words for column in table.columns] == [0, 0, 1, 2]
+    assert "only the first of its sheets was read: Data" in table.remarks[1]
+    path = str(write_xlsx(tmp_path / "plain.xlsx", [[2019, 2020], [1, 2]]))
+    assert "has no header" in read_table(path).remarks[0]
+    assert read_table(path, Layout(header=True)).names == ["2019", "2020"]
+    for rows, message in (([], "is empty"), ([["a", "b"]], "has a header but no rows")):
+        path = write_xlsx(tmp_path / "bad.xlsx", rows)
+        assert message in refused("fit", path, "-o", tmp_path / "m")
+
+
+def test_bombs_in_spreadsheets_are_refused(tmp_path):
+    path = write_xlsx(tmp_path / "t.xlsx", [["a"], ["0" * 2**24], [1]])
+    with zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("xl/media/zeros", bytes(2**26))
+    assert "unpacks to more than" in refused("fit", path, "-o", tmp_path / "m")

@@ -1,0 +1,369 @@
+"""AutoROME: laws of the whole."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.special import logsumexp
+from scipy.stats import kstest, multivariate_normal, norm
+from sklearn.base import clone
+
+from sevenhills import ROME, AutoROME, KernelMixture, datasets
+from sevenhills.stacking import OUTLIER, Member
+
+from ..stacking.cases import blobs, random_state
+from ..strategies import samples
+
+
+def two_moons(n_samples, seed):
+    return datasets.load("two_moons").sample(n_samples, random_state=seed)
+
+
+@pytest.fixture(scope="module")
+def moons():
+    return two_moons(120, 1)
+
+
+@pytest.fixture(scope="module")
+def auto(moons):
+    return AutoROME().fit(moons)
+
+
+@pytest.fixture(scope="module")
+def blob():
+    rng = random_state(0)
+    return rng.standard_normal((400, 3)) @ rng.standard_normal((3, 3))
+
+
+def narrowest(density):
+    """The smallest standard deviation of any kernel in any direction."""
+    return 1 / np.linalg.norm(density.transforms, 2, axis=(1, 2)).max()
+
+
+def margin_log_density(density, feature, x):
+    """The logarithm of the density of one feature."""
+    roots = np.linalg.inv(density.transforms)[:, :, feature]
+    stds = np.repeat(np.linalg.norm(roots, axis=1), np.diff(density.offsets))
+    parts = norm(density.means[:, feature], stds).logpdf(np.reshape(x, (-1, 1)))
+    return logsumexp(parts + np.log(density.weights), axis=1)
+
+
+def test_row_order_does_not_matter(auto, moons):
+    rows = random_state(1).permutation(len(moons))
+    again = AutoROME().fit(moons[rows])
+    assert_allclose(again.score_samples(moons), auto.score_samples(moons), atol=1e-9)
+    assert_array_equal(again.labels_, auto.labels_[rows])
+
+
+@pytest.mark.parametrize("factor", [1e-9, 7.3, 1e12])
+def test_units_do_not_matter(auto, moons, factor):
+    again = AutoROME().fit(factor * moons)
+    moved = again.score_samples(factor * moons) + 2 * np.log(factor)
+    assert_allclose(moved, auto.score_samples(moons), atol=1e-8)
+    assert_array_equal(again.labels_, auto.labels_)
+    assert_allclose(again.held_out_ + 2 * np.log(factor), auto.held_out_, atol=1e-8)
+
+
+@pytest.mark.parametrize("scales", [(1e-6, 1.0, 1e6), (1e6, 1e-6, 1.0)])
+def test_units_of_features_matter_little_in_one_cluster(blob, scales):
+    """Up to the folds, since rows are ordered by their distance to the mean."""
+    one, other = AutoROME().fit(blob), AutoROME().fit(blob * scales)
+    moved = other.score_samples(blob * scales) + np.log(scales).sum()
+    assert np.abs(moved - one.score_samples(blob)).mean() < 0.05
+
+
+def test_translation(blob):
+    shift = 2.0**10
+    one, other = AutoROME().fit(blob), AutoROME().fit(blob + shift)
+    assert_allclose(other.score_samples(blob + shift), one.score_samples(blob), atol=1e-6)
+
+
+def test_seeds(moons):
+    X, queries = moons[:70], moons[70:]
+    expected = AutoROME().fit(X).score_samples(queries)
+    for again in (AutoROME(random_state=0), AutoROME(random_state=random_state(0))):
+        assert_array_equal(again.fit(X).score_samples(queries), expected)
+    other = AutoROME(random_state=1).fit(X).score_samples(queries)
+    assert (other != expected).any()
+    assert abs(other.mean() - expected.mean()) < 0.2
+
+
+def test_a_refit_is_a_fit(auto, moons, blob):
+    again = AutoROME().fit(blob).fit(moons)
+    assert_array_equal(again.score_samples(moons), auto.score_samples(moons))
+
+
+def test_threads_over_clusters_change_nothing():
+    X, _ = blobs([20, 25, 15])
+    one, other = AutoROME().fit(X), AutoROME(n_jobs=3).fit(X)
+    assert len(one.clusters_) == 3
+    assert_array_equal(other.score_samples(X), one.score_samples(X))
+
+
+def test_numpys_generator_is_left_alone(blob):
+    before = np.random.get_state()[1].copy()  # noqa: NPY002
+    AutoROME(random_state=None).fit(blob).sample(3)
+    assert_array_equal(np.random.get_state()[1], before)  # noqa: NPY002
+
+
+def test_one_feature_integrates_to_one_and_samples_follow():
+    X = random_state(0).exponential(size=(200, 1))
+    model = AutoROME().fit(X)
+    axis = np.linspace(-20, 60, 40_001)
+    mass = np.exp(model.score_samples(axis[:, None])) * (axis[1] - axis[0])
+    assert_allclose(mass.sum(), 1.0, atol=1e-3)
+    drawn = model.sample(3000, random_state=0)[:, 0]
+    assert kstest(drawn, lambda x: np.interp(x, axis, np.cumsum(mass))).pvalue > 0.01
+
+
+def test_gaussian_clusters_keep_one_gaussian():
+    X = datasets.load("aniso").sample(1000, random_state=0)
+    model = AutoROME().fit(X)
+    assert len(model.clusters_) == 3
+    assert model.density_.n_kernels < 6
+    for cluster in model.clusters_:
+        rows = X[model.labels_ == cluster.label]
+        assert len(cluster.members) == 1
+        assert cluster.n_members == len(rows)
+        assert_allclose(cluster.share, len(rows) / len(X))
+        assert_allclose(cluster.mean, rows.mean(axis=0), atol=1e-9)
+
+
+@pytest.mark.parametrize(("name", "gain"), [("two_moons", 0.3), ("trajectories", 2.0)])
+def test_new_samples_are_likelier_than_under_rome(name, gain):
+    train, test = datasets.load(name).split(run=0, n_samples=800)
+    model = AutoROME().fit(train)
+    assert model.score(test) > ROME().fit(train).score(test) + gain
+    assert abs(model.held_out_ - model.score(test)) < 0.4
+
+
+def test_one_gross_outlier_changes_little(blob, moons, auto):
+    plain = AutoROME().fit(blob)
+    model = AutoROME().fit(np.append(blob, [[1e6, -1e6, 1e6]], axis=0))
+    assert np.abs(model.score_samples(blob) - plain.score_samples(blob)).mean() < 0.05
+    assert model.labels_[-1] == OUTLIER
+    assert (model.labels_[:-1] == 0).all()
+    assert np.isfinite(model.score_samples([[1e6, -1e6, 1e6]])).all()
+    model, new = AutoROME().fit([*moons, [1e6, -1e6]]), two_moons(500, 2)
+    assert abs(model.score(new) - auto.score(new)) < 0.05
+
+
+def test_a_feature_of_two_values():
+    rng = random_state(0)
+    X = np.stack([rng.standard_normal(200), rng.randint(2, size=200)], axis=1)
+    model = AutoROME().fit(X)
+    assert len(model.clusters_) == 2
+    drawn = model.sample(500, random_state=0)[:, 1]
+    n_others = np.sum(np.abs(drawn - (drawn > 0.5)) > 0.01)
+    assert n_others < 5
+    assert abs(drawn.mean() - X[:, 1].mean()) < 0.1
+    # Other values are unlikely, but not ruled out.
+    assert -30 < model.score_samples([[0.0, 0.5]])[0] < -5
+
+
+@pytest.mark.parametrize("values", [1, 2])
+def test_what_has_no_spread_tells_nothing_of_the_rest(values):
+    """Narrow kernels must not be chosen for what they win on a feature without spread."""
+    rng = random_state(0)
+    x, new = rng.standard_normal(200), rng.standard_normal(500)
+    X = np.stack([x, 3.3 + rng.randint(values, size=200)], axis=1)
+    alone, model = AutoROME().fit(X[:, :1]), AutoROME().fit(X)
+    found = margin_log_density(model.density_, 0, new).mean()
+    assert found > alone.score(new[:, None]) - 0.05
+
+
+def test_a_constant_feature(blob):
+    X = np.append(blob, np.full((len(blob), 1), 0.1), axis=1)
+    model = AutoROME().fit(X)
+    assert np.isfinite(model.score_samples(X)).all()
+    assert_allclose(model.sample(50, random_state=0)[:, 3], 0.1, atol=1e-2)
+
+
+def test_equal_samples():
+    X = np.full((20, 2), 0.1)
+    with pytest.raises(ValueError, match="min_std"):
+        AutoROME().fit(X)
+    model = AutoROME(min_std=0.1).fit(X)
+    truth = multivariate_normal([0.1, 0.1], 0.1**2).logpdf([0.1, 0.2])
+    assert_allclose(model.score_samples([[0.1, 0.2]]), truth, atol=1e-6)
+
+
+@pytest.mark.parametrize("n_samples", [2, 3, 5, 7])
+@pytest.mark.parametrize("n_features", [1, 2, 9])
+def test_few_samples(n_samples, n_features):
+    X = random_state(n_features).standard_normal((n_samples, n_features))
+    model = AutoROME().fit(X)
+    assert np.isfinite(model.score_samples(X)).all()
+    assert np.isfinite(model.held_out_)
+    assert model.sample(3, random_state=0).shape == (3, n_features)
+    assert all(cluster.reason in model.summary() for cluster in model.clusters_)
+
+
+@pytest.mark.parametrize("n_samples", [2, 3, 5])
+def test_few_samples_are_no_spikes(n_samples):
+    """Between samples there may be others."""
+    model = AutoROME().fit(np.linspace(-1, 1, n_samples)[:, None] ** 3)
+    between = np.linspace(-1, 1, 41)[:, None]
+    assert model.score_samples(between).min() > -10
+
+
+def test_one_sample_has_no_spread():
+    with pytest.raises(ValueError, match="min_std"):
+        AutoROME().fit([[1.0, 2.0]])
+    assert np.isfinite(AutoROME(min_std=1.0).fit([[1.0, 2.0]]).score([[1.0, 2.0]]))
+
+
+@pytest.mark.parametrize("min_std", [0.01, 2.0])
+def test_no_kernel_is_narrower_than_min_std(moons, min_std):
+    rng = random_state(0)
+    line = rng.standard_normal((40, 1)) * [1.0, 2.0, -1.0]
+    outlier = np.append(moons[:40], [[1e3, 1e3]], axis=0)
+    counts = rng.randint(2, size=(50, 2)).astype(float)
+    tails = rng.standard_t(1.5, size=(60, 2))
+    for X in (line, outlier, counts, tails, moons[:9]):
+        model = AutoROME(min_std=min_std).fit(X)
+        assert narrowest(model.density_) > min_std * (1 - 1e-6)
+        assert np.isfinite(model.score_samples(X)).all()
+
+
+@settings(max_examples=10)
+@given(samples(min_samples=1, max_samples=40, max_features=5, scales=(1e-12, 1.0, 1e12)))
+def test_any_samples_give_a_finite_density(X):
+    model = AutoROME()
+    if (X[0] == X).all():
+        with pytest.raises(ValueError, match="min_std"):
+            model.fit(X)
+        model.set_params(min_std=0.01 * max(np.abs(X).max(), 1e-300))
+    model.fit(X)
+    assert np.isfinite(model.score_samples(X)).all()
+    assert np.isfinite(model.sample(5, random_state=0)).all()
+    assert np.isfinite(model.held_out_)
+
+
+def test_a_failed_refit_keeps_the_old_model(blob):
+    model = AutoROME().fit(blob)
+    before = model.score_samples(blob)
+    with pytest.raises(ValueError, match="min_std"):
+        model.fit(np.ones((5, 2)))
+    with pytest.raises(ValueError, match="min_std"):
+        model.set_params(min_std=-1.0).fit(blob)
+    assert_array_equal(model.score_samples(blob), before)
+    assert model.n_features_in_ == 3
+
+
+def test_summaries_name_members_weights_and_gains(auto, moons):
+    said, shown = auto.summary(), auto._repr_html_()
+    (cluster,) = auto.clusters_
+    for text in (said, shown):
+        for name, weight in zip(cluster.members, cluster.weights, strict=True):
+            assert f"{name} ({weight:.0%})" in text.replace("&#x27;", "'")
+        assert f"{cluster.gain:.3f} ± {cluster.gain_error:.3f}" in text
+        assert f"{auto.held_out_:.4g}" in text
+    assert f"{auto.density_.n_kernels} kernels in 2 dimensions" in said
+    assert "AutoROME" in AutoROME()._repr_html_()
+    assert_allclose(cluster.weights.sum(), 1.0)
+    assert cluster.n_members == len(moons)
+
+
+def test_summaries_name_outliers(blob):
+    outliers = AutoROME().fit([*blob, [1e6] * 3])
+    for text in (outliers.summary(), outliers._repr_html_()):
+        assert "far from all clusters" in text
+
+
+def test_a_spiral_is_one_cluster():
+    model = AutoROME().fit(spiral())
+    assert model.n_fragments_ > 1
+    assert_array_equal(model.labels_, 0)
+    for text in (model.summary(), model._repr_html_()):
+        assert f"{model.n_fragments_} clusters" in text
+
+
+@pytest.mark.parametrize("sizes", [(15, 15), (60, 12), (40, 40)])
+def test_clusters_that_are_apart_stay(sizes):
+    X, group = blobs(sizes, apart=20.0)
+    model = AutoROME().fit(X)
+    assert model.n_fragments_ == 0
+    assert len(np.unique(model.labels_[group == 0])) == 1
+    assert len(np.unique(model.labels_)) == 2
+    shares = sorted(cluster.share for cluster in model.clusters_)
+    assert_allclose(shares, sorted(np.divide(sizes, sum(sizes))))
+
+
+@pytest.mark.parametrize(
+    ("parameters", "error"),
+    [
+        ({"min_std": -1.0}, ValueError),
+        ({"min_std": np.nan}, ValueError),
+        ({"min_std": np.inf}, ValueError),
+        ({"min_std": "wide"}, TypeError),
+        ({"min_std": None}, TypeError),
+        ({"min_std": True}, TypeError),
+        ({"min_std": [0.1]}, TypeError),
+        ({"random_state": "seed"}, TypeError),
+        ({"random_state": 1.5}, TypeError),
+        ({"random_state": True}, TypeError),
+        ({"random_state": -1}, ValueError),
+    ],
+)
+def test_bad_parameters_are_named(blob, parameters, error):
+    with pytest.raises(error, match=next(iter(parameters))):
+        AutoROME(**parameters).fit(blob)
+
+
+def spiral():
+    rng = random_state(0)
+    angle = 3 * np.pi * np.sqrt(rng.uniform(size=150))
+    X = np.stack([angle * np.cos(angle), angle * np.sin(angle)], axis=1)
+    return X + 0.1 * rng.standard_normal(X.shape)
+
+
+def test_clusters_are_those_of_rome():
+    X, _ = blobs([40, 30])
+    auto, rome = AutoROME().fit(X), ROME().fit(X)
+    assert_array_equal(auto.labels_, rome.labels_)
+    assert_array_equal(auto.ordering_.order, rome.ordering_.order)
+    assert_array_equal(auto.candidates_.scores, rome.candidates_.scores)
+
+
+def test_fewer_than_five_samples_are_not_clustered():
+    model = AutoROME().fit(blobs([2, 2])[0])
+    assert model.ordering_ is None
+    assert model.candidates_ is None
+
+
+def test_automatic_min_std_is_that_of_rome(moons):
+    auto = AutoROME(min_std="auto").fit(moons)
+    given = AutoROME(min_std=ROME(selection=None).fit(moons).min_std_).fit(moons)
+    assert_array_equal(auto.labels_, 0)
+    assert_allclose(auto.score_samples(moons), given.score_samples(moons), atol=1e-9)
+
+
+class Contaminated(Member):
+    """A Gaussian, of which a tenth is three times as wide."""
+
+    name = "contaminated Gaussian"
+
+    def fit(self, samples):
+        mean = np.average(samples.points, axis=0, weights=samples.weights)
+        covariance = np.cov(samples.points.T, aweights=samples.weights)
+        return KernelMixture.from_covariances(
+            [0.9, 0.1], [mean, mean], [covariance, 9 * covariance]
+        )
+
+
+def test_members_of_users():
+    rng = random_state(0)
+    X = rng.standard_normal((600, 2)) * np.where(rng.uniform(size=600) < 0.1, 3, 1)[:, None]
+    plain = AutoROME().fit(X)
+    model = clone(AutoROME(members=[Contaminated()])).fit(X)
+    assert "contaminated Gaussian" in model.clusters_[0].members
+    assert model.held_out_ > plain.held_out_
+    assert model.clusters_[0].n_tried >= plain.clusters_[0].n_tried
+    assert "contaminated Gaussian" in model.summary()
+
+
+@pytest.mark.parametrize("members", [Contaminated(), [Contaminated], ["Gaussian"], 3])
+def test_bad_members_are_named(moons, members):
+    with pytest.raises(TypeError, match="members"):
+        AutoROME(members=members).fit(moons)

@@ -1,0 +1,116 @@
+import numpy as np
+import pytest
+
+from sevenhills import ROME, GaussianKDE
+from sevenhills.datasets import make_walks
+from sevenhills.forecast import evaluate, inputs
+
+from .scenes import DISPLACEMENT, assert_same, refuses, walks
+
+
+def test_blocks_do_not_matter(scenes, evaluation, monkeypatch):
+    monkeypatch.setattr(inputs, "_BLOCK_SIZE", 130)
+    assert_same(evaluate(*scenes, n_replicates=100), evaluation)
+
+
+def test_workers_do_not_matter(scenes, evaluation):
+    assert_same(evaluate(*scenes, n_replicates=100, n_jobs=2), evaluation)
+
+
+@pytest.mark.parametrize("n_samples", [1, 2])
+def test_too_few_samples(n_samples):
+    predictions, truth = walks(6, n_samples)
+    refuses(f"{n_samples} samples? in a scene, but a density needs 3.*'ade'", predictions, truth)
+    found = evaluate(predictions, truth, measures=DISPLACEMENT)
+    assert found[f"min_ade_{n_samples}"].n_scenes == 6
+
+
+def test_parameters_are_checked():
+    pair = walks(6)
+    refuses("estimator must be one of", *pair, estimator="gauss")
+    refuses("estimator must be one of", *pair, estimator=ROME, error=TypeError)
+    refuses("step_estimator", *pair, step_estimator=3, error=TypeError)
+    refuses("estimator cannot be fitted: min_std", *pair, estimator=ROME(min_std=-1))
+    refuses("measures must be among", *pair, measures=("nll", "likelihood"))
+    refuses("must not be empty", *pair, measures=())
+    refuses("min_ade_5 needs its number in k", *pair, measures="min_ade_5")
+    refuses("several true futures", *pair, measures="jsd")
+    refuses("axis of agents", *pair, measures="nll_agents")
+    refuses("'nll_agent' or", *walks(3, n_agents=2), agents=True, measures="nll")
+    refuses("k must be between", *pair, k=13)
+    refuses("k must be at least 1", *pair, k=0)
+    refuses("errors must be", *pair, errors="drop")
+    refuses("shrinkage must be", *pair, shrinkage="some")
+    refuses("floor must be positive", *pair, floor=0.0)
+    refuses("miss_threshold", *pair, miss_threshold=-1)
+    refuses("lower_bound", *pair, lower_bound="low", error=TypeError)
+    refuses("lower_bound", *pair, lower_bound=np.inf)
+    refuses("levels must be", *pair, levels=(0.5, 1.5))
+    refuses("confidence", *pair, confidence=1.5)
+    refuses("agents", *pair, agents="yes", error=TypeError)
+    refuses("n_jobs", *pair, n_jobs=0)
+
+
+def test_settings_say_how_it_came_about(evaluation):
+    found = evaluation.settings
+    assert found["estimator"] == "rome"
+    assert found["n_samples"] == 10
+    assert found["versions"]["numpy"] == np.__version__
+    assert (
+        "GaussianKDE"
+        in evaluate(*walks(3), estimator=GaussianKDE(), measures="ade").settings["estimator"]
+    )
+
+
+def test_it_says_how_far_it_is(scenes, capsys):
+    evaluate(*scenes, measures="ade", verbose=True)
+    assert "scenes: 100%" in capsys.readouterr().out
+
+
+#: Measures whose mean is best for the law of the truth.
+PROPER = ("nll", "nll_step", "energy_score")
+
+
+def check_that_the_oracle_wins(n_scenes, n_samples):
+    """The oracle is ahead by two standard errors, and calibration tells the others apart."""
+    walks = make_walks(n_scenes, random_state=0)
+    found = {
+        name: evaluate(law.draw(n_samples, 1), walks.truth, measures=(*PROPER, "ece"))
+        for name, law in walks.law.predictors().items()
+    }
+    oracle = found.pop("oracle")
+    for evaluation in found.values():
+        for measure in PROPER:
+            apart = evaluation.scenes[measure] - oracle.scenes[measure]
+            assert apart.mean() > 2 * apart.std(ddof=1) / np.sqrt(n_scenes)
+        assert evaluation["ece"].mean > 5 * evaluation.coverage.expected_error
+    assert oracle["ece"].mean < 2 * oracle.coverage.expected_error
+    excess = {
+        name: (each.coverage.observed - each.coverage.levels).mean() for name, each in found.items()
+    }
+    assert excess["over-confident"] < -0.2
+    assert excess["under-confident"] > 0.2
+
+
+@pytest.mark.whole
+def test_the_oracle_wins_with_few_samples():
+    check_that_the_oracle_wins(120, 20)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n_samples", [100, 1000])
+def test_the_oracle_wins(n_samples):
+    check_that_the_oracle_wins(120, n_samples)
+
+
+def test_joint_densities_of_few_samples_lean_on_shrinkage():
+    """With 20 samples in 24 dimensions, the floor alone loses more than a hundred nats."""
+    walks = make_walks(30, random_state=0)
+    drawn = walks.law.draw(20, 1)
+    nll = {
+        shrinkage: evaluate(drawn, walks.truth, measures="nll", shrinkage=shrinkage)["nll"].mean
+        for shrinkage in (None, "auto")
+    }
+    exact = -walks.law.logpdf(walks.truth).mean()
+    assert nll["auto"] < exact + 15
+    assert nll[None] > nll["auto"] + 50

@@ -1,0 +1,128 @@
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_array_equal
+
+from sevenhills.datasets import make_walks
+from sevenhills.forecast import Tracks, evaluate, read_paths, read_tracks, windows, write_paths
+
+
+@pytest.fixture(scope="module")
+def walks():
+    return make_walks(40, random_state=0)
+
+
+class TestTracks:
+    def test_reads_spaces_tabs_commas_and_float_frames(self, tmp_path):
+        file = tmp_path / "eth.txt"
+        file.write_text("# frame id x y\n780.0\t2.0\t1.5\t-2\n\n10 1 3 4\n20,1,5,6 # seen late\n")
+        tracks = read_tracks(file)
+        assert_array_equal(tracks.agents, [1, 1, 2])
+        assert_array_equal(tracks.frames, [10, 20, 780])
+        assert_array_equal(tracks.positions, [[3, 4], [5, 6], [1.5, -2]])
+        assert tracks.step == 10
+        assert repr(tracks) == "Tracks(n_agents=2, n_points=3)"
+
+    @pytest.mark.parametrize(
+        ("text", "message"),
+        [
+            ("0 1 2 3\n10 1 2\n", r"t.txt, line 2: expected frame, agent, x and y, got 3 columns"),
+            ("0 1 2 3 4 5 6 7\n", "line 1: .* got 8 columns"),
+            ("\n0 1 2 3\n10 1 x 3\n", "line 3: 'x' is no number"),
+            ("0 1 nan 3\n", "line 1: all values must be finite"),
+            ("0 1.5 2 3\n", "line 1: the agent must be a whole number"),
+            ("0 1 2 3\n10 1 2 3\n0 1 5 5\n", "line 3: agent 1 was in frame 0 already, see line 1"),
+            ("# nothing\n", "t.txt has no lines"),
+        ],
+    )
+    def test_says_which_line_is_wrong(self, tmp_path, text, message):
+        (tmp_path / "t.txt").write_text(text)
+        with pytest.raises(ValueError, match=message):
+            read_tracks(tmp_path / "t.txt")
+
+
+def tracks_of(*seen):
+    """Tracks of agents by the numbers of the steps at which they were seen, x being the frame."""
+    frames = np.concatenate([10.0 * np.array(each) for each in seen])
+    agents = np.repeat(np.arange(len(seen)), [len(each) for each in seen])
+    return Tracks(frames, agents, np.column_stack([frames, agents]))
+
+
+class TestWindows:
+    def test_equals_looking_at_every_frame(self):
+        """The slow twin asks for every agent, every frame and every step."""
+        rng = np.random.RandomState(0)
+        seen = [np.flatnonzero(rng.uniform(size=30) < 0.9) + rng.randint(5) for _ in range(6)]
+        tracks = tracks_of(*seen)
+        for stride in (1, 3):
+            found = windows(tracks, 3, 4, stride=stride)
+            begin = min(each[0] for each in seen)
+            expected = [
+                (10.0 * first, agent)
+                for first in range(40)
+                for agent, each in enumerate(seen)
+                if set(range(first, first + 7)) <= set(each) and (first - begin) % stride == 0
+            ]
+            assert list(zip(found.frames, found.agents, strict=True)) == expected
+            assert_array_equal(found.observed[..., 0], found.frames[:, None] + [0, 10, 20])
+            assert_array_equal(found.future[..., 0], found.frames[:, None] + [30, 40, 50, 60])
+
+    def test_gaps_end_windows(self):
+        found = windows(tracks_of([0, 1, 2, 4, 5, 6, 7]), 2, 1)
+        assert_array_equal(found.frames, [0, 40, 50])
+
+    def test_wider_steps(self):
+        assert_array_equal(windows(tracks_of(np.arange(5)), 1, 2, step=20).frames, [0])
+
+    def test_agents_side_by_side(self):
+        found = windows(tracks_of(np.arange(4), np.arange(1, 9)), 2, 1, agents=True)
+        assert found.observed.shape == (7, 2, 2, 2)
+        assert_array_equal(found.agents[:3], [[0, -1], [0, 1], [1, -1]])
+        assert np.isnan(found.future[0, 1]).all()
+        assert_array_equal(found.future[1, :, 0, 1], [0, 1])
+
+    def test_no_windows(self):
+        with pytest.raises(ValueError, match="no agent was seen at 20 steps of 10 frames"):
+            windows(tracks_of([0, 1, 2]))
+        with pytest.raises(ValueError, match="pass it"):
+            windows(tracks_of([0], [3]))
+
+
+class TestPaths:
+    @pytest.mark.parametrize("suffix", ["npy", "npz", "parquet"])
+    def test_round_trip(self, walks, tmp_path, suffix):
+        predictions = walks.law.draw(4, random_state=0)
+        predictions[3, 2] = np.nan
+        predictions[5, :, 9:] = np.nan
+        for values, kind in ((predictions, "predictions"), (walks.truth, "truth")):
+            write_paths(values, tmp_path / f"{kind}.{suffix}", kind)
+            again = read_paths(tmp_path / f"{kind}.{suffix}", kind)
+            keep = np.ones(len(values), dtype=bool)
+            if suffix == "parquet" and kind == "predictions":
+                keep[3] = False  # a sample without rows is not there, and others take its number
+                assert_array_equal(again[3, :3], values[3, [0, 1, 3]])
+            assert_array_equal(again[keep], values[keep])
+
+    def test_agents(self, tmp_path):
+        values = np.random.RandomState(0).standard_normal((3, 4, 2, 5, 2))
+        write_paths(values, tmp_path / "p.parquet", agents=True)
+        assert_array_equal(read_paths(tmp_path / "p.parquet"), values)
+        table = pd.read_parquet(tmp_path / "p.parquet")
+        assert list(table.columns) == ["scene", "sample", "agent", "step", "x", "y"]
+
+    def test_files_are_evaluated_as_arrays(self, walks, tmp_path):
+        predictions = walks.law.draw(20, random_state=0)
+        write_paths(predictions, tmp_path / "p.parquet")
+        write_paths(walks.truth, tmp_path / "t.npz", "truth")
+        options = {"measures": ("ade", "nll_step")}
+        found = evaluate(tmp_path / "p.parquet", tmp_path / "t.npz", **options)
+        expected = evaluate(predictions, walks.truth, **options)
+        assert_array_equal(found.scenes["ade"], expected.scenes["ade"])
+
+    def test_bad_values(self, walks, tmp_path):
+        with pytest.raises(ValueError, match=r"must end with .npy, .npz or .parquet, got p.csv"):
+            write_paths(walks.truth, tmp_path / "p.csv")
+        with pytest.raises(ValueError, match="must have the axes scene, sample, step"):
+            write_paths(walks.truth, tmp_path / "p.parquet")
+        with pytest.raises(ValueError, match="kind must be one of"):
+            write_paths(walks.truth, tmp_path / "p.npz", "truths")

@@ -1,0 +1,198 @@
+"""Folds of weighted rows: copies are dealt out, and parts add up."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+
+from sevenhills.folds import count, counts, deal, deal_in_turn, without_a_fifth
+
+from .strategies import wild_weights
+
+seeds = st.integers(0, 2**31)
+
+
+def random_state(seed=0):
+    return np.random.RandomState(seed)
+
+
+def test_rounding_does_not_matter():
+    assert count(np.full(100, 0.1)) == 10
+    assert count(np.full(30, 1 / 3)) == 10
+    assert_array_equal(counts(np.arange(300) % 3, np.full(300, 0.1)), [10, 10, 10])
+
+
+@given(wild_weights())
+def test_sums(weights):
+    assert_allclose(count(weights), weights.sum(), rtol=1e-11)
+    labels = np.arange(len(weights)) % 3
+    expected = [weights[labels == label].sum() for label in range(labels.max() + 1)]
+    assert_allclose(counts(labels, weights), expected, rtol=1e-11)
+
+
+def spread_out(rows, weights, n_rows):
+    """Weights of some rows as weights of all."""
+    out = np.zeros(n_rows)
+    out[rows] = weights
+    return out
+
+
+@given(st.one_of(st.integers(2, 60), st.sampled_from([299, 2999, 3000])), seeds)
+def test_every_row_is_asked_once_and_never_seen_by_the_fold_that_asks_it(n_rows, seed):
+    folds = deal(np.ones(n_rows), random_state(seed))
+    asked = np.concatenate([fold.test for fold in folds])
+    assert_array_equal(np.sort(asked), np.arange(n_rows))
+    order = random_state(seed).permutation(n_rows)
+    for f, fold in enumerate(folds):
+        assert_array_equal(fold.test, np.sort(order[f :: len(folds)]))
+        assert_array_equal(np.sort(np.append(fold.train, fold.test)), np.arange(n_rows))
+        assert_array_equal(fold.subset, fold.train)
+        for weights in (fold.train_weights, fold.subset_weights, fold.test_weights):
+            assert_array_equal(weights, 1.0)
+
+
+@given(st.lists(st.integers(1, 12), min_size=2, max_size=40), seeds)
+def test_whole_weights_are_dealt_out_as_repeated_rows(weights, seed):
+    weights = [*weights, 1]
+    row_of = np.repeat(np.arange(len(weights)), weights)
+    copies = deal(np.ones(len(row_of)), random_state(seed))
+    found = deal(np.array(weights, dtype=float), random_state(seed))
+    for fold, repeated in zip(found, copies, strict=True):
+        for part in ("train", "subset", "test"):
+            rows, expected = (getattr(each, part) for each in (fold, repeated))
+            parts = spread_out(rows, getattr(fold, f"{part}_weights"), len(weights))
+            assert_array_equal(parts, np.bincount(row_of[expected], minlength=len(weights)))
+
+
+@given(st.lists(st.integers(1, 12), min_size=2, max_size=40), st.integers(2, 7))
+def test_dealing_in_turn(weights, n_folds):
+    weights = [*weights, 1]
+    row_of = np.repeat(np.arange(len(weights)), weights)
+    held = deal_in_turn(np.array(weights, dtype=float), n_folds)
+    for f, part in enumerate(held):
+        assert_array_equal(part, np.bincount(row_of[f::n_folds], minlength=len(weights)))
+
+
+@given(wild_weights(), st.integers(2, 7))
+def test_any_weights_dealt_out_in_turn_add_up(weights, n_folds):
+    held = deal_in_turn(weights, n_folds)
+    assert (held >= 0).all()
+    assert_allclose(held.sum(axis=0), weights, rtol=1e-12)
+    assert ((held.sum(axis=0) - held).sum(axis=1) > 0).all()
+
+
+@given(wild_weights(min_size=2), seeds)
+def test_parts_add_up(weights, seed):
+    """And every fold sees something and asks for something."""
+    folds, n_rows = deal(weights, random_state(seed)), len(weights)
+    held = [spread_out(fold.test, fold.test_weights, n_rows) for fold in folds]
+    assert_allclose(np.sum(held, axis=0), weights, rtol=1e-12)
+    assert 2 <= len(folds) <= 5
+    for fold, part in zip(folds, held, strict=True):
+        assert len(fold.test) > 0
+        assert len(fold.train) > 0
+        left = spread_out(fold.train, fold.train_weights, n_rows)
+        assert_allclose(left + part, weights, rtol=1e-12)
+        assert (fold.train_weights > 0).all()
+        assert (fold.test_weights > 0).all()
+
+
+@given(
+    st.integers(2, 60),
+    seeds,
+    st.sampled_from(
+        [
+            lambda rng, n: rng.uniform(1e-3, 5.0, size=n),
+            lambda rng, n: np.full(n, 2.0),
+            lambda rng, n: rng.choice([2.0, 3.0], size=n) + 2.0,
+        ]
+    ),
+)
+def test_rows_stay_whole_unless_weights_are_counts(n_rows, seed, weights_of):
+    """A row that repeats by itself, or not wholly, is never seen and asked for at once."""
+    weights = weights_of(random_state(seed), n_rows)
+    whole = deal(np.ones(n_rows), random_state(seed))
+    for fold, expected in zip(deal(weights, random_state(seed)), whole, strict=True):
+        assert_array_equal(fold.train, expected.train)
+        assert_array_equal(fold.train_weights, weights[fold.train])
+        assert_array_equal(fold.subset_weights, weights[fold.subset])
+        assert_array_equal(fold.test, expected.test)
+        assert_array_equal(fold.test_weights, weights[fold.test])
+    held = deal_in_turn(weights, 5)
+    assert_array_equal(np.sum(held > 0, axis=0), 1)
+
+
+def test_copies_are_counted_whatever_rounding_left_of_them():
+    folds = deal(np.array([2 - 1e-12, 2.0, 1 - 1e-12]), random_state())
+    asked = np.sort(np.concatenate([fold.test_weights for fold in folds]))
+    assert_allclose(asked, [1.0, 1.0, 1.0, 1.0, 1.0])
+
+
+def test_heavy_rows_are_dealt_out_in_a_few_copies():
+    """As many as make sure that they are seen and asked for."""
+    for fold in deal(np.array([1e12, 1.0, 1e15]), random_state()):
+        assert_array_equal(np.setdiff1d(fold.train, [1]), [0, 2])
+        assert len(fold.test) > 0
+
+
+@given(wild_weights(), seeds)
+def test_a_fifth_of_any_weights_is_left_out(weights, seed):
+    left = without_a_fifth(weights, random_state(seed))
+    assert (left >= 0).all()
+    assert (left <= weights * (1 + 1e-12)).all()
+    assert left.sum() > 0
+    if not (weights == 1).any() and len(weights) > 1:
+        assert np.sum(left == 0) == len(weights) // 5
+
+
+@given(st.lists(st.integers(1, 9), min_size=2, max_size=30), seeds)
+def test_a_fifth_of_the_copies_is_left_out(weights, seed):
+    weights = [*weights, 1]
+    left = without_a_fifth(np.array(weights, dtype=float), random_state(seed))
+    row_of = np.repeat(np.arange(len(weights)), weights)
+    copies = row_of[random_state(seed).permutation(len(row_of))]
+    expected = np.bincount(copies[len(copies) // 5 :], minlength=len(weights))
+    assert_array_equal(left, expected)
+
+
+@given(st.integers(2, 4000), seeds)
+def test_folds_are_even(n_rows, seed):
+    sizes = [n_rows - len(fold.train) for fold in deal(np.ones(n_rows), random_state(seed))]
+    assert max(sizes) - min(sizes) <= 1
+
+
+@pytest.mark.parametrize("n_rows", [7000, 20_000])
+def test_many_rows_are_seen_and_asked_in_part(n_rows):
+    folds = deal(np.ones(n_rows), random_state())
+    asked = np.concatenate([fold.test for fold in folds])
+    assert len(np.unique(asked)) == len(asked) <= 3000 + len(folds)
+    assert len(asked) >= 2900
+    for fold in folds:
+        assert len(fold.subset) == min(len(fold.train), 6000)
+        assert np.isin(fold.subset, fold.train).all()
+        assert not np.isin(fold.test, fold.train).any()
+
+
+def test_weights_of_a_part_of_the_rows_are_kept():
+    weights = random_state(1).randint(1, 4, size=9000).astype(float)
+    for fold in deal(weights, random_state()):
+        assert len(fold.subset) == 6000
+        left = spread_out(fold.train, fold.train_weights, 9000)
+        assert_array_equal(fold.subset_weights, left[fold.subset])
+
+
+@pytest.mark.parametrize("weight", [1.0, 0.2, 30.0])
+def test_one_row_is_all_there_is(weight):
+    folds = deal(np.array([weight]), random_state())
+    for fold in folds:
+        for rows in (fold.train, fold.subset, fold.test):
+            assert_array_equal(rows, [0])
+        assert_allclose(fold.train_weights + fold.test_weights, weight)
+    assert_allclose(sum(fold.test_weights[0] for fold in folds), weight)
+
+
+def test_seeds():
+    one, same, other = (deal(np.ones(50), random_state(seed))[0].train for seed in (1, 1, 2))
+    assert_array_equal(one, same)
+    assert (one != other).any()
