@@ -63,13 +63,16 @@ class TestBaselines:
         [
             (lambda w: ConstantVelocity().predict(w.observed), "fit it or pass a std"),
             (lambda w: NearestPasts().predict(w.observed), "fit it first"),
-            (lambda w: ConstantVelocity().fit(w.observed, w.truth[:3]), "one for each past"),
+            (
+                lambda w: ConstantVelocity().fit(w.observed, w.truth[:3]),
+                r"\(40, n_steps, 2\)",
+            ),
             (lambda w: ConstantVelocity().fit(w.observed[:, 0], w.truth), "observed must have"),
             (lambda w: ConstantVelocity().fit(w.observed * np.nan, w.truth), "must be finite"),
             (lambda w: NearestPasts().fit(w.observed, w.truth * np.nan), "must be finite"),
             (
                 lambda w: NearestPasts().fit(w.observed, w.truth).predict(w.observed, 41),
-                "only 40 are known",
+                "only 40 paths were fitted",
             ),
             (
                 lambda w: NearestPasts().fit(w.observed, w.truth).predict(w.observed[:, 1:], 2),

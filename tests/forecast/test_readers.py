@@ -28,10 +28,10 @@ class TestTracks:
         [
             ("0 1 2 3\n10 1 2\n", r"t.txt, line 2: expected frame, agent, x and y, got 3 columns"),
             ("0 1 2 3 4 5 6 7\n", "line 1: .* got 8 columns"),
-            ("\n0 1 2 3\n10 1 x 3\n", "line 3: 'x' is no number"),
+            ("\n0 1 2 3\n10 1 x 3\n", "line 3: 'x' is not a number"),
             ("0 1 nan 3\n", "line 1: all values must be finite"),
             ("0 1.5 2 3\n", "line 1: the agent must be a whole number"),
-            ("0 1 2 3\n10 1 2 3\n0 1 5 5\n", "line 3: agent 1 was in frame 0 already, see line 1"),
+            ("0 1 2 3\n10 1 2 3\n0 1 5 5\n", "line 3: agent 1 already has frame 0 in line 1"),
             ("# nothing\n", "t.txt has no lines"),
         ],
     )
@@ -82,9 +82,9 @@ class TestWindows:
         assert_array_equal(found.future[1, :, 0, 1], [0, 1])
 
     def test_no_windows(self):
-        with pytest.raises(ValueError, match="no agent was seen at 20 steps of 10 frames"):
+        with pytest.raises(ValueError, match="no agent was observed at 20 successive steps"):
             windows(tracks_of([0, 1, 2]))
-        with pytest.raises(ValueError, match="pass it"):
+        with pytest.raises(ValueError, match="pass step"):
             windows(tracks_of([0], [3]))
 
 

@@ -1,4 +1,4 @@
-"""ROME that chooses by itself what to put on every cluster."""
+"""ROME with a density for every cluster that is chosen by cross-validation."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -36,27 +36,30 @@ from .summary import describe_members, describe_resolution, member_table_html
 class AutoROME(DensityEstimator):
     r"""Density estimation that needs no parameter.
 
-    Clusters are found as in :class:`ROME`. On every cluster a number of members is tried: the
-    Gaussian, Student's t, kernels of several widths, local Gaussians, and mixtures of few and many
-    components. Those that do best on samples they have not seen are added up, with the weights
-    :math:`w` that make these samples likeliest:
+    Clusters are found as in :class:`ROME`. On every cluster several members are tried: the
+    Gaussian, Student's t, kernels of several widths, a Gaussian copula, local Gaussians, and
+    mixtures of few and many components. The best are summed with the weights :math:`w` that
+    maximize the likelihood of held-out samples:
 
     .. math:: p(x) = \sum_C \frac{n_C}{N} \sum_m w_{Cm} \, p_{Cm}(x)
 
-    A cluster that no member describes better than its Gaussian keeps the Gaussian. The whole is a
+    A cluster on which no member is better than the Gaussian keeps the Gaussian. The density is a
     sum of Gaussian kernels, whatever its members.
 
     Parameters
     ----------
-    min_std : float, default=0
-        The smallest standard deviation of any kernel, in data units.
+    min_std : float or "auto", default=0
+        The smallest standard deviation along any direction that every kernel is given, in data
+        units. "auto" is 0.01 times the pooled standard deviation within clusters.
     resolution : "auto", None, float or array-like of shape (n_features,), default="auto"
         The unit to which values are rounded, for all features or one for each, 0 for features that
-        are exact. All samples with one value are spread evenly over the unit around it. "auto"
-        recognizes features whose values lie on a lattice, such as ages, counts and prices; None
-        takes all values as exact, so that values that repeat get narrow kernels.
+        are exact. Equal values are spread evenly over the unit around them. "auto" recognizes
+        features whose values lie on a lattice, such as ages, counts and prices; None treats all
+        values as exact, so that repeated values get narrow kernels.
+    members : sequence of :class:`sevenhills.stacking.Member`, optional
+        Members to try on every cluster, in addition to those above.
     random_state : int, RandomState instance or None, default=0
-        Seeds folds and starts.
+        Seeds folds and the starts of mixtures.
     n_jobs : int, optional
         Number of threads; one by default.
 
@@ -65,17 +68,17 @@ class AutoROME(DensityEstimator):
     density_ : KernelMixture
         The fitted density.
     labels_ : ndarray of shape (n_samples,)
-        The cluster of every sample, -1 for samples far from all clusters. Noise and small
-        clusters have joined the nearest cluster. Equal rows of rounded values have one label,
-        that of most of them after they were spread.
+        The cluster of every sample, -1 for outliers, which are far from all clusters. Noise and
+        small clusters have joined the nearest cluster. Equal rows of rounded values have one
+        label, that of most of their copies after spreading.
     clusters_ : tuple of StackedCluster
-        What became of every cluster.
+        Summaries of the clusters.
     n_fragments_ : int
-        The number of clusters that were found, but would not hold on new samples, and were put
-        together; 0 if they hold.
+        The number of clusters that were merged, because they were not found again without a fifth
+        of the samples; 0 if the clusters are stable.
     held_out_ : float
-        The mean log density of held-out samples within their clusters: what to expect of new
-        samples, if clusters are apart.
+        The mean log density of held-out samples within their clusters: an estimate of that of new
+        samples, if clusters are well separated.
     candidates_ : Candidates or None
         All distinct candidate clusterings with their scores; None for fewer than 5 samples.
     ordering_ : Ordering or None
@@ -160,7 +163,7 @@ class AutoROME(DensityEstimator):
         return resolve_min_std(self.min_std, Grouping.of(X, labels, weights), unit)
 
     def summary(self) -> str:
-        """Return in a few lines what was found and what was put on it."""
+        """Return a text of a few lines that lists the clusters and their members."""
         check_is_fitted(self)
         return describe_members(
             self.clusters_,

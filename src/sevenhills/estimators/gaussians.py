@@ -1,4 +1,10 @@
-"""A Gaussian mixture whose number of components is chosen by the BIC."""
+"""A Gaussian mixture whose number of components is chosen by the BIC.
+
+Expectation maximization is written twice, here and in :mod:`sevenhills.stacking.components`. This
+one gives the results of scikit-learn's ``GaussianMixture``: it sums squared deviations from each
+mean, and does not shrink covariances. The other one is faster on small clusters, but its sums of
+products lose the digits that a small ``reg_covar`` needs.
+"""
 
 import warnings
 from typing import Any, NamedTuple
@@ -19,12 +25,13 @@ from ..validation import (
 from .base import DensityEstimator
 from .clusters import Grouping
 
-_MOST_STEPS = 100
-#: A fit ends when a step changes the mean log likelihood by less than this.
-_LEAST_GAIN = 1e-3
-#: Components without any member keep this weight, so that their means stay finite.
-_NOTHING = 10 * np.finfo(float).eps
-#: The automatic ``reg_covar`` is this part of the mean variance.
+#: Upper bound on the iterations of a fit, which ends when the mean log likelihood changes by less
+#: than this tolerance.
+_MAX_STEPS = 100
+_TOLERANCE = 1e-3
+#: Added to the size of a component, so that empty components have a finite mean.
+_EPSILON = 10 * np.finfo(float).eps
+#: The automatic ``reg_covar`` is this fraction of the mean variance.
 _AUTO_SHARE = 1e-6
 _LOG_2PI = float(np.log(2 * np.pi))
 
@@ -34,19 +41,19 @@ class GaussianMixtureBIC(DensityEstimator):
 
     .. math:: p(x) = \sum_{k=1}^{K} w_k \, N(x; \mu_k, \Sigma_k)
 
-    It is what scikit-learn's ``GaussianMixture`` finds for every number of components, which has
-    no weights for samples.
+    For every number of components the fit is that of scikit-learn's ``GaussianMixture``, which
+    lacks weights of samples.
 
     Parameters
     ----------
     max_components : int, default=10
         The largest number of components to try, at most the number of distinct samples.
     n_init : int, default=1
-        How many starts to try for each number.
+        The number of starts for each number of components.
     reg_covar : float or "auto", default="auto"
         The variance added to every feature, in squared data units, as that of scikit-learn's
-        ``GaussianMixture``. With "auto" it is 1e-6 times the mean variance of the features, so
-        that the density does not depend on the unit of the samples.
+        ``GaussianMixture``. "auto" is 1e-6 times the mean variance of the features, so that the
+        density does not depend on the unit of the samples.
     random_state : int, RandomState instance or None, default=0
         Seeds the starts.
     n_jobs : int, optional
@@ -109,7 +116,7 @@ class GaussianMixtureBIC(DensityEstimator):
         if len(frame.rows) == 1:
             raise ValueError(f"the samples have no spread (n_samples = {len(X)})")
         ridge = self._ridge(whole, frame.unit)
-        # From the median, because an outlier moves the mean far away from all others.
+        # Relative to the median: an outlier would move the mean far away from all other samples.
         origin = np.quantile(points, 0.5, axis=0, method="lower")
         data = _Data(points - origin, frame.weights, ridge)
         numbers = range(1, min(int(self.max_components), len(frame.rows)) + 1)
@@ -130,14 +137,14 @@ class GaussianMixtureBIC(DensityEstimator):
         return isinstance(self.reg_covar, str) and self.reg_covar == "auto"
 
     def _ridge(self, whole: Grouping, unit: float) -> float:
-        """Return the variance to add, in multiples of the squared unit."""
+        """Return the variance to add, in squared units."""
         if self._is_auto():
             return _AUTO_SHARE * whole.spread() ** 2
         number = float(self.reg_covar)
         ridge = number / unit / unit
         if not 0 < ridge < np.inf:
             raise ValueError(
-                f"reg_covar = {number:g} is beyond what can be represented beside such samples"
+                f"reg_covar = {number:g} cannot be represented in the units of these samples"
             )
         return ridge
 
@@ -151,7 +158,7 @@ class _Data(NamedTuple):
 
 
 class _Fit(NamedTuple):
-    """A mixture, and the mean log likelihood before the last step to it."""
+    """A mixture, and the mean log likelihood before its last iteration."""
 
     weights: np.ndarray
     means: np.ndarray
@@ -159,7 +166,7 @@ class _Fit(NamedTuple):
     likelihood: float
 
     def log_parts(self, points: np.ndarray) -> np.ndarray:
-        """Return the log of every component's part in the density at every point, (K, N)."""
+        """Return the log density of every component times its weight at every point, (K, N)."""
         turned = np.matmul(points - self.means[:, None], self.transforms)
         squares = np.einsum("kij,kij->ki", turned, turned)
         log_dets = np.linalg.slogdet(self.transforms)[1]
@@ -175,15 +182,15 @@ class _Fit(NamedTuple):
 
 
 def _best_fit(data: _Data, k: int, n_init: int, rng: np.random.RandomState) -> _Fit:
-    fits = [_fit_from(data, _nearest_centres(data, k, rng)) for _ in range(n_init)]
+    fits = [_fit_from(data, _kmeans_start(data, k, rng)) for _ in range(n_init)]
     return max(fits, key=lambda fit: fit.likelihood)
 
 
-def _nearest_centres(data: _Data, k: int, rng: np.random.RandomState) -> np.ndarray:
-    """Share samples out to the centres that k-means finds; return responsibilities (K, N)."""
-    from sklearn.cluster import KMeans  # a tenth of a second that others need not wait
+def _kmeans_start(data: _Data, k: int, rng: np.random.RandomState) -> np.ndarray:
+    """Return one-hot responsibilities (K, N) of the centers that k-means finds."""
+    from sklearn.cluster import KMeans  # takes a tenth of a second, which others are spared
 
-    # k-means knows numpy alone, and warns where it finds fewer centres than it is asked for.
+    # KMeans needs numpy arrays, and warns if there are fewer distinct samples than centers.
     with config_context(array_api_dispatch=False), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         means = KMeans(n_clusters=k, n_init=1, random_state=rng)
@@ -192,15 +199,15 @@ def _nearest_centres(data: _Data, k: int, rng: np.random.RandomState) -> np.ndar
 
 
 def _fit_from(data: _Data, shares: np.ndarray) -> _Fit:
-    """Fit components by expectation maximisation, starting from responsibilities."""
+    """Fit components by expectation maximization, starting from responsibilities."""
     fit = _estimate(data, shares, -np.inf)
-    for _ in range(_MOST_STEPS):
+    for _ in range(_MAX_STEPS):
         parts = fit.log_parts(data.points)
         scores = logsumexp(parts, axis=0)
         likelihood = float(np.average(scores, weights=data.weights))
         gain = likelihood - fit.likelihood
         fit = _estimate(data, np.exp(parts - scores), likelihood)
-        if abs(gain) < _LEAST_GAIN:
+        if abs(gain) < _TOLERANCE:
             break
     return fit
 
@@ -209,15 +216,15 @@ def _estimate(data: _Data, shares: np.ndarray, likelihood: float) -> _Fit:
     """Return components from responsibilities."""
     n_features = data.points.shape[1]
     pulls = shares * data.weights
-    sizes = pulls.sum(axis=1) + _NOTHING
+    sizes = pulls.sum(axis=1) + _EPSILON
     means = pulls @ data.points / sizes[:, None]
     apart = data.points - means[:, None]
-    scatters = np.matmul(apart.transpose(0, 2, 1), pulls[:, :, None] * apart)
-    scatters = scatters / sizes[:, None, None] + data.ridge * np.eye(n_features)
+    covariances = np.matmul(apart.transpose(0, 2, 1), pulls[:, :, None] * apart)
+    covariances = covariances / sizes[:, None, None] + data.ridge * np.eye(n_features)
     try:
-        transforms = whitening_transforms(scatters)
+        transforms = whitening_transforms(covariances)
     except np.linalg.LinAlgError as error:
         raise ValueError(
-            "reg_covar is too small beside the spread of the samples; pass a larger one or 'auto'"
+            "reg_covar is too small for the spread of the samples; pass a larger one or 'auto'"
         ) from error
     return _Fit(sizes / sizes.sum(), means, transforms, likelihood)

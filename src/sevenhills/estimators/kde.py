@@ -1,4 +1,4 @@
-"""Plain kernel densities, as scipy and scikit-learn have them, behind our face."""
+"""Kernel density estimates with one bandwidth, as in scipy and scikit-learn."""
 
 import numbers
 from collections.abc import Iterable, Sequence
@@ -19,29 +19,31 @@ from ..whitening import feature_stds, principal_axes
 from .base import DensityEstimator
 from .clusters import AUTO_SHARE, Grouping
 
-#: Directions with less than this part of the largest spread have none but rounding.
+#: Directions whose standard deviation is below this fraction of the largest have no spread except
+#: for rounding errors.
 _NO_SPREAD = 1e-7
-#: The bandwidths that are tried, as multiples of Silverman's times the spread.
+#: The bandwidths to try, as multiples of Silverman's for the standard deviation of the samples.
 _FACTORS = np.geomspace(0.02, 2.0, 21)
 
 
 class GaussianKDE(DensityEstimator):
-    r"""One Gaussian kernel density with the covariance of all samples, as ``gaussian_kde``.
+    r"""Gaussian kernel density estimate with the covariance of the samples, as ``gaussian_kde``.
 
     .. math:: p(x) = \frac{1}{N} \sum_i N(x; x_i, b^2 S)
 
-    with the sample covariance :math:`S` (``ddof=1``). Where scipy's ``gaussian_kde`` is defined,
-    the density is the same; where it fails because the covariance is singular, the directions
-    without spread get the standard deviation ``min_std``.
+    with the sample covariance :math:`S` (``ddof=1``). The density equals that of scipy's
+    ``gaussian_kde``. If that fails because the covariance is singular, the directions without
+    spread get the standard deviation ``min_std``.
 
     Parameters
     ----------
     bw_method : {"scott", "silverman"} or float, default="scott"
         The factor :math:`b`: :math:`N^{-1/(M+4)}`, Silverman's rule, or a number.
     min_std : float or "auto", default="auto"
-        The standard deviation, in data units, given to directions in which the samples have
-        none. "auto" is 0.01 times the standard deviation of the features that make up such a
-        direction, or of all samples for a feature that has none.
+        The standard deviation that the samples are given along directions in which they have no
+        spread, in data units; other directions keep theirs. "auto" is 0.01 times the standard
+        deviation of the features that make up such a direction, or of all samples for a constant
+        feature.
     n_jobs : int, optional
         Number of threads; one by default.
 
@@ -98,7 +100,7 @@ class GaussianKDE(DensityEstimator):
         factor = self._resolve_factor(total, X.shape[1])
         whole = Grouping.whole(frame.enter(X), frame.weights)
         units = _feature_units(whole)
-        # In units of their own, so that features of all sizes have the same say.
+        # Features are scaled first, so that directions without spread do not depend on units.
         axes, stds = principal_axes(whole.deviations / units, whole.weights, whole.offsets)
         scales = factor * self._scales(stds[0], axes[0], units, frame.unit)
         self.density_ = KernelMixture(
@@ -138,14 +140,14 @@ def _feature_units(whole: Grouping) -> np.ndarray:
 
 
 class KernelDensityCV(DensityEstimator):
-    r"""Round Gaussian kernels whose bandwidth is chosen by cross-validation.
+    r"""Kernel density estimate with one bandwidth, chosen by cross-validation.
 
     .. math:: p(x) = \frac{1}{N} \sum_i N(x; x_i, b^2 I)
 
-    It is what scikit-learn's ``KernelDensity`` with a grid search over the bandwidth gives, with
-    exact tails. The folds do not depend on the order of the rows: the samples are dealt out in
-    the order of their distance to the mean. Samples that repeat each other are dealt out, too, as
-    new samples would repeat old ones.
+    It corresponds to scikit-learn's ``KernelDensity`` in a grid search over the bandwidth, with
+    exact tails. The folds do not depend on the order of the rows: samples are dealt out in the
+    order of their distance to the mean. Copies of a row may be in different folds, as new samples
+    may repeat old ones.
 
     Parameters
     ----------
@@ -164,9 +166,9 @@ class KernelDensityCV(DensityEstimator):
     bandwidth_ : float
         The bandwidth of the highest held-out likelihood, in data units.
     bandwidths_ : ndarray
-        All that were tried.
+        All bandwidths that were tried.
     scores_ : ndarray
-        The mean held-out log density of each.
+        The mean held-out log density of each bandwidth.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
         If the samples came with names that are strings.

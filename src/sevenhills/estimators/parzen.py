@@ -1,4 +1,4 @@
-"""Manifold Parzen windows: kernels as wide as the neighbourhood of the sample they stand on."""
+"""Manifold Parzen windows: every sample has a kernel with the shape of its neighborhood."""
 
 from typing import NamedTuple
 
@@ -16,19 +16,19 @@ from ..validation import (
 from .base import DensityEstimator
 from .clusters import Grouping, resolve_min_std
 
-#: The numbers that a block of neighbourhoods may hold.
+#: Upper bound on the numbers in a block of neighborhoods, which limits the memory.
 _BLOCK_NUMBERS = 2**20
-#: Eigenvalues so small beside the largest may be rounding.
+#: Eigenvalues below this fraction of the largest may be rounding errors.
 _SQUARES_LOST = 1e-8
 
 
 def neighbours_of_window(total: float, n_features: int) -> int:
-    r"""Return how many neighbours shape a kernel: :math:`\max(M, \lfloor\sqrt N / 1.5\rfloor)`."""
+    r"""Return the number of neighbors of a kernel: :math:`\max(M, \lfloor\sqrt N / 1.5\rfloor)`."""
     return max(1, int(min(total, max(n_features, np.sqrt(total) / 1.5))))
 
 
 class Neighbourhoods(NamedTuple):
-    """The nearest of every point, itself first, until their weights add up to a number of samples.
+    """The nearest points of every point, itself first, that add up to a number of samples.
 
     Attributes
     ----------
@@ -36,9 +36,9 @@ class Neighbourhoods(NamedTuple):
         The points.
     weights : ndarray of shape (n_points,)
     mass : float
-        The number of samples in a neighbourhood.
+        The number of samples in a neighborhood.
     n_most : int
-        The largest number of points in one.
+        The largest number of points in a neighborhood.
     n_jobs : int
     """
 
@@ -52,13 +52,13 @@ class Neighbourhoods(NamedTuple):
     def of(
         cls, points: np.ndarray, weights: np.ndarray, n_neighbors: int, n_jobs: int | None
     ) -> "Neighbourhoods":
-        """Prepare the neighbourhoods of points that weigh as many samples, if there are."""
+        """Prepare the search for neighborhoods of ``n_neighbors`` samples, or of all if fewer."""
         mass = min(float(n_neighbors), float(weights.sum()))
         n_most = most_needed(weights, mass)
         return cls(KDTree(points), weights, mass, n_most, effective_n_jobs(n_jobs))
 
     def around(self, rows: slice) -> tuple[np.ndarray, np.ndarray]:
-        """Return the neighbours of some points and their shares, of which the last is cut off."""
+        """Return the neighbors of some points, and their shares; the last counts in part."""
         _, found = self.tree.query(
             self.tree.data[rows], k=np.arange(1, self.n_most + 1), workers=self.n_jobs
         )
@@ -74,10 +74,10 @@ def window_transforms(
     min_std: float,
     n_directions: int | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    r"""Return what turns the kernel of every point into a unit Gaussian, and its log determinant.
+    r"""Return the transform that whitens the kernel of every point, and its log determinant.
 
-    The covariance of kernel :math:`i` is the second moment of its :math:`k` neighbours about it,
-    widened by ``min_std``:
+    The covariance of kernel :math:`i` is the second moment of its :math:`k` neighbors about it,
+    plus ``min_std ** 2`` in every direction:
 
     .. math:: S_i = \frac{1}{k} \sum_j (x_j - x_i)(x_j - x_i)^\top + s_{\min}^2 I
 
@@ -87,10 +87,10 @@ def window_transforms(
     ----------
     points : ndarray of shape (n_points, n_features)
     near : Neighbourhoods
-        The neighbours of every point, itself among them.
+        The neighbors of every point, including itself.
     min_std : float
     n_directions : int, optional
-        How many eigenvalues to keep; all by default.
+        The number of eigenvalues to keep; all by default.
 
     Returns
     -------
@@ -110,7 +110,7 @@ def window_transforms(
         variances += min_std**2
         if not (variances > 0).all():
             raise ValueError(
-                "some neighbourhoods have no spread in some direction; pass a min_std above 0 "
+                "some neighborhoods have no spread in some direction; pass a min_std above 0 "
                 f"(got min_std = {min_std:g})"
             )
         transforms[rows] = axes / np.sqrt(variances)[:, None, :]
@@ -121,14 +121,14 @@ def window_transforms(
 def _principal_moments(apart: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the eigenvalues, smallest first, and the axes of second moments of points (W, K, M).
 
-    Where neighbours lie on a line or a plane, squares have lost what is across; there it is found
-    without squares, which takes longer.
+    If neighbors lie on a line or a plane, small eigenvalues are lost in the rounding errors of
+    squares. They are then computed from singular values, which takes longer.
     """
     variances, axes = np.linalg.eigh(np.matmul(apart.transpose(0, 2, 1), apart))
     for i in np.flatnonzero(variances[:, 0] < _SQUARES_LOST * variances[:, -1]):
         triangle = np.linalg.qr(apart[i], mode="r")
         _, lengths, turned = np.linalg.svd(triangle)
-        n_lost = len(turned) - len(lengths)  # fewer neighbours than features
+        n_lost = len(turned) - len(lengths)  # fewer neighbors than features
         variances[i] = np.append(lengths, np.zeros(n_lost))[::-1] ** 2
         axes[i] = turned[::-1].T
     return np.maximum(variances, 0.0), axes
@@ -137,25 +137,26 @@ def _principal_moments(apart: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 class ManifoldParzen(DensityEstimator):
     r"""Manifold Parzen windows.
 
-    Every sample carries a Gaussian kernel whose covariance is that of its neighbourhood, so that
-    kernels lie along the manifold from which the samples come:
+    Every sample has a Gaussian kernel with the covariance of its neighborhood, so that kernels
+    follow the manifold from which the samples come:
 
     .. math:: p(x) = \frac{1}{N} \sum_i N(x; x_i, S_i), \qquad
               S_i = \frac{1}{k} \sum_j (x_j - x_i)(x_j - x_i)^\top + s_{\min}^2 I
 
-    The sum runs over the :math:`k` nearest neighbours of :math:`x_i`, itself among them. The
+    The sum runs over the :math:`k` nearest neighbors of :math:`x_i`, including itself. The
     covariances take :math:`N M^2` numbers.
 
     Parameters
     ----------
     min_std : float or "auto", default="auto"
-        The standard deviation :math:`s_{\min}` that is added in every direction, in data units.
-        "auto" is 0.01 times the standard deviation of the samples, so that units do not matter.
+        The smallest standard deviation :math:`s_{\min}` along any direction that every kernel is
+        given, in data units; its square is added to the variance along every direction. "auto" is
+        0.01 times the standard deviation of the samples.
     n_neighbors : int or "auto", default="auto"
-        The number of neighbours; "auto" is :math:`\max(M, \lfloor\sqrt N / 1.5\rfloor)`.
+        The number of neighbors; "auto" is :math:`\max(M, \lfloor\sqrt N / 1.5\rfloor)`.
     n_directions : int, optional
-        How many principal directions of a neighbourhood to keep; in all others a kernel has the
-        standard deviation ``min_std``. All by default.
+        The number of principal directions of a neighborhood to keep; along all others a kernel has
+        the standard deviation ``min_std``. All by default.
     n_jobs : int, optional
         Number of threads; one by default.
 
@@ -164,9 +165,9 @@ class ManifoldParzen(DensityEstimator):
     density_ : KernelMixture
         The fitted density, one group for each kernel.
     n_neighbors_ : int
-        The number of neighbours that was used.
+        The number of neighbors that was used.
     min_std_ : float
-        The standard deviation that was added, in data units.
+        The smallest standard deviation that was used, in data units.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
         If the samples came with names that are strings.
@@ -214,7 +215,7 @@ class ManifoldParzen(DensityEstimator):
         n_neighbors = self._resolve_neighbours(total, X.shape[1])
         points = frame.enter(X)
         whole = Grouping.whole(points, frame.weights)
-        # Neighbours at one distance are chosen alike in whichever order features are given.
+        # Ties between neighbors are broken in the same way for every order of the features.
         near = Neighbourhoods.of(points[:, frame.features], whole.weights, n_neighbors, self.n_jobs)
         spread = resolve_min_std(self.min_std, whole, frame.unit)
         transforms, log_dets = window_transforms(points, near, spread, self.n_directions)
@@ -229,7 +230,7 @@ class ManifoldParzen(DensityEstimator):
         self.min_std_ = spread * frame.unit
 
     def _resolve_neighbours(self, n_samples: float, n_features: int) -> int:
-        """Return the number of neighbours, having compared it and that of directions with X."""
+        """Return the number of neighbors; refuse numbers that exceed samples or features."""
         if self.n_directions is not None and self.n_directions > n_features:
             raise ValueError(
                 f"n_directions must not exceed the {n_features} features, got {self.n_directions}"

@@ -1,4 +1,4 @@
-"""Vine copulas: margins, and how they depend on each other, pair by pair."""
+"""Vine copulas: kernel densities of the margins, and a copula for every pair of features."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -19,22 +19,22 @@ from ..validation import (
 from .base import DensityEstimator
 
 _SEEDS = 5
-#: More samples than this take minutes.
-_MOST_SAMPLES = 500_000
-#: The background weighs as much as this part of a sample, and is this many times wider than all.
+#: Upper bound on the samples of a fit; more take minutes.
+_MAX_SAMPLES = 500_000
+#: Weight of the background in samples, and its width relative to the samples.
 _BACKGROUND, _WIDER = 0.1, 2.0
 
 
 def _repetitions(weights: np.ndarray) -> np.ndarray:
-    """Round weights to whole numbers, up or down so that partial sums are off by a half at most.
+    """Round weights to whole numbers such that partial sums are off by at most one half.
 
-    If there are more rows than samples, there are taken to be as many samples as rows.
+    If rows outnumber samples, weights are scaled up to one sample per row on average.
     """
     total = float(weights.sum())
-    if total > _MOST_SAMPLES:
+    if total > _MAX_SAMPLES:
         raise ValueError(
-            f"sample_weight adds up to {total:.3g} samples, more than a vine can take "
-            f"({_MOST_SAMPLES})"
+            f"sample_weight adds up to {total:.3g} samples, but a vine takes at most "
+            f"{_MAX_SAMPLES}; scale the weights down or pass fewer samples"
         )
     scaled = weights * max(1.0, len(weights) / total)
     sums = np.floor(np.cumsum(scaled) + 0.5).astype(np.int64)
@@ -47,19 +47,20 @@ class VineCopula(Regions):
 
     .. math:: p(x) = (1 - \varepsilon) \, p_{\text{vine}}(x) + \varepsilon \, N(x; \mu, \Sigma)
 
-    The density of the vine is zero a few standard deviations away from the samples.
+    The density of the vine is zero a few standard deviations away from the samples, that of the
+    background is not.
 
     Parameters
     ----------
     vine : pyvinecopulib.Vinedist
-        The distribution in standardised coordinates.
+        The distribution in standardized coordinates.
     centre : ndarray of shape (n_features,)
     unit : float
-        What samples were reduced by before fitting.
+        The unit by which samples were divided before fitting.
     features : ndarray of shape (n_features,)
         The feature of every dimension of the vine.
     background : KernelMixture or None
-        A wide Gaussian, in standardised coordinates.
+        A wide Gaussian, in standardized coordinates.
     background_weight : float
         Its weight :math:`\varepsilon`.
     """
@@ -117,7 +118,7 @@ class VineCopula(Regions):
 
 
 def _background(X: np.ndarray, weights: np.ndarray) -> KernelMixture:
-    """Return a Gaussian wider than all samples, as wide as on average where they are equal."""
+    """Return a Gaussian wider than the samples; constant features get the mean variance."""
     mean, covariance = weighted_moments(X, weights)
     variances = np.diag(covariance)
     stds = np.sqrt(np.where(variances > 0, variances, variances.mean()))
@@ -131,19 +132,19 @@ class VineDensity(DensityEstimator):
     .. math:: p(x) = (1 - \varepsilon) \, c\big(F_1(x_1), \ldots, F_M(x_M)\big) \prod_m p_m(x_m)
                      + \varepsilon \, N(x; \mu, \Sigma)
 
-    The copula :math:`c` is a simplified vine of non-parametric pair copulas. The work is done by
-    the library pyvinecopulib: ``pip install 'sevenhills[vine]'``. Its density is zero some standard
-    deviations away from the samples; so a Gaussian background of their mean and twice their
-    standard deviations is added, whose weight is that of a tenth of a sample,
-    :math:`\varepsilon = 0.1 / (N + 0.1)`. Outside the samples the library extrapolates, and the
-    density may rise again. The library has no weights that count samples; so samples
-    are repeated as often as they weigh, and weights that are not whole numbers are rounded in such
-    a way that their sum stays as it is; rows that weigh next to nothing are rounded away.
+    The copula :math:`c` is a simplified vine of nonparametric pair copulas, fitted by the library
+    pyvinecopulib: ``pip install 'sevenhills[vine]'``. The density of the vine is zero some standard
+    deviations away from the samples. A Gaussian background with their mean and twice their standard
+    deviations is therefore added, with the weight of a tenth of a sample,
+    :math:`\varepsilon = 0.1 / (N + 0.1)`. Beyond the samples the library extrapolates, and the
+    density may rise again. The library does not support weights that count samples, so rows are
+    repeated. Fractional weights are rounded such that their sum is kept; rows of very small weight
+    are dropped.
 
     Parameters
     ----------
     truncation : int, default=20
-        The number of trees of the vine; beyond it pairs count as independent.
+        The number of trees of the vine; pairs in further trees are independent.
     n_jobs : int, optional
         Number of threads for fitting; one by default.
 
@@ -194,7 +195,7 @@ class VineDensity(DensityEstimator):
         repeated = np.repeat(points, _repetitions(frame.weights), axis=0)
         centre = repeated.mean(axis=0)
         try:
-            # Pairs of features that depend alike on each other are taken in one order always.
+            # Ties between pairs of features are broken in the same way for every order of features.
             vine = library.Vinedist.from_data((repeated - centre)[:, frame.features], controls)
         except RuntimeError as error:
             raise ValueError(f"a vine cannot be fitted to these samples: {error}") from error

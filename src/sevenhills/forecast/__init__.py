@@ -3,10 +3,9 @@
 from .baselines import ConstantVelocity, NearestPasts
 from .checks import PrecisionWarning
 from .comparison import Comparison, Difference, compare
-from .coverage import Coverage
 from .evaluation import evaluate
 from .readers import Tracks, Windows, read_paths, read_tracks, windows, write_paths
-from .results import Evaluation, Row, read_evaluation
+from .results import Coverage, Evaluation, Row, read_evaluation
 from .scores import MEASURES, Measure
 
 __all__ = [

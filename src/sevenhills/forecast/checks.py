@@ -65,14 +65,7 @@ class _Sizes(NamedTuple):
 
 
 def check_scenes(forecasts: Forecasts, check_units: bool) -> SceneStatistics:
-    """Return statistics of all scenes; raise an error if a scene cannot be evaluated.
-
-    Parameters
-    ----------
-    forecasts : Forecasts
-    check_units : bool
-        Whether to refuse predictions and truths of very different sizes or places.
-    """
+    """Return statistics of all scenes; raise an error if a scene cannot be evaluated."""
     spreads, n_samples, sizes, digest = [], [], [], sha256()
     roundings: dict[str, list[np.ndarray]] = {"predictions": [], "truth": []}
     for start, stop in forecasts.blocks():

@@ -8,28 +8,11 @@ from typing import Any
 import numpy as np
 
 from ..validation import check_count, random_generator
-from .coverage import CalibrationError
 from .results import Evaluation, MeasureTable
-from .summaries import Interval, SceneMean, bootstrap, check_confidence
+from .summaries import CalibrationError, Interval, SceneMean, bootstrap, check_confidence
 
-#: Settings that must agree.
-_SETTINGS = (
-    "n_scenes",
-    "n_samples",
-    "n_agents",
-    "n_truths",
-    "n_steps",
-    "n_coordinates",
-    "truth",
-    "estimator",
-    "step_estimator",
-    "shrinkage",
-    "errors",
-    "floor",
-    "lower_bound",
-    "k",
-    "miss_threshold",
-)
+#: Settings that may always differ.
+_FREE = ("confidence", "versions")
 #: Settings of the scenes, which cannot be ignored.
 _SCENES = ("n_scenes", "n_agents", "n_truths", "n_steps", "n_coordinates", "truth")
 
@@ -198,13 +181,14 @@ def _check_comparable(a: Any, b: Any, ignore: Sequence[str]) -> None:
     for name, each in (("a", a), ("b", b)):
         if not isinstance(each, Evaluation):
             raise TypeError(f"{name} must be an Evaluation, got {type(each).__name__}")
-    unknown = [name for name in ignore if name not in _SETTINGS or name in _SCENES]
+    compared = [name for name in a.settings if name not in _FREE]
+    known = [name for name in compared if name not in _SCENES]
+    unknown = [name for name in ignore if name not in known]
     if unknown:
-        known = [name for name in _SETTINGS if name not in _SCENES]
         raise ValueError(f"ignore must be among {known}, got {unknown}")
     differing = [
         f"{name} ({a.settings[name]!r} and {b.settings[name]!r})"
-        for name in _SETTINGS
+        for name in compared
         if name not in ignore and a.settings[name] != b.settings[name]
     ]
     if differing:

@@ -73,11 +73,20 @@ class PathArray:
 
 @dataclass(frozen=True, eq=False)
 class Forecasts:
-    """Predictions and truths of the same scenes."""
+    """Predictions and truths of the same scenes.
+
+    Numbers of samples, agents, truths and steps include absent ones.
+    """
 
     predictions: PathArray
     truth: PathArray
     has_agents: bool
+    n_scenes: int
+    n_samples: int
+    n_agents: int
+    n_truths: int
+    n_steps: int
+    n_coordinates: int
 
     @property
     def names(self) -> np.ndarray:
@@ -86,40 +95,6 @@ class Forecasts:
             if each is not None:
                 return np.array(each)
         return np.arange(self.n_scenes)
-
-    @property
-    def n_scenes(self) -> int:
-        """Number of scenes."""
-        return self.predictions.shape[0]
-
-    @property
-    def n_samples(self) -> int:
-        """Number of samples per scene, including absent ones."""
-        return self.predictions.shape[1]
-
-    @property
-    def n_agents(self) -> int:
-        """Number of agents per scene, 1 without an axis of agents."""
-        return self.predictions.shape[2] if self.has_agents else 1
-
-    @property
-    def n_steps(self) -> int:
-        """Number of steps of the longest path."""
-        return self.predictions.shape[-2]
-
-    @property
-    def n_coordinates(self) -> int:
-        """Number of coordinates of a point."""
-        return self.predictions.shape[-1]
-
-    @property
-    def n_truths(self) -> int:
-        """Number of true futures per scene, including absent ones."""
-        return self.truth.shape[1] if self._has_several_truths else 1
-
-    @property
-    def _has_several_truths(self) -> bool:
-        return len(self.truth.shape) == len(self.predictions.shape)
 
     def blocks(self, n_parts: int = 1) -> Iterator[tuple[int, int]]:
         """Yield the first scene of every block and the scene after its last, in n_parts or more."""
@@ -131,7 +106,7 @@ class Forecasts:
     def read(self, start: int, stop: int) -> tuple[np.ndarray, np.ndarray]:
         """Return paths (B, K, A, T, D) and truths (B, L, A, T, D) of a range of scenes."""
         paths, truths = self.predictions.read(start, stop), self.truth.read(start, stop)
-        if not self._has_several_truths:
+        if self.truth.values.ndim < self.predictions.values.ndim:
             truths = truths[:, None]
         if not self.has_agents:
             paths, truths = paths[:, :, None], truths[:, :, None]
@@ -143,13 +118,7 @@ def open_forecasts(
 ) -> Forecasts:
     """Return predictions and truths whose shapes match.
 
-    Parameters
-    ----------
-    predictions, truth : array-like, frame or path-like
-    agents : bool
-        Whether there is an axis of agents.
-    check_axes : bool, default=False
-        Whether to refuse axes that match, but look swapped.
+    With ``check_axes``, axes that match but look swapped are refused.
     """
     samples = open_paths(predictions, "predictions")
     futures = open_paths(truth, "truth", beside=samples)
@@ -164,19 +133,24 @@ def open_forecasts(
             f"there are {samples.shape[-1]} coordinates"
         )
     _check_agents(samples, futures)
-    return Forecasts(samples, futures, agents)
+    n_scenes, n_samples, *n_agents, n_steps, n_coordinates = samples.shape
+    return Forecasts(
+        predictions=samples,
+        truth=futures,
+        has_agents=agents,
+        n_scenes=n_scenes,
+        n_samples=n_samples,
+        n_agents=n_agents[0] if agents else 1,
+        n_truths=futures.shape[1] if len(futures.shape) == len(samples.shape) else 1,
+        n_steps=n_steps,
+        n_coordinates=n_coordinates,
+    )
 
 
 def open_paths(value: Any, name: str, beside: PathArray | None = None) -> PathArray:
     """Return paths given as an array, a tensor, a table or the path of a file.
 
-    Parameters
-    ----------
-    value : array-like, frame or path-like
-        A file ends with ``.npy``, ``.npz`` or ``.parquet``.
-    name : {"predictions", "truth"}
-    beside : PathArray, optional
-        Predictions whose scenes and steps a table of truths must have.
+    A table of truths must have the scenes and steps of a table of predictions ``beside`` it.
     """
     if isinstance(value, str | os.PathLike):
         return _open_file(Path(value), name, beside)

@@ -3,15 +3,22 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import clone
 
 from ..density import KernelMixture
 from ..estimators import ESTIMATORS, ROME, AutoROME, GaussianKDE
-from ..kernels.left_out import log_sums_of_others
-from ..kernels.steps import EMPTY, FEW, FLAT, IDENTICAL, REGULAR, log_step_densities
+from ..kernels.path_densities import (
+    EMPTY,
+    FEW,
+    FLAT,
+    IDENTICAL,
+    REGULAR,
+    log_step_densities,
+    log_sums_of_others,
+)
 from ..metrics.divergence import divergence_terms
 from ..validation import unfitted_copy
 from .inputs import path_lengths
@@ -56,16 +63,7 @@ class FlooredEstimator:
         return degeneracy != REGULAR and not (degeneracy == FEW and takes_few)
 
     def fit(self, X: np.ndarray, degeneracy: int, floor: float) -> Any | None:
-        """Return the fitted estimator, None if the samples get no density.
-
-        Parameters
-        ----------
-        X : ndarray of shape (n_samples, n_features)
-        degeneracy : int
-            See :mod:`sevenhills.kernels.steps`.
-        floor : float
-            Standard deviation for samples that need one.
-        """
+        """Return the estimator fitted to X, None if its samples get no density."""
         is_degenerate = self.is_degenerate(degeneracy)
         if is_degenerate and self.errors != "floor":
             return None
@@ -80,16 +78,7 @@ class FlooredEstimator:
 
 
 def resolve_estimator(estimator: Any, name: str, shrinkage: str | None) -> Any:
-    """Return an estimator given by its name, or a clone of an estimator.
-
-    Parameters
-    ----------
-    estimator : str or estimator
-    name : str
-        Name of the argument.
-    shrinkage : {"auto", "always", None}
-        Passed to ROME.
-    """
+    """Return the estimator of that name, or a clone; "rome" gets the shrinkage."""
     expected = f"{name} must be one of {list(ESTIMATORS)} or an estimator"
     if isinstance(estimator, str):
         if estimator not in ESTIMATORS:
@@ -174,16 +163,10 @@ def _by_agent(paths: np.ndarray) -> np.ndarray:
 # Single steps
 
 
-@dataclass(frozen=True, eq=False)
-class StepDensities:
-    """Densities of single steps at the truths.
+class StepDensities(NamedTuple):
+    """Log densities (N, L, T) of the truths at every step, and degeneracy (N, T) of the samples.
 
-    Attributes
-    ----------
-    log_densities : ndarray of shape (N, L, T)
-        NaN where there is no density, or no truth.
-    degeneracy : ndarray of shape (N, T)
-        See :mod:`sevenhills.kernels.steps`.
+    Log densities are NaN without a density or a truth.
     """
 
     log_densities: np.ndarray
@@ -277,7 +260,7 @@ class Paths:
     n_steps : int
         Number of points of a path, over all agents.
     degeneracy : int
-        See :mod:`sevenhills.kernels.steps`.
+        See :mod:`sevenhills.kernels.path_densities`.
     """
 
     samples: np.ndarray
@@ -293,13 +276,7 @@ def paths_by_horizon(
 ) -> Iterator[Paths]:
     """Yield the joint paths of some agents of a scene, for every horizon of the truths.
 
-    Parameters
-    ----------
-    forecasts : AgentForecasts
-    agents : slice
-        Agents of one scene, whose paths are joined.
-    degeneracy : ndarray of shape (N, T)
-        Of single steps.
+    The degeneracy (N, T) is that of single steps.
     """
     lengths, horizons = forecasts.lengths[agents].T, forecasts.horizons[agents].T
     is_one = (horizons == horizons[:1]).all()

@@ -13,19 +13,19 @@ from .inputs import open_paths
 
 _KINDS = ("predictions", "truth")
 _COORDINATES = ("x", "y", "z")
-#: What stands for no agent.
+#: Number of an absent agent.
 _ABSENT = -1
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Tracks:
-    """Where agents were seen, agent by agent, each in the order of time.
+    """Observed positions of agents, sorted by agent and frame.
 
     Attributes
     ----------
     frames : ndarray of shape (n_points,)
     agents : ndarray of shape (n_points,)
-        The number of the agent.
+        Number of the agent.
     positions : ndarray of shape (n_points, 2)
     """
 
@@ -39,11 +39,11 @@ class Tracks:
 
     @property
     def step(self) -> float:
-        """The number of frames that is most common between two points of an agent."""
+        """The most common number of frames between successive points of an agent."""
         same = self.agents[1:] == self.agents[:-1]
         steps, counts = np.unique(np.diff(self.frames)[same], return_counts=True)
         if len(steps) == 0:
-            raise ValueError("no agent was seen twice, so that there is no step; pass it")
+            raise ValueError("no agent has two points, which leaves the step undefined; pass step")
         return float(steps[counts.argmax()])
 
 
@@ -53,8 +53,8 @@ def read_tracks(path: str | os.PathLike[str]) -> Tracks:
     Parameters
     ----------
     path : path-like
-        Every line has a frame, the number of an agent, x and y, with spaces, tabs or commas
-        between them. Empty lines and what follows a ``#`` are left out.
+        Every line has a frame, the number of an agent, x and y, separated by spaces, tabs or
+        commas. Empty lines and text after a ``#`` are skipped.
 
     Returns
     -------
@@ -72,26 +72,26 @@ def read_tracks(path: str | os.PathLike[str]) -> Tracks:
     Tracks(n_agents=1, n_points=2)
     """
     path = Path(path)
-    numbers: list[list[float]] = []
+    rows: list[list[float]] = []
     lines: list[int] = []
     with path.open(encoding="utf-8", errors="replace") as file:
-        for number, text in enumerate(file, start=1):
+        for line, text in enumerate(file, start=1):
             words = text.split("#")[0].replace(",", " ").split()
             if words:
-                numbers.append(_parse(words, f"{path.name}, line {number}"))
-                lines.append(number)
-    if not numbers:
+                rows.append(_parse(words, f"{path.name}, line {line}"))
+                lines.append(line)
+    if not rows:
         raise ValueError(f"{path.name} has no lines with frame, agent, x and y")
-    table = np.array(numbers)
+    table = np.array(rows)
     order = np.lexsort((table[:, 0], table[:, 1]))
-    table, numbered = table[order], np.array(lines)[order]
-    again = np.flatnonzero((np.diff(table[:, :2], axis=0) == 0).all(axis=1))
-    if len(again):
-        frame, agent = table[again[0], :2]
-        first, second = sorted((numbered[again[0]], numbered[again[0] + 1]))
+    table, sorted_lines = table[order], np.array(lines)[order]
+    repeated = np.flatnonzero((np.diff(table[:, :2], axis=0) == 0).all(axis=1))
+    if len(repeated):
+        frame, agent = table[repeated[0], :2]
+        first, second = sorted(sorted_lines[repeated[0] : repeated[0] + 2])
         raise ValueError(
-            f"{path.name}, line {second}: agent {agent:g} was in frame {frame:g} already, "
-            f"see line {first}"
+            f"{path.name}, line {second}: agent {agent:g} already has frame {frame:g} in line "
+            f"{first}"
         )
     return Tracks(table[:, 0], table[:, 1].astype(np.int64), table[:, 2:])
 
@@ -99,11 +99,12 @@ def read_tracks(path: str | os.PathLike[str]) -> Tracks:
 def _parse(words: list[str], where: str) -> list[float]:
     if len(words) != 4:
         raise ValueError(f"{where}: expected frame, agent, x and y, got {len(words)} columns")
-    try:
-        values = [float(word) for word in words]
-    except ValueError:
-        wrong = next(word for word in words if not _is_number(word))
-        raise ValueError(f"{where}: {wrong!r} is no number") from None
+    values = []
+    for word in words:
+        try:
+            values.append(float(word))
+        except ValueError:
+            raise ValueError(f"{where}: {word!r} is not a number") from None
     if not np.isfinite(values).all():
         raise ValueError(f"{where}: all values must be finite, got {' '.join(words)}")
     if values[1] != round(values[1]):
@@ -111,27 +112,19 @@ def _parse(words: list[str], where: str) -> list[float]:
     return values
 
 
-def _is_number(word: str) -> bool:
-    try:
-        float(word)
-    except ValueError:
-        return False
-    return True
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class Windows:
-    """Parts of tracks: what was observed, and what came after it.
+    """Observed and future parts of tracks.
 
     Attributes
     ----------
     observed : ndarray of shape (n_scenes, n_observed, 2) or (n_scenes, n_agents, n_observed, 2)
     future : ndarray of shape (n_scenes, n_predicted, 2) or (n_scenes, n_agents, n_predicted, 2)
-        With an axis of agents, NaN for those that are absent.
+        NaN for absent agents.
     frames : ndarray of shape (n_scenes,)
-        The first frame of every window.
+        First frame of every window.
     agents : ndarray of shape (n_scenes,) or (n_scenes, n_agents)
-        The numbers of the agents, -1 for those that are absent.
+        Numbers of the agents, -1 for absent ones.
     """
 
     observed: np.ndarray
@@ -156,20 +149,19 @@ def windows(
     step: float | None = None,
     agents: bool = False,
 ) -> Windows:
-    """Cut tracks into windows in which an agent is seen at every step.
+    """Cut tracks into windows in which an agent is observed at every step.
 
     Parameters
     ----------
     tracks : Tracks
     n_observed, n_predicted : int, default=8, 12
-        The number of steps before and after the present.
+        Number of steps before and after the present.
     stride : int, default=1
-        The number of steps between the beginnings of windows.
+        Number of steps between the starts of windows.
     step : float, optional
-        The number of frames in a step; by default what is most common. Where an agent is missing
-        in a frame between, there is no window.
+        Number of frames per step, by default the most common one. A missing frame ends a window.
     agents : bool, default=False
-        Whether the agents of a window make one scene, with an axis of agents; otherwise every
+        Whether the agents of a window form one scene, with an axis of agents; otherwise every
         agent of every window is a scene.
 
     Returns
@@ -193,10 +185,7 @@ def windows(
     length = n_observed + n_predicted
     rows = _rows_of_windows(tracks, length, stride, step)
     if len(rows) == 0:
-        raise ValueError(
-            f"no agent was seen at {length} steps of {step:g} frames in a row, "
-            "so that there are no windows"
-        )
+        raise ValueError(f"no agent was observed at {length} successive steps of {step:g} frames")
     order = np.lexsort((tracks.agents[rows[:, 0]], tracks.frames[rows[:, 0]]))
     rows = rows[order]
     paths, frames = tracks.positions[rows], tracks.frames[rows[:, 0]]
@@ -207,24 +196,24 @@ def windows(
 
 
 def _rows_of_windows(tracks: Tracks, length: int, stride: int, step: float) -> np.ndarray:
-    """Return the rows of every window, (n_windows, length)."""
+    """Return the rows (n_windows, length) of every window."""
     out = [np.empty((0, length), dtype=np.int64)]
     begin = tracks.frames.min()
     for agent in np.unique(tracks.agents):
         start, stop = np.searchsorted(tracks.agents, [agent, agent + 1])
         frames = tracks.frames[start:stop]
         firsts = frames[np.floor((frames - begin) / step + 1e-9) % stride == 0]
-        wanted = firsts[:, None] + step * np.arange(length)
-        found = np.minimum(np.searchsorted(frames, wanted - 1e-6 * step), len(frames) - 1)
-        whole = (np.abs(frames[found] - wanted) <= 1e-6 * step).all(axis=1)
-        out.append(start + found[whole])
+        expected = firsts[:, None] + step * np.arange(length)
+        found = np.minimum(np.searchsorted(frames, expected - 1e-6 * step), len(frames) - 1)
+        complete = (np.abs(frames[found] - expected) <= 1e-6 * step).all(axis=1)
+        out.append(start + found[complete])
     return np.concatenate(out)
 
 
 def _by_frame(
     paths: np.ndarray, frames: np.ndarray, numbers: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Put the agents of a window side by side, absent ones last."""
+    """Return paths, frames and numbers with an axis of agents, absent ones last."""
     firsts, scene, counts = np.unique(frames, return_inverse=True, return_counts=True)
     place = np.arange(len(frames)) - np.repeat(np.cumsum(counts) - counts, counts)
     shape = (len(firsts), int(counts.max()))
@@ -246,8 +235,7 @@ def read_paths(path: str | os.PathLike[str], kind: str = "predictions") -> np.nd
     Returns
     -------
     ndarray
-        As :func:`evaluate` takes it, which also takes the path itself and then reads a block at
-        a time.
+        An argument of :func:`evaluate`, which also takes the path of the file.
     """
     check_choice(kind, "kind", _KINDS)
     paths = open_paths(path, kind)
@@ -262,12 +250,12 @@ def write_paths(
     Parameters
     ----------
     values : array-like
-        Predictions (S, K, T, D) or truths (S, T, D), or several futures (S, L, T, D); with an
-        axis of agents before that of steps.
+        Predictions (S, K, T, D), truths (S, T, D) or several futures (S, L, T, D), with an
+        optional axis of agents before that of steps.
     path : path-like
-        Ending with ``.npy``, ``.npz`` (an array with the name of the kind) or ``.parquet`` (a row
-        for every point, with the columns scene, sample or future, agent, step, x and y; points
-        that are NaN have none).
+        Ends with ``.npy``, ``.npz`` (an array with the name of the kind) or ``.parquet`` (a row
+        for every point that is not NaN, with the columns scene, sample or future, agent, step, x
+        and y).
     kind : {"predictions", "truth"}, default="predictions"
     agents : bool, default=False
         Whether there is an axis of agents.
@@ -294,13 +282,13 @@ def write_paths(
     elif path.suffix == ".parquet":
         parquet = import_extra("pyarrow.parquet", "frames", "parquet files need pyarrow")
         arrow = import_extra("pyarrow", "frames", "parquet files need pyarrow")
-        parquet.write_table(arrow.table(_long_form(values, kind, agents)), path)
+        parquet.write_table(arrow.table(_table_columns(values, kind, agents)), path)
     else:
         raise ValueError(f"path must end with .npy, .npz or .parquet, got {path.name}")
 
 
-def _long_form(values: np.ndarray, kind: str, agents: bool) -> dict[str, np.ndarray]:
-    """Return the columns of a table that has a row for every point."""
+def _table_columns(values: np.ndarray, kind: str, agents: bool) -> dict[str, np.ndarray]:
+    """Return the columns of a table with a row for every point."""
     axes = ["scene", "sample" if kind == "predictions" else "future"]
     axes += ["agent", "step"] if agents else ["step"]
     if kind == "truth" and values.ndim == len(axes):
@@ -310,7 +298,6 @@ def _long_form(values: np.ndarray, kind: str, agents: bool) -> dict[str, np.ndar
             f"{kind} must have the axes {', '.join(axes)} and up to three coordinates, "
             f"got shape {values.shape}"
         )
-    there = ~np.isnan(values).any(axis=-1)
-    columns = dict(zip(axes, np.nonzero(there), strict=True))
-    points = values[there].T
-    return {**columns, **dict(zip(_COORDINATES, points, strict=False))}
+    present = ~np.isnan(values).any(axis=-1)
+    columns = dict(zip(axes, np.nonzero(present), strict=True))
+    return {**columns, **dict(zip(_COORDINATES, values[present].T, strict=False))}

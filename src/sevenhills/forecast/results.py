@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from html import escape
-from math import isnan
+from math import isnan, pi, sqrt
 from types import MappingProxyType
 from typing import Any
 
@@ -14,8 +14,7 @@ import numpy as np
 
 from ..atomic_write import atomic_write
 from ..extras import import_extra
-from ..validation import check_choice
-from .coverage import Coverage
+from ..validation import check_choice, freeze
 
 #: Key of the metadata of a file, which hold all but the scenes.
 _METADATA = b"sevenhills.forecast.evaluation"
@@ -119,6 +118,51 @@ class Row:
     high: float
     n_scenes: int
     n_degenerate: int
+
+
+@dataclass(frozen=True, eq=False)
+class Coverage:
+    """How often highest-density regions of forecasts hold the truth.
+
+    Attributes
+    ----------
+    levels : ndarray of shape (n_levels,)
+        Probability of the regions.
+    observed : ndarray of shape (n_levels,)
+        Fraction of truths in the regions. Below the level, forecasts are too narrow; above it,
+        too wide.
+    standard_error, low, high : ndarray of shape (n_levels,)
+        Bootstrap standard error of that fraction, and the limits of its interval.
+    n_truths : int
+        Number of truths.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sevenhills.forecast import evaluate
+    >>> walks = np.random.RandomState(0).standard_normal((40, 21, 2, 2)).cumsum(axis=2)
+    >>> narrow = evaluate(0.3 * walks[:, 1:], walks[:, 0], measures="ece", levels=(0.5, 0.9))
+    >>> bool((narrow.coverage.observed < narrow.coverage.levels).all())
+    True
+    """
+
+    levels: np.ndarray
+    observed: np.ndarray
+    standard_error: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    n_truths: int
+
+    def __post_init__(self) -> None:
+        freeze(self, "levels", "observed", "standard_error", "low", "high")
+
+    @property
+    def expected_error(self) -> float:
+        r"""The expected calibration error of a calibrated forecast with this number of truths.
+
+        It is the mean of :math:`|B(t)| / \sqrt n` with the Brownian bridge :math:`B`.
+        """
+        return sqrt(2 / pi) * pi / 8 / sqrt(self.n_truths) if self.n_truths else float("nan")
 
 
 @dataclass(frozen=True, eq=False, repr=False)

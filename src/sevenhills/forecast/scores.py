@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.spatial.distance import cdist, pdist
 
-from ..kernels.steps import EMPTY, FEW, FLAT, IDENTICAL
+from ..kernels.path_densities import EMPTY, FEW, FLAT, IDENTICAL
 from ..metrics import wasserstein
 from .path_densities import (
     REFUSED,
@@ -90,17 +90,10 @@ def _general_name(name: str) -> str:
 def choose_measures(
     measures: Sequence[str] | str | None, ks: Sequence[int], n_truths: int, has_agents: bool
 ) -> tuple[str, ...]:
-    """Return the names of the measures to compute.
+    """Return the names of the measures to compute, with the values of "k" in them.
 
-    Parameters
-    ----------
-    measures : sequence of str, optional
-        By default all that the forecasts allow, except "nll_per_value"; "wasserstein" only if POT
-        is installed.
-    ks : sequence of int
-        Values of "k" in a name.
-    n_truths : int
-    has_agents : bool
+    By default these are all that the forecasts allow, except "nll_per_value"; "wasserstein" only
+    if POT is installed.
     """
     if measures is None:
         possible = [name for name in MEASURES if _is_default(name, n_truths, has_agents)]
@@ -316,14 +309,8 @@ def displacement_scores(
 ) -> dict[str, np.ndarray]:
     """Return all measures (N,) of displacement, NaN without a truth.
 
-    Parameters
-    ----------
-    average, final : ndarray of shape (N, K)
-        Distances of samples from the truth, infinite for samples that are left out.
-    ks : sequence of int
-        Numbers of samples, the first of those that count, among which the nearest is taken.
-    miss_threshold : float
-        Distance at the last step from which on the nearest sample misses the truth.
+    Distances (N, K) from the truth are infinite for samples that do not count. The nearest of k
+    samples is that of the first k that count.
     """
     finite = np.isfinite(average)
     out = {
@@ -393,7 +380,7 @@ def _sample_scores(paths: Paths, scoring: Scoring) -> dict[str, np.ndarray | flo
 
 
 def energy_scores(samples: np.ndarray, truths: np.ndarray, n_steps: int) -> np.ndarray:
-    r"""Return the fair energy score of every truth.
+    r"""Return the fair energy score of every truth (m, M); NaN for a single sample.
 
     .. math:: \frac{1}{\sqrt T} \Big( \frac{1}{n} \sum_i \lVert x_i - y \rVert -
               \frac{1}{2 n (n - 1)} \sum_{i \ne j} \lVert x_i - x_j \rVert \Big)
@@ -401,17 +388,6 @@ def energy_scores(samples: np.ndarray, truths: np.ndarray, n_steps: int) -> np.n
     for paths of :math:`T` steps. The second sum leaves out pairs of a sample with itself, so that
     the expected score does not depend on the number of samples [1]_. Division by :math:`\sqrt T`
     turns distances between paths into root mean square distances of their points.
-
-    Parameters
-    ----------
-    samples : ndarray of shape (n, M)
-    truths : ndarray of shape (m, M)
-    n_steps : int
-
-    Returns
-    -------
-    ndarray of shape (m,)
-        NaN for a single sample.
 
     References
     ----------

@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..metrics.ece import LEVELS
 from ..validation import check_positive
-from .coverage import CalibrationError, Coverage, CoveredShare
-from .results import Evaluation, Row
+from .results import Coverage, Evaluation, Row
 from .scores import BlockScores, measure_of
 
 #: A figure over all scenes, as a function of the weights of the scenes; None weights all by 1.
@@ -40,6 +40,33 @@ class SceneMean:
         return float(each @ self._filled / total) if total else float("nan")
 
 
+class CoveredShare:
+    """Fraction of truths whose level (S, P) is within each of some bounds, for scene weights."""
+
+    def __init__(self, levels: np.ndarray, bounds: np.ndarray) -> None:
+        self._scenes, truths = np.nonzero(~np.isnan(levels))
+        self._bins = np.searchsorted(bounds, levels[self._scenes, truths], side="left")
+        self._n_bounds = len(bounds)
+
+    def __call__(self, weights: np.ndarray | None = None) -> np.ndarray:
+        """Return the fraction for every bound; NaN if no scene has a truth."""
+        each = None if weights is None else weights[self._scenes]
+        counts = np.bincount(self._bins, weights=each, minlength=self._n_bounds + 1)
+        total = counts.sum()
+        return np.cumsum(counts)[:-1] / total if total else np.full(self._n_bounds, np.nan)
+
+
+class CalibrationError:
+    """Expected calibration error of levels (S, P), for scene weights."""
+
+    def __init__(self, levels: np.ndarray) -> None:
+        self._share = CoveredShare(levels, LEVELS)
+
+    def __call__(self, weights: np.ndarray | None = None) -> float:
+        """Return the mean distance between levels and the fractions of truths within them."""
+        return float(np.abs(self._share(weights) - LEVELS).mean())
+
+
 def check_confidence(confidence: Any) -> None:
     """Refuse a confidence that is not between 0 and 1."""
     if not 0 < check_positive(confidence, "confidence") < 1:
@@ -55,21 +82,10 @@ def summarize(
     n_replicates: int,
     rng: np.random.RandomState,
 ) -> Evaluation:
-    """Return the evaluation of all scenes.
+    """Return the evaluation of all scenes, which have these names (S,).
 
-    Parameters
-    ----------
-    blocks : sequence of BlockScores
-        In the order of the scenes.
-    measures : sequence of str
-    settings : mapping
-        With "confidence", that of the intervals.
-    names : ndarray of shape (S,)
-        Names of the scenes.
-    bounds : ndarray of shape (n_levels,)
-        Levels at which the coverage is reported.
-    n_replicates : int
-    rng : RandomState
+    The coverage is reported at the levels in ``bounds``; intervals have the confidence of the
+    settings.
     """
     scenes = {
         name: np.concatenate([one.scenes[name] for one in blocks]) for name in blocks[0].scenes
@@ -141,14 +157,7 @@ def bootstrap(
 ) -> dict[str, Interval]:
     """Return intervals of statistics, all from the same bootstrap replicates of the scenes.
 
-    Parameters
-    ----------
-    statistics : mapping of str to statistic
-    n_scenes : int
-    n_replicates : int
-        With 0, intervals are NaN.
-    confidence : float
-    rng : RandomState
+    Without replicates, they are NaN.
     """
     found: dict[str, list[np.ndarray | float]] = {name: [] for name in statistics}
     for weights in _resampled_weights(n_scenes, n_replicates, rng):

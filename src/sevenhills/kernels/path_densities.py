@@ -1,13 +1,13 @@
-"""Kernel densities of many small sets of samples, each those of one agent at one step.
+"""Kernel densities of single steps, and leave-one-out densities of whole paths.
 
-A density has the covariance of its samples and Scott's bandwidth, as scipy's ``gaussian_kde`` has.
-A call of scipy takes about a hundred microseconds, of which the sum of kernels takes a hundredth;
-here one call computes the densities of all agents and steps.
+The density of a step has the covariance of its samples and Scott's bandwidth, as in scipy's
+``gaussian_kde``. A call of scipy takes about a hundred microseconds, of which the sum of kernels
+takes a hundredth; here one call computes the densities of all agents and steps.
 """
 
 import numpy as np
 
-from .compile import inner, kernel
+from .compile import inner, kernel, summing_inner
 
 #: Degeneracy of samples: none; all samples equal; a direction without spread; no more samples
 #: than coordinates; no samples.
@@ -191,3 +191,54 @@ def _log_density(n, points, factor, vectors, exponents):
     for d in range(n_features):
         out -= np.log(factor[d, d] * bandwidth) + _HALF_LOG_2PI
     return out
+
+
+@kernel
+def log_sums_of_others(Y, rows, groups, log_weights, own, log_own, exponents, out):
+    """Write ``log sum_k exp(log_weights_k - |y_k - z_k|^2 / 2)`` for every point.
+
+    Parameters
+    ----------
+    Y : (G, Q, M)
+        The points, in the whitened coordinates of every group.
+    rows : (K,)
+        The point that is the mean of a kernel.
+    groups : (K,)
+        The group of a kernel.
+    log_weights : (K,)
+    own : (Q,)
+        The kernel whose mean is the point.
+    log_own : (Q,)
+        Log weight of that kernel at its own point; minus infinity leaves it out.
+    exponents : (K,)
+        Workspace.
+    out : (Q,)
+        Minus infinity where no kernel is left.
+    """
+    for i in range(Y.shape[1]):
+        top = -np.inf
+        for k in range(rows.shape[0]):
+            if k == own[i]:
+                exponents[k] = log_own[i]
+            else:
+                exponents[k] = log_weights[k] - 0.5 * _squared(Y, groups[k], i, rows[k])
+            top = max(top, exponents[k])
+        out[i] = top + _log_total(exponents, top) if top > -np.inf else top
+
+
+@summing_inner
+def _squared(Y, g, i, j):
+    """Return the squared distance of two points in the coordinates of a group."""
+    total = 0.0
+    for m in range(Y.shape[2]):
+        total += (Y[g, i, m] - Y[g, j, m]) ** 2
+    return total
+
+
+@inner
+def _log_total(exponents, top):
+    """Return the log of the sum of exponentials, relative to the largest exponent."""
+    total = 0.0
+    for k in range(exponents.shape[0]):
+        total += np.exp(exponents[k] - top)
+    return np.log(total)
