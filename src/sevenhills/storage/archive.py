@@ -60,7 +60,7 @@ def pack(model: Any, arrays: Mapping[str, np.ndarray]) -> bytes:
         with naming_part(_HEADER), _member(archive, _HEADER, 0) as member:
             # One text for one content, so that equal models give equal files.
             member.write(json.dumps(header, sort_keys=True, separators=(",", ":")).encode("ascii"))
-        for name, array in arrays.items():
+        for name, array in sorted(arrays.items()):
             with _member(archive, f"{name}.npy", array.nbytes) as member:
                 np.lib.format.write_array(member, array, allow_pickle=False)
     contents = file.getvalue()[:-_DIGEST_BYTES]

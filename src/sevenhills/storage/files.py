@@ -110,12 +110,11 @@ def load(path: str | os.PathLike[str] | IO[bytes], *, max_bytes: int = _MAX_BYTE
 
 def _read(file: IO[bytes], max_bytes: int) -> bytes:
     """Return the contents of a file, or of a pipe, of at most ``max_bytes``."""
+    size = max_bytes + 1
     if file.seekable():
         size = file.seek(0, io.SEEK_END)
         file.seek(0)
-    if not file.seekable() or size <= max_bytes:
-        contents = file.read(max_bytes + 1)
-        size = len(contents)
-    if size > max_bytes:
+    contents = file.read(size) if size <= max_bytes or not file.seekable() else None
+    if contents is None or len(contents) > max_bytes:
         raise ModelFileError(f"file: larger than max_bytes = {max_bytes}")
     return contents

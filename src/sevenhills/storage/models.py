@@ -20,6 +20,8 @@ _CLASSES: dict[str, type] = {
     **{cls.__name__: cls for cls in (DensityClassifier, DensityOutlierDetector)},
     "compat.ROME": compat._TiledROME,
 }
+#: Estimators are allowed anywhere; of the records, only a density is a model by itself.
+_MODEL = Union[KernelMixture, Any]  # noqa: UP007
 _NAMES = {cls: name for name, cls in _CLASSES.items()}
 
 
@@ -37,11 +39,11 @@ def unpack(contents: bytes) -> Any:
     """Return the model in a file."""
     description, arrays = archive.unpack(contents)
     decoder = Decoder(_CLASSES, arrays, _check_fitted)
-    model = decoder.decode(description, Union[KernelMixture, Any], "model")
-    decoder.finish()
+    model = decoder.decode(description, _MODEL, "model")
     if not isinstance(model, KernelMixture):
         with archive.naming_part("model"):
             _check_can_be_stored(model)
+    decoder.finish()
     return _with_drop_in(model)
 
 
