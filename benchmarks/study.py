@@ -3,7 +3,6 @@
 Start it with ``make bench-study``. Every figure comes from a process of its own.
 """
 
-import numpy as np
 from benchmarks.measuring import Bars, report, run_part
 
 from sevenhills import ROME, ManifoldParzen, datasets
@@ -14,13 +13,17 @@ SETS = ("aniso", "varied", "two_moons", "gaussian", "trajectories")
 
 def choose(name, selection):
     """Time the scoring of all candidates of one data set."""
-    from sevenhills.clustering import choose, neighbours_for, order_by_reachability
+    from sevenhills.clustering import choose, cut, order_by_reachability, score
 
     X = datasets.load(name).split(0)[0]
-    ordering = order_by_reachability(X, neighbours_for(*X.shape, 5, 20, 400))
-    options = {"selection": selection, "n_heights": 100, "n_steps": 99, "n_jobs": None}
+    ordering = order_by_reachability(X)
     ROME(selection=selection).fit(X)
-    report(lambda: choose(X, ordering, np.ones(len(X)), **options), 5)
+
+    def run():
+        cuts = cut(ordering)
+        choose(cuts, score(X, cuts, selection, n_neighbors=ordering.n_neighbors))
+
+    report(run, 5)
 
 
 def windows(name, n_queries):

@@ -4,8 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from sevenhills.clustering import Ordering
-from sevenhills.clustering.candidates import TRIVIAL_SCORE
+from sevenhills.clustering import TRIVIAL_SCORE, Ordering
 from sevenhills.datasets import Distribution
 from sevenhills.plotting import plot_reachability, plot_trajectories
 from sevenhills.plotting.canvas import color_of

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sevenhills.clustering import neighbours_for
+from sevenhills.clustering import neighbors_for
 from sevenhills.datasets import Distribution
 from sevenhills.estimators import ROME
 
@@ -88,7 +88,7 @@ def sweep_neighbours(
 
 def _neighbours(n_samples: int, n_features: int, parameter: str, value: int) -> int:
     settings = {**DEFAULTS, parameter: value}
-    return neighbours_for(
+    return neighbors_for(
         n_samples, n_features, settings["k_min"], settings["k_max"], settings["alpha_k"]
     )
 

@@ -5,9 +5,9 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from sevenhills import ROME
-from sevenhills.clustering import neighbours_for, order_by_reachability
-from sevenhills.clustering.candidates import Partitions, best_of, cut
-from sevenhills.clustering.silhouettes import silhouette_scores
+from sevenhills.clustering import cut, neighbors_for, order_by_reachability
+from sevenhills.clustering.optics import Partitions, _all_cuts, best_of
+from sevenhills.clustering.selection import silhouette_scores
 from sevenhills.kernels.cuts import dbscan_cuts
 
 from .oracles import all_labels, score, without_single_members
@@ -25,9 +25,9 @@ def labels_of(partitions, order):
 
 
 def assert_all_labels_and_scores(X, n_scored):
-    k = neighbours_for(*X.shape, 5, 20, 400)
+    k = neighbors_for(*X.shape, 5, 20, 400)
     ordering = order_by_reachability(X, k)
-    partitions = cut(ordering, 100, 99)[2]
+    partitions = _all_cuts(ordering, 100, 99, np.ones(len(X)))[1]
     expected = all_labels(
         ordering.order, ordering.reachability, ordering.core_distances, ordering.predecessor, k
     )
@@ -86,7 +86,7 @@ def test_scores_do_not_depend_on_threads():
     rng = np.random.RandomState(0)
     X = rng.standard_normal((700, 2)) + 6 * rng.randint(3, size=(700, 1))
     ordering = order_by_reachability(X, 5)
-    partitions = cut(ordering, 20, 20)[2]
+    partitions = cut(ordering, 20, 20).partitions
     one, four = (silhouette_scores(X[ordering.order], partitions, n_jobs=n) for n in (1, 4))
     assert_array_equal(one, four)
 

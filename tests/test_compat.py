@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import NotFittedError
 
-from sevenhills.clustering import neighbours_for, order_by_reachability
+from sevenhills.clustering import neighbors_for, order_by_reachability
 from sevenhills.compat import ROME
 
 GOLDEN = sorted((Path(__file__).parent / "golden").glob("*.npz"))
@@ -20,7 +20,7 @@ def test_equals_romepy(path):
     assert_allclose(found, golden["log_density"], rtol=0, atol=1e-6)
     train = golden["train"]
     if "ordering" in golden and train.shape[1] < 16:  # above, romepy's distances are not exact
-        ordering = order_by_reachability(train, neighbours_for(*train.shape, 5, 20, 400))
+        ordering = order_by_reachability(train, neighbors_for(*train.shape, 5, 20, 400))
         assert_array_equal(ordering.order, golden["ordering"])
         assert_array_equal(ordering.predecessor, golden["predecessor"])
         assert_allclose(ordering.reachability, golden["reachability"], rtol=1e-12)

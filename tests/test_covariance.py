@@ -16,8 +16,8 @@ from sevenhills.covariance import (
     shrunk_ellipse,
     weighted_moments,
 )
-from sevenhills.estimators.clusters import Grouping
 from sevenhills.folds import deal
+from sevenhills.whitening import Grouping
 
 from .oracles import log_density, shrinkage_log_likelihood, shrunk_covariances
 from .strategies import awkward, repeats_of, samples, wild_weights
@@ -40,7 +40,7 @@ def clusters_of(rng, sizes, n_features, scale=3.0):
 
 def shrunk_by_us(parts, weights, clusters, min_std=0.0):
     labels = np.repeat(np.arange(len(parts)), [len(each) for each in parts])
-    grouping = Grouping.of(np.concatenate(parts), labels, np.concatenate(weights))
+    grouping = Grouping.from_samples(np.concatenate(parts), labels, np.concatenate(weights))
     variances, directions = shrink(
         grouping.deviations, grouping.weights, grouping.offsets, np.array(clusters), min_std
     ).axes

@@ -133,6 +133,14 @@ def test_the_scripts_of_the_gallery_run(script, folder, capsys, monkeypatch):
     assert not list(folder.iterdir())
 
 
+@pytest.mark.slow
+@pytest.mark.usefixtures("_no_place_is_searched_for_a_legend")
+def test_the_pictures_of_the_pages_can_be_drawn(tmp_path):
+    runpy.run_path(str(DOCS / "pictures.py"))["main"](tmp_path)
+    drawn = {path.name for path in tmp_path.iterdir()}
+    assert drawn == {"aniso.png", "auto.png", "questions.png", "steps.png"}
+
+
 # The recorded terminal
 
 WALK = runpy.run_path(str(DOCS / "walk.py"))

@@ -1,17 +1,13 @@
 """Laws that hold for every estimator, and what is special to each."""
 
 import pickle
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy.stats import gaussian_kde, norm, qmc
 from sklearn.base import clone
-from sklearn.mixture import GaussianMixture
-from sklearn.neighbors import KernelDensity
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sevenhills import (
@@ -25,7 +21,7 @@ from sevenhills import (
     datasets,
 )
 
-from .oracles import manifold_parzen_log_density, rome_log_density
+from .oracles import rome_log_density
 from .strategies import samples
 
 RIVALS = [
@@ -181,50 +177,6 @@ def test_awkward_samples(X, estimator):
     assert isinstance(model, VineDensity) or np.isfinite(scores).all()
 
 
-class TestManifoldParzen:
-    @given(
-        samples(min_samples=4, max_samples=40, max_features=4),
-        st.sampled_from([0.05, 1.0]),
-        st.integers(0, 4),
-    )
-    def test_equals_the_slow_estimator(self, X, min_std, n_directions):
-        n_directions = min(n_directions, X.shape[1])
-        X = X + 1e-6 * np.random.RandomState(0).standard_normal(X.shape)  # no ties
-        model = ManifoldParzen(min_std=min_std, n_directions=n_directions).fit(X)
-        queries = np.concatenate([X + 0.1, 30 * X])
-        expected = manifold_parzen_log_density(X, min_std, n_directions, queries)
-        assert_allclose(model.score_samples(queries), expected, rtol=1e-7, atol=1e-7)
-
-    @pytest.mark.parametrize("n_directions", [0, 1, 2, None])
-    @pytest.mark.whole
-    def test_integrates_to_one_and_samples_follow(self, moons, n_directions):
-        model = ManifoldParzen(min_std=0.05, n_directions=n_directions).fit(moons)
-        step = 0.02
-        axes = np.arange(-3, 4, step), np.arange(-3, 3.5, step)
-        grid = np.stack(np.meshgrid(*axes), axis=-1).reshape(-1, 2)
-        assert_allclose(np.exp(model.score_samples(grid)).sum() * step**2, 1.0, atol=1e-4)
-        assert chi_square_z(model, model.sample(4000, random_state=5)) < 4
-
-    def test_one_number_of_neighbours_for_all(self, moons):
-        assert ManifoldParzen().fit(moons).n_neighbors_ == 13
-        assert ManifoldParzen(n_neighbors=400).fit(moons).n_neighbors_ == 400
-
-    @pytest.mark.parametrize(
-        ("parameters", "match"),
-        [
-            ({"n_neighbors": 401}, "n_neighbors"),
-            ({"n_neighbors": 0}, "n_neighbors"),
-            ({"n_directions": 3}, "n_directions"),
-            ({"n_directions": -1}, "n_directions"),
-            ({"min_std": -1.0}, "min_std"),
-            ({"min_std": 0.0, "n_directions": 1}, "min_std"),
-        ],
-    )
-    def test_bad_parameters(self, moons, parameters, match):
-        with pytest.raises(ValueError, match=match):
-            ManifoldParzen(**parameters).fit(moons)
-
-
 class TestAblations:
     @given(
         samples(min_samples=8, max_samples=60, max_features=3),
@@ -276,123 +228,3 @@ class TestAblations:
             ROME(density="gmm").fit(moons)
         with pytest.raises(ValueError, match="selection must be one of"):
             ROME(selection="calinski").fit(moons)
-
-
-class TestPeers:
-    @given(samples(min_samples=12, max_samples=60, max_features=4))
-    def test_gaussian_kde_is_scipys(self, X):
-        X = X + 1e-3 * np.random.RandomState(0).standard_normal(X.shape)  # no line
-        queries = X[:5] + 0.1
-        for method in ("scott", "silverman", 0.4):
-            expected = gaussian_kde(X.T, bw_method=method).logpdf(queries.T)
-            found = GaussianKDE(bw_method=method).fit(X).score_samples(queries)
-            assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
-
-    def test_gaussian_kde_of_a_line(self):
-        t = np.linspace(0, 1, 50)
-        X = np.stack([t, 2 * t, np.ones(50)], axis=1)
-        model = GaussianKDE().fit(X)
-        assert np.isfinite(model.score_samples(X)).all()
-        assert model.score_samples([[0.5, 0.5, 1.0]])[0] < model.score_samples([[0.5, 1.0, 1.0]])[0]
-        with pytest.raises(ValueError, match="min_std"):
-            GaussianKDE(min_std=0.0).fit(X)
-
-    def test_kernel_density_is_scikit_learns(self, moons):
-        model = KernelDensityCV().fit(moons)
-        plain = KernelDensity(bandwidth=model.bandwidth_).fit(moons)
-        assert_allclose(model.score_samples(moons), plain.score_samples(moons), atol=1e-9)
-        assert model.bandwidth_ == model.bandwidths_[np.argmax(model.scores_)]
-        assert 0.03 < model.bandwidth_ < 0.15
-        chosen = KernelDensityCV(bandwidths=[0.01, 0.08, 0.5]).fit(moons)
-        assert chosen.bandwidth_ == 0.08
-
-    def test_held_out_scores(self, moons):
-        model = KernelDensityCV(bandwidths=[0.1], cv=len(moons)).fit(moons)
-        apart = ((moons[:, None] - moons) ** 2).sum(axis=-1) / 0.1**2
-        terms = np.exp(-0.5 * apart) / (2 * np.pi * 0.1**2)
-        np.fill_diagonal(terms, 0)
-        expected = np.log(terms.sum(axis=1) / (len(moons) - 1)).mean()
-        assert_allclose(model.scores_, [expected], rtol=1e-10)
-
-    def test_gaussian_mixture_is_scikit_learns(self, moons):
-        model = GaussianMixtureBIC(max_components=6).fit(moons)
-        assert len(model.bic_) == 6
-        assert model.n_components_ == np.argmin(model.bic_) + 1
-        plain = [
-            GaussianMixture(k, max_iter=500, n_init=3, random_state=0).fit(moons)
-            for k in (1, model.n_components_)
-        ]
-        assert_allclose(model.bic_[0], plain[0].bic(moons), rtol=1e-3)
-        assert abs(model.score(moons) - plain[1].score(moons)) < 0.1
-        free = 6 * model.n_components_ - 1
-        bic = -2 * len(moons) * model.score(moons) + free * np.log(len(moons))
-        assert_allclose(model.bic_.min(), bic, rtol=1e-6)
-
-    @pytest.mark.parametrize("reg_covar", [1e-6, 10.0, 1e4])
-    def test_reg_covar_is_scikit_learns(self, moons, reg_covar):
-        X = moons * [1.0, 1000.0]
-        model = GaussianMixtureBIC(max_components=1, reg_covar=reg_covar).fit(X)
-        expected = GaussianMixture(1, reg_covar=reg_covar, random_state=0).fit(X)
-        assert_allclose(model.bic_, [expected.bic(X)], rtol=1e-9)
-        assert_allclose(model.score_samples(X), expected.score_samples(X), rtol=1e-9)
-
-    def test_reg_covar_beside_a_large_spread(self, moons):
-        far = np.concatenate([moons, [[1e12, 1e12]]])
-        with pytest.raises(ValueError, match="reg_covar is too small"):
-            GaussianMixtureBIC(reg_covar=1e-6).fit(far)
-        assert np.isfinite(GaussianMixtureBIC(max_components=2).fit(far).score(far))
-
-    @pytest.mark.parametrize(
-        ("estimator", "match"),
-        [
-            (GaussianMixtureBIC(reg_covar=0), "reg_covar"),
-            (GaussianMixtureBIC(reg_covar=-1e-6), "reg_covar"),
-            (GaussianKDE(bw_method="wide"), "bw_method"),
-            (GaussianKDE(bw_method=-1.0), "bw_method"),
-            (KernelDensityCV(bandwidths=[]), "bandwidths"),
-            (KernelDensityCV(bandwidths="wide"), "bandwidths"),
-            (KernelDensityCV(bandwidths=[-1.0]), "bandwidths"),
-            (KernelDensityCV(cv=1), "cv"),
-            (GaussianMixtureBIC(max_components=0), "max_components"),
-            (VineDensity(truncation=-1), "truncation"),
-        ],
-        ids=name_of,
-    )
-    def test_bad_parameters(self, moons, estimator, match):
-        with pytest.raises(ValueError, match=match):
-            estimator.fit(moons)
-
-
-class TestVine:
-    def test_likelihood_on_the_sets_of_the_study(self):
-        """The figures that pyvinecopulib's own scikit-learn face gives."""
-        for name, expected in {"aniso": -2.86, "varied": -4.295, "two_moons": -0.936}.items():
-            train, test = datasets.load(name).split(run=0)
-            assert_allclose(VineDensity().fit(train).score(test), expected, atol=0.01)
-
-    def test_the_background_reaches_everywhere_and_is_drawn_from(self, moons):
-        """Vines give minus infinity at 12 standard deviations."""
-        model = VineDensity().fit(moons[:40])
-        spread = moons[:40].std(axis=0)
-        far = model.score_samples(moons[:3] + spread * np.array([[12.0], [30.0], [1e6]]))
-        assert np.isfinite(far).all()
-        # All of the weight: the integral over a box that holds nearly all of both parts.
-        centre = moons[:40].mean(axis=0)
-        box = qmc.Sobol(2, seed=0).random(2**15) * 24 - 12
-        mass = np.exp(model.score_samples(centre + box * spread)).mean() * 24**2 * spread.prod()
-        assert mass == pytest.approx(1, abs=0.02)
-        heavier = replace(model.density_, background_weight=0.3)
-        drawn = np.abs(heavier.sample(20_000, random_state=0) - centre) / spread
-        outside = (drawn > 4).any(axis=1).mean()  # the vine itself does not reach there
-        assert outside == pytest.approx(0.3 * (1 - (1 - 2 * norm.sf(2)) ** 2), rel=0.2)
-
-    def test_one_feature(self, moons):
-        model = VineDensity().fit(moons[:, :1])
-        assert model.sample(7, random_state=0).shape == (7, 1)
-        assert model.sample(0, random_state=0).shape == (0, 1)
-        assert np.isfinite(model.score_samples(moons[:, :1])).all()
-
-    def test_seeds(self, moons):
-        model = VineDensity().fit(moons)
-        assert_array_equal(model.sample(5, random_state=1), model.sample(5, random_state=1))
-        assert (model.sample(5, random_state=1) != model.sample(5, random_state=2)).any()

@@ -26,7 +26,7 @@ from sevenhills import (
     VineDensity,
     datasets,
 )
-from sevenhills.clustering.frame import canonical_features
+from sevenhills.clustering.points import canonical_features
 
 pytestmark = pytest.mark.usefixtures("silent")
 

@@ -85,7 +85,7 @@ def used(monkeypatch):
         for original, twin in twins.items():
             if getattr(module, original.__name__, None) is original:
                 monkeypatch.setattr(module, original.__name__, twin)
-    monkeypatch.setattr("sevenhills.clustering.silhouettes._FEWEST_TO_SHARE", 0)
+    monkeypatch.setattr("sevenhills.clustering.selection._FEWEST_TO_SHARE", 0)
     return numbers
 
 

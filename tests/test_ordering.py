@@ -7,9 +7,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 from sklearn.cluster import OPTICS
 
-from sevenhills.clustering import neighbours_for, order_by_reachability
-from sevenhills.kernels.blocks import build_blocks, build_rotated_blocks
-from sevenhills.kernels.core_distances import core_distances
+from sevenhills.clustering import neighbors_for, order_by_reachability
+from sevenhills.kernels.blocks import build_blocks, build_rotated_blocks, core_distances
 from sevenhills.kernels.few_points import order_few_points
 from sevenhills.kernels.ordering import order_points
 
@@ -21,7 +20,7 @@ from .strategies import samples
 def way(request, monkeypatch):
     """All distances of a few points, or boxes however few they are."""
     few = {"table": 10_000, "tree": 0}[request.param]
-    monkeypatch.setattr("sevenhills.clustering.ordering._FEW", few)
+    monkeypatch.setattr("sevenhills.clustering.optics._FEW", few)
 
 
 def assert_same_ordering(ordering, order, reachability, core, predecessor):
@@ -34,7 +33,7 @@ def assert_same_ordering(ordering, order, reachability, core, predecessor):
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(samples(max_samples=200, max_features=24, scales=(1e-6, 1.0, 100.0, 1e8)))
 def test_equals_a_plain_optics(way, X):
-    k = neighbours_for(*X.shape, 5, 20, 400)
+    k = neighbors_for(*X.shape, 5, 20, 400)
     assert_same_ordering(order_by_reachability(X, k), *plain_optics(X, k))
 
 
@@ -57,7 +56,7 @@ def assert_equals_scikit_learn(rng):
         rng.randint(4)
     ]
     X = X[rng.randint(len(X), size=len(X))] if rng.randint(3) == 0 else X
-    k = neighbours_for(*X.shape, 5, 20, 400)
+    k = neighbors_for(*X.shape, 5, 20, 400)
     optics = OPTICS(min_samples=k, algorithm="kd_tree", cluster_method="dbscan").fit(X)
     assert_same_ordering(
         order_by_reachability(X, k),
@@ -175,4 +174,4 @@ def leaf_starts(blocks):
     [(3000, 2, 15), (3000, 24, 20), (100, 24, 6), (10, 1, 5), (4, 2, 4)],
 )
 def test_number_of_neighbours(n_samples, n_features, expected):
-    assert neighbours_for(n_samples, n_features, 5, 20, 400) == expected
+    assert neighbors_for(n_samples, n_features, 5, 20, 400) == expected

@@ -23,7 +23,7 @@ from sevenhills import (
     save,
 )
 from sevenhills.density import Regions
-from sevenhills.estimators.questions import Questions
+from sevenhills.estimators.base import DensityEstimator, _Delegate
 
 from .densities import fitted, samples
 
@@ -38,7 +38,7 @@ KERNELS = [
     GaussianMixtureBIC(),
 ]
 OTHERS = [VineDensity(), ROME(density="knn")]
-QUESTIONS = sorted(name for name in vars(Questions) if not name.startswith("_"))
+QUESTIONS = sorted(n for n, each in vars(DensityEstimator).items() if isinstance(each, _Delegate))
 #: Questions that take no arguments, or points.
 ALONE = ("mean", "cov", "entropy", "modes", "mode")
 OF_POINTS = (
@@ -86,11 +86,23 @@ def test_questions_are_documented_and_need_a_fit(name):
 
 
 @pytest.mark.parametrize("model", OTHERS, ids=repr)
-def test_what_is_no_mixture_of_kernels(model):
-    model = type(model)(**model.get_params()).fit(samples())
-    for name in set(QUESTIONS) - set(vars(Regions)):
-        with pytest.raises(TypeError, match=f"{name} needs a mixture of kernels, but"):
-            getattr(model, name)()
+def test_only_methods_of_the_density_are_offered(model):
+    """``hasattr`` tells the truth, before and after the fit."""
+    model = type(model)(**model.get_params())
+    normalized = not isinstance(model, ROME)
+    for _ in range(2):
+        for name in QUESTIONS:
+            offered = normalized and name in vars(Regions)
+            assert hasattr(model, name) == offered
+            if not offered:
+                with pytest.raises(TypeError, match=f"{name} needs a .*, but"):
+                    getattr(model, name)
+        model.fit(samples())
+
+
+@pytest.mark.parametrize("model", KERNELS, ids=repr)
+def test_all_methods_are_offered_for_kernels(model):
+    assert all(hasattr(model, name) for name in QUESTIONS)
 
 
 def test_threads_are_those_of_the_estimator(monkeypatch):

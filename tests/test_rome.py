@@ -15,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sevenhills import ROME, datasets
-from sevenhills.bandwidth import silverman
+from sevenhills.whitening import silverman
 
 from .oracles import all_labels, plain_optics, rome_log_density, score
 from .strategies import samples

@@ -14,10 +14,9 @@ from typer.testing import CliRunner
 import sevenhills
 from sevenhills import ROME, AutoROME, compat
 from sevenhills.cli.app import app
-from sevenhills.clustering import Frame, lay_out
-from sevenhills.clustering.rounding import rounding_units
+from sevenhills.clustering import Points
+from sevenhills.clustering.resolution import find_units
 from sevenhills.report import build_report
-from sevenhills.storage.models import pack, unpack
 
 each_estimator = pytest.mark.parametrize("estimator", [ROME, AutoROME])
 
@@ -107,8 +106,8 @@ def test_rounded_columns_are_recognized(name, n):
     make, unit = ROUNDED[name]
     for seed in range(5):
         x = np.asarray(make(rng_of(seed), n), dtype=float)[:, None]
-        assert_allclose(rounding_units(x), unit, rtol=1e-6)
-        assert_allclose(rounding_units(0.37 * x), 0.37 * unit, rtol=1e-6)
+        assert_allclose(find_units(x), unit, rtol=1e-6)
+        assert_allclose(find_units(0.37 * x), 0.37 * unit, rtol=1e-6)
 
 
 @pytest.mark.parametrize("n", [60, 500, 5000])
@@ -116,23 +115,23 @@ def test_rounded_columns_are_recognized(name, n):
 def test_exact_columns_and_codes_are_left_alone(name, n):
     for seed in range(5):
         x = np.asarray(EXACT[name](rng_of(seed), n), dtype=float)[:, None]
-        assert_array_equal(rounding_units(x), 0)
-        assert_array_equal(rounding_units(x, np.full(len(x), 3.0)), 0)
+        assert_array_equal(find_units(x), 0)
+        assert_array_equal(find_units(x, np.full(len(x), 3.0)), 0)
 
 
 def test_columns_are_judged_one_by_one():
-    assert_allclose(rounding_units(load_iris().data), 0.1)
-    assert_array_equal(rounding_units(load_breast_cancer().data), 0)
+    assert_allclose(find_units(load_iris().data), 0.1)
+    assert_array_equal(find_units(load_breast_cancer().data), 0)
     x, _, _ = mixed(rng_of(), 300)
-    assert_array_equal(rounding_units(x[:, ::-1]), [0, 1])
+    assert_array_equal(find_units(x[:, ::-1]), [0, 1])
 
 
 def test_weights_are_repetitions_for_the_unit():
     x = np.arange(30.0)[:, None]
     weights = rng_of().poisson(4, 30) * 1.0
-    assert_array_equal(rounding_units(x), 0)
-    assert_array_equal(rounding_units(x, weights), 1)
-    assert_array_equal(rounding_units(x, weights / 100), 0)
+    assert_array_equal(find_units(x), 0)
+    assert_array_equal(find_units(x, weights), 1)
+    assert_array_equal(find_units(x, weights / 100), 0)
 
 
 # Spreading
@@ -144,9 +143,9 @@ def test_copies_lie_at_even_distances_in_their_cells(seed, n, unit):
     rng = rng_of(seed)
     X = np.stack([rng.integers(0, 5, n), rng.integers(0, 3, n), rng.normal(size=n)], axis=1)
     units = np.array([1.0, unit, 0.0])
-    points, frame = lay_out(X, None, units)
-    places = (points * frame.unit)[frame.points]
-    given = X[frame.members]
+    points = Points.from_samples(X, None, units)
+    places = (points.X * points.unit)[points.of_members]
+    given = X[points.members]
     for j in range(3):
         for value in np.unique(X[:, j]):
             found = np.sort(places[given[:, j] == value, j])
@@ -156,19 +155,19 @@ def test_copies_lie_at_even_distances_in_their_cells(seed, n, unit):
 
 def test_columns_are_spread_independently():
     X = rng_of().integers(0, 3, (3000, 2)) * 1.0
-    points, frame = lay_out(X, None, np.ones(2))
-    offsets = (points * frame.unit)[frame.points] - X[frame.members]
+    points = Points.from_samples(X, None, 1.0)
+    offsets = (points.X * points.unit)[points.of_members] - X[points.members]
     assert abs(np.corrcoef(offsets.T)[0, 1]) < 0.08  # four standard errors
     twins = np.repeat(X[:, :1], 2, axis=1)
-    points, _ = lay_out(twins, None, np.ones(2))
-    assert_array_equal(points[:, 0], points[:, 1])
+    points = Points.from_samples(twins, None, 1.0)
+    assert_array_equal(points.X[:, 0], points.X[:, 1])
 
 
 def test_exact_rows_are_laid_out_as_they_are():
     X = rng_of().normal(size=(50, 2))
-    points, frame = lay_out(X, None, np.zeros(2))
-    assert_array_equal(points, Frame.of(X).enter(X))
-    assert frame.copies is None
+    points = Points.from_samples(X, None, np.zeros(2))
+    assert_array_equal(points.X * points.unit, X[points.rows])
+    assert points.copies is None
 
 
 # Laws
@@ -188,8 +187,8 @@ def test_order_and_units_do_not_matter(estimator, make):
     shuffled = estimator().fit(X[rows])
     assert_array_equal(shuffled.score_samples(z), expected)
     assert_array_equal(shuffled.labels_, usual.labels_[rows])
-    places = np.sort(lay_out(X, None, usual.resolution_)[0], axis=0)
-    turned = np.sort(lay_out(X[:, ::-1], None, usual.resolution_[::-1])[0], axis=0)
+    places = np.sort(Points.from_samples(X, None, usual.resolution_).X, axis=0)
+    turned = np.sort(Points.from_samples(X[:, ::-1], None, usual.resolution_[::-1]).X, axis=0)
     assert_allclose(turned[:, ::-1], places, rtol=0, atol=1e-12)
     scaled = estimator().fit(1000 * X)
     assert_allclose(scaled.score_samples(1000 * z) + d * np.log(1000), expected, atol=1e-6)
@@ -378,10 +377,3 @@ def test_files_keep_the_units(estimator, tmp_path):
     assert_array_equal(again.resolution_, [2.0, 0.0])
     assert again.summary() == model.summary()
     assert_array_equal(again.score_samples(z), model.score_samples(z))
-
-
-def test_files_of_earlier_versions_have_exact_values():
-    stored = pack(ROME().fit(rng_of().normal(size=(40, 2))))
-    del stored.parameters["resolution"]
-    del stored.entries["resolution_"]
-    assert_array_equal(unpack(stored).resolution_, [0, 0])

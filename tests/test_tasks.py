@@ -461,7 +461,7 @@ class TestClassifier:
         classifier = DensityClassifier(Nowhere()).fit(*iris)
         with pytest.raises(TypeError, match="Nowhere"):
             classifier.sample(3)
-        with pytest.raises(ValueError, match="nearest-neighbour"):
+        with pytest.raises(ValueError, match="nearest-neighbo"):
             DensityClassifier(ROME(density="knn")).fit(*iris).sample(3)
         with pytest.raises(TypeError, match="does not take sample_weight"):
             classifier.fit(*iris, sample_weight=np.ones(150))

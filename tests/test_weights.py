@@ -1,5 +1,8 @@
 """A weight of k is k repetitions: the weighted routines beside literal repetition."""
 
+from dataclasses import replace
+from functools import partial
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -19,13 +22,18 @@ from sevenhills import (
     VineDensity,
     compat,
 )
-from sevenhills.clustering import Frame, find_clusters
-from sevenhills.clustering.candidates import Partitions
+from sevenhills.clustering import (
+    Points,
+    choose,
+    cut,
+    neighbors_for,
+    order_by_reachability,
+    score,
+)
 from sevenhills.clustering.dbcv import all_points_reach, dbcv_scores
-from sevenhills.clustering.pieces import Pieces
-from sevenhills.clustering.silhouettes import silhouette_scores
-from sevenhills.kernels.blocks import build_blocks
-from sevenhills.kernels.core_distances import core_distances, most_needed
+from sevenhills.clustering.optics import Partitions
+from sevenhills.clustering.selection import silhouette_scores
+from sevenhills.kernels.blocks import build_blocks, core_distances, most_needed
 
 from .strategies import samples
 
@@ -37,8 +45,8 @@ def repeated(X, weights):
 
 
 def distinct(X):
-    """Return distinct rows in the order of a frame, so that the first is where OPTICS starts."""
-    return X[Frame.of(X).rows]
+    """Return distinct rows in canonical order, so that the first is where OPTICS starts."""
+    return X[Points.from_samples(X).rows]
 
 
 @given(samples(min_samples=2, max_samples=120), st.data())
@@ -66,11 +74,25 @@ def test_most_needed(weights, share):
 @given(st.lists(st.floats(1e-3, 50), min_size=1, max_size=50))
 def test_pieces_add_up(weights):
     weights = np.array(weights)
-    pieces = Pieces.of(weights)
-    assert_allclose(np.bincount(pieces.points, pieces.weights), weights, rtol=1e-12)
-    assert (np.diff(pieces.points) >= 0).all()
-    assert np.bincount(pieces.points).max() <= 4
+    X = np.arange(len(weights))[:, None] * 1.0
+    pieces = Points.from_samples(X, weights, start="first").split()
+    whole = np.arange(len(weights)) if pieces.whole is None else pieces.whole
+    assert_allclose(np.bincount(whole, pieces.weights), weights, rtol=1e-12)
+    assert (np.diff(whole) >= 0).all()
+    assert np.bincount(whole).max() <= 4
     assert (pieces.weights > 0).all()
+    assert_allclose(pieces.joined()[2], weights, rtol=1e-12)
+
+
+def clustered(points, criterion):
+    """Return the clusters of the rows of points."""
+    if points.n_counted >= 5:
+        points, k = points.split(), neighbors_for(points.n_counted, points.X.shape[1])
+        ordering = order_by_reachability(points.X, k, points.weights)
+        cuts = cut(ordering, weights=points.weights)
+        scores = score(points.X, cuts, criterion, n_neighbors=k, weights=points.weights)
+        points = points.clustered(ordering, choose(cuts, scores))
+    return points.row_clusters()
 
 
 @given(samples(min_samples=3, max_samples=60, max_features=4, scales=(1.0, 0.1)), whole_weights)
@@ -79,28 +101,22 @@ def test_clusters_of_weights_are_those_of_repetitions(selection, X, weights):
     """All of it beside the same rows repeated: order, heights, candidates, scores, labels."""
     X = distinct(X)
     weights = np.array(weights[: len(X)])
-    frame = Frame.of(X, weights.astype(float), "first")
-    options = {"selection": selection}
-    ours = find_clusters(frame.enter(X), frame.weights, **options)
-    theirs = find_clusters(repeated(X, weights), **options)
-    if theirs.ordering is None:
-        assert ours.ordering is None
-        return
-    copies = Frame.of(repeated(X, weights), None, "first")
+    copies = Points.from_samples(repeated(X, weights), start="first")
+    theirs = clustered(copies, selection)
     rows = np.repeat(np.arange(len(X)), weights)
-    inside = np.concatenate([np.arange(w) + 0.5 for w in weights])
-    expanded = Frame(
+    expanded = replace(
+        Points.from_samples(X, weights.astype(float), start="first"),
         rows=np.flatnonzero(np.append(True, np.diff(rows))),
-        weights=frame.weights,
-        unit=1.0,
         members=copies.members,
-        points=rows,
-        middles=inside,
-        n_given=len(rows),
-        features=frame.features,
+        of_members=rows,
+        middles=np.concatenate([np.arange(w) + 0.5 for w in weights]),
+        n_rows=len(rows),
     )
-    found = ours.of_given_rows(expanded)
+    found = clustered(expanded, selection)
     assert_array_equal(found.labels, theirs.labels)
+    if theirs.ordering is None:
+        assert found.ordering is None
+        return
     assert_array_equal(found.ordering.order, theirs.ordering.order)
     assert_array_equal(found.ordering.reachability, theirs.ordering.reachability)
     assert_array_equal(found.ordering.core_distances, theirs.ordering.core_distances)
@@ -123,10 +139,12 @@ def test_scores_of_weights_are_those_of_repetitions(X, weights):
         runs = np.stack([starts, ends, labels[starts]], axis=1)
         return Partitions(runs, np.array([0, len(runs)]))
 
-    for scorer in (silhouette_scores, dbcv_scores):
-        pieces = Pieces.of(weights.astype(float))
-        ours = scorer(X[pieces.points], partitions(labels[pieces.points]), 3, None, pieces.weights)
-        theirs = scorer(repeated(X, weights), partitions(np.repeat(labels, weights)), 3)
+    for scorer in (silhouette_scores, partial(dbcv_scores, n_neighbors=3)):
+        points = replace(
+            Points.from_samples(X, weights.astype(float), start="first"), labels=labels
+        ).split()
+        ours = scorer(points.X, partitions(points.labels), weights=points.weights)
+        theirs = scorer(repeated(X, weights), partitions(np.repeat(labels, weights)))
         assert_allclose(ours, theirs, atol=1e-9)
 
 
@@ -288,7 +306,7 @@ def test_equal_rows_are_one_point_without_any_difference(X, weights, lattice):
         assert "no spread" in str(error)  # noqa: PT017
         return
     copies = repeated(X, weights)
-    frame = Frame.of(copies)
+    frame = Points.from_samples(copies)
     given = copies[frame.members] / frame.unit
     exact = {"resolution": None}
     direct = ROME(start="first", min_std=merged.min_std_ / frame.unit, **exact).fit(given)
@@ -305,9 +323,9 @@ def test_the_gaussian_mixture_is_scikit_learns(X):
         return
     reg_covar = 1e-4 * float(X.var())
     ours = GaussianMixtureBIC(max_components=3, reg_covar=reg_covar).fit(X)
-    frame = Frame.of(X)
+    frame = Points.from_samples(X)
     # To the bit those of the fit, since rounding decides between starts of lattices.
-    points = frame.enter(X)
+    points = frame.X
     points = points - np.quantile(points, 0.5, axis=0, method="lower")
     rng = np.random.RandomState(0)
     fits = [

@@ -16,7 +16,6 @@ import only from those above them in this list:
 ``folds``          cross-validation folds of weighted rows
 ``covariance``     covariances of weighted samples, and their shrinkage
 ``whitening``      a cluster's mean, rotation and regularised scale
-``bandwidth``      rules for the width of kernels
 ``density``        the values: above all, a Gaussian kernel mixture
 ``stacking``       members for a cluster, judged on held-out samples and added up
 ``estimators``     the recipes, thin scikit-learn faces

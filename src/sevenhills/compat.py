@@ -5,13 +5,18 @@ from typing import Any
 import numpy as np
 
 from .estimators import ROME as _ROME
+from .estimators.cluster_densities import ClusterWhitening, whiten_clusters
+from .whitening import Grouping
 
 
 class _TiledROME(_ROME):
-    _tiled = True
+    """ROME that repeats clusters of fewer members than features, as ``romepy`` does."""
+
+    def _whiten(self, clusters: Grouping) -> ClusterWhitening:
+        return whiten_clusters(clusters, self.min_std, tiled=True)
 
 
-_TiledROME.__name__ = "ROME"  # which is how scikit-learn speaks of it
+_TiledROME.__name__ = "ROME"  # the name in messages of scikit-learn
 
 
 class ROME:

@@ -1,24 +1,131 @@
-"""The rotation and the regularised scale of clusters.
-
-Clusters come as the deviations of their members from their means, one cluster after another, and
-the members' weights; ``offsets`` (n_clusters + 1) says where each cluster begins.
-"""
+"""Samples by cluster: means, rotations, regularized scales, and the bandwidth of kernels."""
 
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
+from .clustering import NOISE, Points
 from .covariance import Axes, Shrunk
 
-#: Deviations below this part of the largest are nothing but rounding.
+#: The automatic ``min_std`` is this fraction of the spread within clusters.
+AUTO_SHARE = 0.01
+#: Deviations below this fraction of the largest are rounding errors.
 _ROUNDING = 1e-14
-#: The squares of deviations below this part of the largest are lost beside those of the largest.
+#: Below this fraction of the largest deviation, eigenvectors of a covariance lose their digits.
 _SQUARES_LOST = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
-class Whitening:
+class Grouping:
+    """Samples by cluster: the proper clusters by ascending label, then the noise.
+
+    Attributes
+    ----------
+    labels : ndarray of shape (n_clusters,)
+    offsets : ndarray of shape (n_clusters + 1,)
+        The first member of every cluster.
+    means : ndarray of shape (n_clusters, n_features)
+    points : ndarray of shape (n_samples, n_features)
+        The members of every cluster, one cluster after another, in multiples of ``unit``.
+    deviations : ndarray of shape (n_samples, n_features)
+        The members' deviations from their mean, exactly zero if all members are equal.
+    weights : ndarray of shape (n_samples,)
+        The number of samples that every member stands for.
+    unit : float
+        The unit of length, in data units.
+    """
+
+    labels: np.ndarray
+    offsets: np.ndarray
+    means: np.ndarray
+    points: np.ndarray
+    deviations: np.ndarray
+    weights: np.ndarray
+    unit: float = 1.0
+
+    @classmethod
+    def from_points(cls, points: Points) -> "Grouping":
+        """Group points by their labels."""
+        return cls.from_samples(*points.joined(), points.unit)
+
+    @classmethod
+    def from_samples(
+        cls, X: np.ndarray, labels: np.ndarray, weights: np.ndarray, unit: float = 1.0
+    ) -> "Grouping":
+        """Group samples by their labels, -1 being noise."""
+        order = np.argsort(np.where(labels == NOISE, np.iinfo(np.int64).max, labels), kind="stable")
+        points, keys, weights = X[order], labels[order], weights[order]
+        is_first = np.ones(len(X), dtype=bool)
+        is_first[1:] = keys[1:] != keys[:-1]
+        starts = np.flatnonzero(is_first)
+        offsets = np.append(starts, len(X))
+        sizes = offsets[1:] - starts
+        first = points[starts]
+        deviations = points - np.repeat(first, sizes, axis=0)
+        sums = np.add.reduceat(deviations * weights[:, None], starts)
+        shifts = sums / np.add.reduceat(weights, starts)[:, None]
+        deviations -= np.repeat(shifts, sizes, axis=0)
+        return cls(keys[starts], offsets, first + shifts, points, deviations, weights, unit)
+
+    @property
+    def n_features(self) -> int:
+        """The number of features."""
+        return int(self.points.shape[1])
+
+    @property
+    def n_proper(self) -> int:
+        """The number of clusters that are not noise."""
+        return len(self.labels) - int(self.labels[-1] == NOISE)
+
+    @property
+    def masses(self) -> np.ndarray:
+        """The weight of every cluster."""
+        return np.add.reduceat(self.weights, self.offsets[:-1])
+
+    def proper(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return deviations, weights and offsets of the clusters that are not noise."""
+        offsets = self.offsets[: self.n_proper + 1]
+        return self.deviations[: offsets[-1]], self.weights[: offsets[-1]], offsets
+
+    def spread(self) -> float:
+        r"""Return the pooled standard deviation within clusters, noise left out.
+
+        .. math:: \sqrt{\sum_C n_C \operatorname{tr}(S_C) / (N M)}
+
+        If no cluster has any spread, it is that of all samples together.
+        """
+        deviations, weights, _ = self.proper()
+        squares = _squares(deviations, weights)
+        if squares == 0.0:
+            alike = np.zeros(len(self.points), dtype=np.int64)
+            whole = Grouping.from_samples(self.points, alike, self.weights)
+            squares = _squares(whole.deviations, whole.weights)
+        return float(np.sqrt(squares / self.weights.sum() / self.n_features))
+
+
+def _squares(deviations: np.ndarray, weights: np.ndarray) -> float:
+    return float(np.einsum("ij,ij,i->", deviations, deviations, weights))
+
+
+def resolve_min_std(min_std: float | str, clusters: Grouping) -> float:
+    """Return the smallest standard deviation in the unit of the clusters.
+
+    It is derived from the data if "auto", and given in data units otherwise.
+    """
+    if not isinstance(min_std, str):
+        return float(min_std) / clusters.unit
+    smallest = AUTO_SHARE * clusters.spread()
+    if smallest == 0.0:
+        raise ValueError(
+            f"the samples have no spread (n_samples = {len(clusters.deviations)}), so min_std "
+            "cannot be 'auto'; pass the smallest standard deviation to allow as a number"
+        )
+    return smallest
+
+
+class Whitening(NamedTuple):
     r"""The maps :math:`x \mapsto (x - m) T` under which clusters have about unit covariance.
 
     Attributes
@@ -28,7 +135,7 @@ class Whitening:
     log_dets : ndarray of shape (n_clusters,)
         :math:`\log |\det T|`.
     stds : ndarray of shape (n_clusters, n_features)
-        The standard deviations along the axes before regularisation.
+        The standard deviations along the axes before regularization.
     """
 
     transforms: np.ndarray
@@ -50,14 +157,15 @@ def whiten(
 ) -> Whitening:
     r"""Rotate clusters onto their principal axes and scale each axis to about unit variance.
 
-    The standard deviations :math:`s` (``ddof=1``; zero along axes that too few members leave
-    open) are regularised to :math:`\tilde s = \max(0, 1 - s_{\min} / s_{\max}) s + s_{\min}`.
+    The standard deviations :math:`s` (``ddof=1``; zero along axes that fewer members than features
+    leave undetermined) are regularized to
+    :math:`\tilde s = \max(0, 1 - s_{\min} / s_{\max}) s + s_{\min}`.
 
     Parameters
     ----------
     deviations : ndarray of shape (n_members, n_features)
     weights : ndarray of shape (n_members,)
-        How many samples every member is.
+        The number of samples that every member stands for.
     offsets : ndarray of shape (n_clusters + 1,)
     min_std : float
         The smallest standard deviation :math:`s_{\min}`.
@@ -66,7 +174,7 @@ def whiten(
     normalize : bool, default=True
         Whether to scale; if not, the scale is one data unit.
     tiled : bool, default=False
-        Whether members fewer than features count as if repeated until they are not fewer.
+        Whether fewer members than features are repeated until there are enough, as in romepy.
     unit : float, default=1
         The length of one unit of ``deviations`` in data units.
     shrunk : Shrunk, optional
@@ -81,14 +189,14 @@ def whiten(
     else:
         stds = feature_stds(deviations, weights, offsets)
         axes = np.broadcast_to(np.eye(stds.shape[1]), (*stds.shape, stds.shape[1]))
-    scales = regularise(stds, min_std) if normalize else np.full(stds.shape, 1 / unit)
+    scales = regularize(stds, min_std) if normalize else np.full(stds.shape, 1 / unit)
     return scaled(axes, scales, stds)
 
 
 def whiten_along(axes: Axes, min_std: float) -> Whitening:
     """Return the whitening of clusters whose covariances have given axes."""
     stds = np.sqrt(axes.variances)
-    return scaled(_rows(axes), regularise(stds, min_std), stds)
+    return scaled(_rows(axes), regularize(stds, min_std), stds)
 
 
 def scaled(axes: np.ndarray, scales: np.ndarray, stds: np.ndarray) -> Whitening:
@@ -103,7 +211,7 @@ def feature_stds(deviations: np.ndarray, weights: np.ndarray, offsets: np.ndarra
     return np.sqrt(squares / np.add.reduceat(weights, offsets[:-1])[:, None])
 
 
-def regularise(stds: np.ndarray, min_std: float) -> np.ndarray:
+def regularize(stds: np.ndarray, min_std: float) -> np.ndarray:
     """Raise standard deviations so that none is below ``min_std`` and the largest stays."""
     largest = stds.max(axis=1, keepdims=True)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -127,7 +235,7 @@ def principal_axes(
     """Return the principal axes of every cluster as rows, and the standard deviations along them.
 
     The axes are the eigenvectors of the covariance. The deviations are measured along them, since
-    square roots of small eigenvalues would be nothing but rounding.
+    square roots of small eigenvalues would be rounding errors.
     """
     if shrunk is not None and len(shrunk.clusters) == len(offsets) - 1:
         return _rows(shrunk.axes), np.sqrt(shrunk.axes.variances)
@@ -166,6 +274,28 @@ def _squares_along(part: np.ndarray, axes: np.ndarray) -> np.ndarray:
 
 
 def _careful_axes(part: np.ndarray) -> np.ndarray:
-    """Return the principal axes, narrowest first, without any squares; it takes longer."""
+    """Return the principal axes, narrowest first, from the deviations themselves, not squared."""
     triangle = np.linalg.qr(part, mode="r")
     return np.asarray(np.linalg.svd(triangle, full_matrices=True)[2][::-1])
+
+
+def silverman(n_samples: float, n_features: int) -> float:
+    r"""Return Silverman's bandwidth for data of unit variance.
+
+    .. math:: b = \left(\frac{M + 2}{4} n\right)^{-1 / (M + 4)}
+
+    The bandwidth is a standard deviation.
+
+    Parameters
+    ----------
+    n_samples : float
+        The number of samples, or the sum of their weights.
+    n_features : int
+
+    Examples
+    --------
+    >>> from sevenhills.whitening import silverman
+    >>> round(silverman(100, 2), 4)
+    0.4642
+    """
+    return float((n_samples * (n_features + 2) / 4) ** (-1 / (n_features + 4)))

@@ -11,6 +11,7 @@ from sevenhills.metrics import (
     wasserstein_indicator,
 )
 from study import published
+from study.measure import published_truth
 
 pytestmark = [
     pytest.mark.slow,
@@ -42,7 +43,7 @@ def measure(cell, run, truth=None):
     if cell.metric == "L_hat":
         return mean_log_likelihood(first, X2)
     if cell.metric == "D_JS_true":
-        return divergence_from_truth(first, truth or distribution.published_truth, X1, X2)
+        return divergence_from_truth(first, truth or published_truth(distribution), X1, X2)
     if cell.metric == "W_hat":
         return wasserstein_indicator(first, X1, X2, random_state=run)
     return jensen_shannon(first, build(cell).fit(X2), X1, X2)

@@ -19,13 +19,14 @@ class TestLaw:
         """The slow twin writes the covariance of a row out."""
         law = walks.law
         paths = law.draw(3, random_state=1)
+        covariances = law.factors @ law.factors.transpose(0, 2, 1)
         for s in (0, 7):
             across = np.array([-law.headings[s, 1], law.headings[s, 0]])
             turn = np.array([law.headings[s], across])
             covariance = np.zeros((24, 24))
             for t in range(12):
                 for u in range(12):
-                    block = turn.T @ np.diag(law.covariances[:, t, u]) @ turn
+                    block = turn.T @ np.diag(covariances[:, t, u]) @ turn
                     covariance[2 * t : 2 * t + 2, 2 * u : 2 * u + 2] = block
             terms = [
                 np.log(share)

@@ -60,7 +60,7 @@ def parts(small, path):
 def test_is_a_small_uncompressed_archive_of_plain_arrays(path):
     X = datasets.load("aniso").sample(60, random_state=0)
     save(ROME().fit(X), path)
-    assert path.stat().st_size < 22_000
+    assert path.stat().st_size < 30_000
     with zipfile.ZipFile(path) as archive:
         assert archive.testzip() is None
         assert all(info.compress_type == zipfile.ZIP_STORED for info in archive.infolist())
@@ -270,7 +270,7 @@ def test_values_that_are_not_finite(parts, path, constant):
         ("labels_.npy", npy(np.array([print] * 9, dtype=object)), "labels_: .*pickle"),
         ("labels_.npy", npy(np.array([1j])), "labels_: arrays of complex128"),
         ("labels_.npy", npy(np.zeros(3, dtype="f8,i4")), "labels_: arrays of"),
-        ("labels_.npy", npy(np.arange(12))[:-8], "labels_: .*does not fit into 216 bytes"),
+        ("labels_.npy", npy(np.arange(12))[:-8], "labels_: .*expected 96 bytes got 88"),
         ("more.npy", npy(np.arange(3)), "more: not part of the model"),
         ("more.npy", b"123", "more: "),
         ("../../evil.npy", npy(np.arange(3)), "evil: not part of the model"),
@@ -302,7 +302,7 @@ def test_arrays_that_declare_more_than_they_hold(parts, path, shape):
     text = f"{{'descr': '<i8', 'fortran_order': False, 'shape': {shape}, }}".ljust(117) + "\n"
     data = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text.encode() + bytes(96)
     path.write_bytes(archive_of((dict(members_of(*parts)) | {"labels_.npy": data}).items()))
-    assert peak_while_refused(path, "labels_: .*does not fit into") < 1_000_000
+    assert peak_while_refused(path, "labels_: .*(does not fit into|expected 104 bytes)") < 1_000_000
 
 
 @pytest.mark.parametrize("compression", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])

@@ -11,11 +11,14 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
+from sklearn.neighbors import KernelDensity
 
 import sevenhills
 from sevenhills import (
     ROME,
     AutoROME,
+    DensityClassifier,
+    DensityOutlierDetector,
     GaussianKDE,
     GaussianMixtureBIC,
     KernelDensityCV,
@@ -163,6 +166,23 @@ def test_the_drop_in(moons, path, clusters):
     assert_array_equal(found.sample(9), model.sample(9))
 
 
+@pytest.mark.parametrize("kind", [int, str, object])
+def test_classifiers(moons, path, kind):
+    y = np.where(moons[:, 0] > 0.5, *(("right", "left") if kind is not int else (3, 1)))
+    estimator = ROME(density="gaussian")
+    model = DensityClassifier(estimator).fit(moons, y.astype(kind))
+    found = again(model, path)
+    assert_identical(found, model)
+    assert_array_equal(found.predict(moons), model.predict(moons))
+    assert_array_equal(found.predict_proba(moons), model.predict_proba(moons))
+
+
+def test_classifiers_of_other_estimators_are_refused(moons, path):
+    model = DensityClassifier(KernelDensity()).fit(moons, moons[:, 0] > 0.5)
+    with pytest.raises(ModelFileError, match="estimator: a KernelDensity cannot be stored"):
+        save(model, path)
+
+
 def test_pictures_of_a_loaded_model(moons, path):
     matplotlib = pytest.importorskip("matplotlib")
     matplotlib.use("Agg")
@@ -238,6 +258,7 @@ def test_public_names():
         (compat.ROME(), NotFittedError, "ROME is not fitted"),
         ({"a": 1}, TypeError, "got dict"),
         (type("Mine", (ROME,), {})(), TypeError, "got Mine"),
+        (DensityOutlierDetector(), TypeError, "got DensityOutlierDetector"),
     ],
 )
 def test_refuses_to_save(model, error, match, path):
@@ -253,7 +274,7 @@ def test_refuses_to_save(model, error, match, path):
         ({"random_state": np.random.default_rng(0)}, "random_state: "),
         ({"reg_covar": np.inf}, "reg_covar: "),
         ({"n_init": {"a": 1}}, "n_init: "),
-        ({"n_init": [[1, 2]]}, "n_init: "),
+        ({"n_init": [[1, 2]]}, "parameters: n_init must be a whole number"),
     ],
 )
 def test_refuses_parameters(parameters, match, path):

@@ -1,25 +1,33 @@
-"""From points to labels: an ordering, its cuts, their scores, a choice."""
+"""From samples to clusters: a reachability ordering, its cuts, their scores, and the choice.
 
-from .candidates import Candidates
-from .clusters import Clusters, find_clusters, given_clusters
-from .frame import Frame
-from .ordering import Ordering, neighbours_for, order_by_reachability
-from .rounding import check_resolution, resolve_resolution
-from .selection import SCORERS, choose
-from .spreading import lay_out
+>>> from sevenhills import clustering, datasets
+>>> X = datasets.load("aniso").sample(300, random_state=0)
+>>> ordering = clustering.order_by_reachability(X)
+>>> cuts = clustering.cut(ordering)
+>>> candidates = clustering.choose(cuts, clustering.score(X, cuts))
+>>> candidates.labels().shape
+(300,)
+"""
+
+from .optics import NOISE, Cuts, Ordering, cut, neighbors_for, order_by_reachability
+from .points import FEWEST_TO_CLUSTER, Points, check_resolution, find_clusters
+from .selection import CRITERIA, TRIVIAL_SCORE, Candidates, Scores, choose, score
 
 __all__ = [
-    "SCORERS",
+    "CRITERIA",
+    "FEWEST_TO_CLUSTER",
+    "NOISE",
+    "TRIVIAL_SCORE",
     "Candidates",
-    "Clusters",
-    "Frame",
+    "Cuts",
     "Ordering",
+    "Points",
+    "Scores",
     "check_resolution",
     "choose",
+    "cut",
     "find_clusters",
-    "given_clusters",
-    "lay_out",
-    "neighbours_for",
+    "neighbors_for",
     "order_by_reachability",
-    "resolve_resolution",
+    "score",
 ]

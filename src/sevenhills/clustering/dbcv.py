@@ -3,11 +3,10 @@
 import numpy as np
 from scipy.special import logsumexp
 
-from ..kernels.blocks import Blocks, build_blocks
-from ..kernels.core_distances import most_needed, nearest_distances
+from ..kernels.blocks import Blocks, build_blocks, most_needed, nearest_distances
 from ..kernels.spanning import Room, diameter_beyond, span, spanning_tree
 from ..threads import map_blocks
-from .candidates import Partitions
+from .optics import Partitions
 
 _LEAF_SIZE = 128
 #: Sparseness and separation below this, in units of the data's spread, count as nothing.

@@ -1,10 +1,10 @@
-"""Scores of candidates from some of the points: as many as it takes to tell the best one.
+"""Scores of candidates from a sample of the points, just large enough to find the best one.
 
 A first sample from all points drops the candidates that are far behind. Points are then divided
-into strata by the labels that the other candidates give them: where these disagree, few points make
-most of the difference between two scores, and a plain sample might miss them. From every stratum
-points are taken, most where they tell most, until the leader is ahead of every other candidate by
-some standard errors.
+into strata by the labels that the remaining candidates give them: where these disagree, few points
+make most of the difference between two scores, and a plain sample might miss them. Points are taken
+from every stratum, most where the scores differ most, until the leader is ahead of every other
+candidate by some standard errors.
 
 Samples are drawn with a fixed seed from the points in order, so that the same data give the same
 scores.
@@ -12,49 +12,39 @@ scores.
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 
-from .candidates import Partitions, best_of
+from .optics import Partitions, best_of
 
-#: By how many standard errors a leader is ahead.
+#: The leader is ahead of another candidate if it is ahead by this number of standard errors.
 _STANDARD_ERRORS = 4.0
-#: The size of the first sample. Whoever is behind by less than this goes on, whatever the errors.
+#: The size of the first sample.
 _FIRST = 256
+#: Candidates that are behind by less than this after the first sample go on, whatever the errors.
 _NEAR = 0.03
-#: The smallest samples of a stratum and of all.
+#: The smallest sample of a stratum.
 _FEWEST = 16
+#: The smallest second sample.
 _FEWEST_OF_ALL = 1024
+#: The largest number of strata.
 _MOST_STRATA = 256
+#: The factor by which a sample grows.
 _GROWTH = 1.5
-#: A stratum tells no less than this part of what strata tell on average, however alike its sample.
-_LEAST_TOLD = 0.1
+#: Lower bound on a stratum's standard deviation relative to the mean over strata, so that a
+#: homogeneous stratum still gets samples.
+_LEAST_STD = 0.1
 _SEED = 0
 
-#: From partitions and points, in ascending order, to what these add to the scores of partitions:
+#: Maps partitions and points, in ascending order, to the contributions of the points to the scores:
 #: an array of shape (n_partitions, n_points), whose weighted mean over all points is the score.
 Contributions = Callable[[Partitions, np.ndarray], np.ndarray]
 
 
-class SampledScores(NamedTuple):
-    """Scores from a sample of points.
-
-    Attributes
-    ----------
-    scores : ndarray of shape (n_partitions,)
-    errors : ndarray of shape (n_partitions,)
-        The standard error of the highest score, and of the distances of all others to it.
-    """
-
-    scores: np.ndarray
-    errors: np.ndarray
-
-
 def sample_scores(
     contributions: Contributions, partitions: Partitions, weights: np.ndarray, most: int
-) -> SampledScores:
-    """Score partitions by samples of points until one is the best beyond doubt.
+) -> tuple[np.ndarray, np.ndarray]:
+    """Score partitions by growing samples of points until one is ahead of all others.
 
     Parameters
     ----------
@@ -62,17 +52,19 @@ def sample_scores(
     partitions : Partitions
         None of them with a single label.
     weights : ndarray of shape (n_points,)
-        How many samples every point is.
+        The number of samples that every point stands for.
     most : int
-        A sample of as many points does not grow any more.
+        The sample stops growing at this size.
 
     Returns
     -------
-    SampledScores
+    scores, errors : ndarray of shape (n_partitions,)
+        The errors are the standard error of the highest score, and of the distances of all others
+        to it.
     """
     rng = np.random.RandomState(_SEED)
     everywhere = np.zeros(len(weights), dtype=np.int64)
-    first = _Sample.of(everywhere, weights, len(partitions), rng)
+    first = _Sample.from_strata(everywhere, weights, len(partitions), rng)
     first = first.grown(_FIRST, None, lambda points: contributions(partitions, points))
     near = first.not_far_behind()
     sample = _decide(contributions, partitions.take(near), weights, most, rng)
@@ -80,7 +72,7 @@ def sample_scores(
     behind, errors = first.behind(near[leader])
     behind[near], errors[near] = sample.behind(leader)
     score, errors[near[leader]] = sample.score(leader)
-    return SampledScores(score - behind, errors)
+    return score - behind, errors
 
 
 def _decide(
@@ -90,8 +82,8 @@ def _decide(
     most: int,
     rng: np.random.RandomState,
 ) -> "_Sample":
-    """Return a sample that is large enough to tell the best one, or as large as may be."""
-    sample = _Sample.of(_strata(rivals), weights, len(rivals), rng)
+    """Return a sample that is large enough to find the best partition, or of the largest size."""
+    sample = _Sample.from_strata(_strata(rivals), weights, len(rivals), rng)
     size = max(_FEWEST_OF_ALL, _FEWEST * len(sample.sizes))
     hardest = None
     while True:
@@ -103,7 +95,7 @@ def _decide(
 
 
 def _strata(partitions: Partitions) -> np.ndarray:
-    """Divide points by their labels in all partitions, simple ones first, up to some strata."""
+    """Divide points by their labels in all partitions, those of few runs first."""
     edges = np.unique(partitions.runs[:, :2])
     strata = np.zeros(len(edges) - 1, dtype=np.int64)
     for i in np.argsort(np.diff(partitions.offsets), kind="stable"):
@@ -117,22 +109,22 @@ def _strata(partitions: Partitions) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class _Sample:
-    """Points from strata, and what they add to the scores of partitions.
+    """Points from strata, and their contributions to the scores of partitions.
 
     Attributes
     ----------
     queue : ndarray of shape (n_all,)
         All points, one stratum after another, in the order in which they are taken.
     sizes : ndarray of shape (n_strata,)
-        How many points a stratum has.
+        The number of points of every stratum.
     taken : ndarray of shape (n_strata,)
-        How many of them are in the sample.
+        The number of these in the sample.
     weights : ndarray of shape (n_all,)
     points : ndarray of shape (n_points,)
         The points in the sample.
     strata : ndarray of shape (n_points,)
     values : ndarray of shape (n_partitions, n_points)
-        The weighted contributions of these, such that scores are their means over all points.
+        Their weighted contributions; a score is the mean of these over all points.
     """
 
     queue: np.ndarray
@@ -144,7 +136,7 @@ class _Sample:
     values: np.ndarray
 
     @classmethod
-    def of(
+    def from_strata(
         cls, strata: np.ndarray, weights: np.ndarray, n_partitions: int, rng: np.random.RandomState
     ) -> "_Sample":
         """Return an empty sample of points in strata."""
@@ -164,7 +156,7 @@ class _Sample:
     def grown(
         self, size: int, rival: int | None, contributions: Callable[[np.ndarray], np.ndarray]
     ) -> "_Sample":
-        """Return a sample of about this size, largest where it tells the leader from a rival."""
+        """Return a sample of about this size, largest where the leader and a rival differ most."""
         wanted = np.maximum(_FEWEST, np.ceil(size * self._allotment(rival))).astype(np.int64)
         taken = np.minimum(self.sizes, np.maximum(self.taken, wanted))
         new = taken - self.taken
@@ -183,12 +175,12 @@ class _Sample:
         )
 
     def _allotment(self, rival: int | None) -> np.ndarray:
-        """Return the parts of strata in a sample, by their size or by what they tell (Neyman)."""
+        """Return the shares of strata in a sample: by size, or by size and spread (Neyman)."""
         parts = self.sizes / self.sizes.sum()
         if rival is not None:
             _, variances = self._moments((self.values[self.leader()] - self.values[rival])[None])
-            told = np.sqrt(variances[0])
-            parts = parts * np.maximum(told, _LEAST_TOLD * np.sqrt(variances[0] @ parts))
+            least = _LEAST_STD * np.sqrt(variances[0] @ parts)
+            parts = parts * np.maximum(np.sqrt(variances[0]), least)
         return parts / parts.sum()
 
     def _moments(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -218,7 +210,7 @@ class _Sample:
         return float(means[0]), float(errors[0])
 
     def behind(self, leader: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return by how much partitions are behind one of them, and the standard errors of that."""
+        """Return how far partitions are behind one of them, and the standard errors of that."""
         return self._estimates(self.values[leader] - self.values)
 
     def not_far_behind(self) -> np.ndarray:
@@ -227,7 +219,7 @@ class _Sample:
         return np.flatnonzero(behind <= _STANDARD_ERRORS * errors + _NEAR)
 
     def hardest_rival(self) -> int | None:
-        """Return the partition that is hardest to tell from the leader; None if all can be told."""
+        """Return the rival that is closest to the leader in errors; None if the leader is ahead."""
         behind, errors = self.behind(self.leader())
         ratios = np.full(len(errors), np.inf)
         np.divide(behind, errors, out=ratios, where=errors > 0)

@@ -1,6 +1,6 @@
-"""The distributions of the ROME study, each with its true density, and walks with known laws."""
+"""Synthetic data with known densities: the distributions of the ROME study, and walks."""
 
-from .registry import POOL_SIZE, Distribution, disturbed_walks, load, names
+from .distributions import POOL_SIZE, Distribution, disturbed_walks, load, names
 from .shapes import make_shapes
 from .trajectories import WalkModel
 from .truths import Truth

@@ -1,4 +1,4 @@
-"""Pedestrian walks: paths through one crossing, turned, stretched and shaken."""
+"""The walks of the ROME study: paths through one crossing, rotated, stretched and noisy."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,7 +10,7 @@ from scipy.special import logsumexp
 
 from ..validation import check_queries
 
-#: Where every walk starts, in metres; walks are turned and stretched about this point.
+#: Start of every walk, in meters; the center of rotation and stretching.
 ORIGIN = np.array([3.75, 8.19])
 N_STEPS = 12
 ANGLE_STD = np.pi / 180
@@ -29,62 +29,62 @@ _WALKS = np.array(
     ]
 )
 
-#: Spacing of the angles of the quadrature, in widths of the narrowest peak: a trapezoid rule
-#: then errs by exp(-2 pi^2 / .7^2), 3e-18.
+#: Spacing of the quadrature nodes, in standard deviations of the narrowest peak: the relative
+#: error of the trapezoid rule is then exp(-2 pi^2 / .7^2) = 3e-18.
 _SPACING = 0.7
-#: Angles are left out where the integrand lies this many nats below its value at the best turn.
+#: Angles are left out if the log integrand is this far below its value at the best angle.
 _NEGLIGIBLE = 60.0
-#: Values of the integrand that are held at once.
+#: Number of values of the integrand in memory at a time.
 _BLOCK = 2**16
-#: Beyond this many standard deviations squares would overflow.
+#: Limit on distances in standard deviations; squares of larger ones would overflow.
 _FAR = 1e140
 _LOG_2PI = float(np.log(2 * np.pi))
 
 
 def walks() -> np.ndarray:
-    """Return the six undisturbed walks, (6, 12, 2), smooth between their known positions."""
+    """Return the six walks, (6, 12, 2), splines through the published positions."""
     return CubicSpline(_KNOTS, _WALKS, axis=1)(np.arange(1, N_STEPS + 1))
 
 
 class _Fit(NamedTuple):
-    """How the queries fit a turned and stretched walk, one entry for each query."""
+    """The best rotation of a walk for every query."""
 
-    #: Scalar product of query and walk, whitened, at the best angle; c(t) = reach cos(t - angle).
+    #: Scalar product of query and rotated walk, whitened: c(t) = reach cos(t - angle).
     reach: np.ndarray
-    #: The turn that brings the walk nearest to the query.
+    #: The rotation that brings the walk nearest to the query.
     angle: np.ndarray
-    #: Squared length of the whitened walk, which turning does not change.
+    #: Squared length of the whitened walk, which rotations do not change.
     square: float
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class WalkModel:
-    r"""Walks in the plane, one of which is turned, stretched and shaken.
+    r"""The distribution of rotated, stretched and noisy copies of walks in the plane.
 
     .. math:: x = s \, R_\theta (x^*_i - o) + o + L n, \qquad
               \theta \sim N(0, (\pi/180)^2), \quad s \sim N(1, .03^2)
 
-    with i uniform over the walks, L summing up the steps and n normal with a standard deviation
-    of .03 for each step and coordinate, but :math:`.03 / \sqrt{12}` for the first step.
+    with i uniform over the walks, L the cumulative sum over steps, and n normal with a standard
+    deviation of .03 for each step and coordinate, but :math:`.03 / \sqrt{12}` for the first step.
 
     Parameters
     ----------
     walks : array-like of shape (n_walks, n_steps, 2)
-        The undisturbed walks, in metres.
+        The walks, in meters.
     origin : array-like of shape (2,)
-        The point about which they are turned and stretched.
+        The center of rotation and stretching.
 
     Notes
     -----
-    In units of the noise, with z for the steps of x and u for those of a walk, the density of z
-    given the angle is exact, for z is normal and its mean linear in s. With
+    Let z be the steps of x and u those of a walk, both in units of the noise. Given the angle, z
+    is normal with a mean that is linear in s, so that its density has a closed form. With
     :math:`a = |u|^2`, :math:`b = .03^{-2}` and :math:`c(\theta) = z \cdot R_\theta u`:
 
     .. math:: p(z | \theta) = (2\pi)^{-n} \sqrt{b / (a + b)} \exp\left(
               \frac{(c(\theta) + b)^2}{2 (a + b)} - \frac{b + |z|^2}{2}\right)
 
-    The noise looks the same from all sides, so :math:`c(\theta) = r \cos(\theta - \phi)`. A
-    trapezoid rule, as fine and as wide as every query needs it, averages over the angle.
+    The noise is isotropic, so :math:`c(\theta) = r \cos(\theta - \phi)`. A trapezoid rule, with
+    nodes chosen for every query, integrates over the angle.
 
     Examples
     --------
@@ -129,7 +129,7 @@ class WalkModel:
         return 2 * self.n_steps
 
     def draw(self, n_samples: int, rng: np.random.RandomState) -> np.ndarray:
-        """Draw disturbed walks, each row x and y of step 1, of step 2, ...
+        """Draw walks; each row holds x and y of step 1, of step 2, ...
 
         Parameters
         ----------
@@ -160,7 +160,7 @@ class WalkModel:
         Returns
         -------
         ndarray of shape (n_samples,)
-            Minus infinity where even the logarithm overflows.
+            Minus infinity where the logarithm overflows.
         """
         X = check_queries(X, self.n_features)
         out = np.full(len(X), -np.inf)
@@ -181,35 +181,35 @@ class WalkModel:
         return stds
 
     def _whiten(self, paths: np.ndarray) -> np.ndarray:
-        """Return the steps from the origin on, in which the noise is standard normal."""
+        """Return the steps from the origin on, in units of the noise."""
         steps = np.diff(paths - self.origin, axis=1, prepend=0.0) / self._noise_stds[:, None]
         return steps.reshape(len(paths), self.n_features)
 
 
 def _fit(Z: np.ndarray, walk: np.ndarray) -> _Fit:
-    turned = np.column_stack([-walk[1::2], walk[::2]]).ravel()  # by a quarter of a circle
+    turned = np.column_stack([-walk[1::2], walk[::2]]).ravel()  # by a right angle
     along, across = Z @ walk, Z @ turned
     return _Fit(np.hypot(along, across), np.arctan2(across, along), float(walk @ walk))
 
 
 def _log_turned(fit: _Fit) -> np.ndarray:
-    """Return the log density given one walk, averaged over angle and stretch, but for the noise."""
+    """Return the log density given one walk, integrated over angle and stretch, up to log_noise."""
     half_width, n_nodes = _angle_rule(fit)
     out = np.empty(len(fit.reach))
     order = np.argsort(-n_nodes)
     start = 0
     while start < len(order):
-        most = n_nodes[order[start]]
-        rows = order[start : start + max(1, _BLOCK // most)]
+        n_most = n_nodes[order[start]]
+        rows = order[start : start + max(1, _BLOCK // n_most)]
         start += len(rows)
-        angles = np.multiply.outer(half_width[rows], 2 * np.arange(most) / most - 1)
+        angles = np.multiply.outer(half_width[rows], 2 * np.arange(n_most) / n_most - 1)
         log_values = _log_integrand(fit, rows, angles)
-        out[rows] = logsumexp(log_values, axis=1) + np.log(2 * half_width[rows] / most)
+        out[rows] = logsumexp(log_values, axis=1) + np.log(2 * half_width[rows] / n_most)
     return out
 
 
 def _log_integrand(fit: _Fit, rows: np.ndarray, angles: np.ndarray) -> np.ndarray:
-    """Return the log density at ``angles`` from the best one, times that of the angle."""
+    """Return the log of the integrand at ``angles`` relative to the best one."""
     weight = STRETCH_STD**-2
     total = fit.square + weight
     product = fit.reach[rows, None] * np.cos(angles)
@@ -220,26 +220,27 @@ def _log_integrand(fit: _Fit, rows: np.ndarray, angles: np.ndarray) -> np.ndarra
 def _log_angle_density(angles: np.ndarray) -> np.ndarray:
     """Return the log density of a normal angle wrapped around the circle."""
     turn = np.abs(np.remainder(angles + np.pi, 2 * np.pi) - np.pi)
-    # Half a circle away, the angle is reached from both sides alike.
+    # Near half a turn, rotations in both directions contribute.
     other_way = np.log1p(np.exp(-2 * np.pi * (np.pi - turn) / ANGLE_STD**2))
     return other_way - 0.5 * (turn / ANGLE_STD) ** 2 - np.log(ANGLE_STD) - 0.5 * _LOG_2PI
 
 
 def _angle_rule(fit: _Fit) -> tuple[np.ndarray, np.ndarray]:
-    """Return the angles to cover on both sides of the best one, and the number of nodes.
+    """Return the half width of the integration range around the best angle, and its nodes.
 
-    The integrand's value at the best angle bounds its peak from below, the density given the
-    angle bounds it from above everywhere; where these are too far apart it can be left out.
+    The value at the best angle is a lower bound on the peak of the integrand, and the density
+    given the angle an upper bound on the integrand. Angles where the upper bound is negligible
+    relative to the lower one are left out.
     """
     weight = STRETCH_STD**-2
     total = fit.square + weight
     best = fit.reach + weight
     loss = _NEGLIGIBLE + 0.5 * (fit.angle / ANGLE_STD) ** 2
     least = np.sqrt(np.maximum(best**2 - 2 * total * loss, 0.0))
-    # 1 - cos(half_width), written so that nothing cancels far away
+    # 1 - cos(half_width) without cancellation for distant queries
     versine = 2 * total * loss / ((best + least) * np.maximum(fit.reach, 1e-100))
     half_width = 2 * np.arcsin(np.sqrt(np.clip(versine / 2, 0.0, 1.0)))
-    half_width[2 * fit.reach * weight <= total * loss] = np.pi  # a negative stretch fits, too
+    half_width[2 * fit.reach * weight <= total * loss] = np.pi  # the stretch may be negative
     narrowest = 1 / np.sqrt(ANGLE_STD**-2 + fit.reach * best / total)
     n_nodes = 2 * np.ceil(half_width / (_SPACING * narrowest))
     return half_width, n_nodes.astype(np.int64)

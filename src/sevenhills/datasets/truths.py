@@ -1,4 +1,4 @@
-"""The densities that the distributions of the study really have."""
+"""The true densities of the distributions of the study."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -11,19 +11,19 @@ from ..density import KernelMixture
 from ..validation import check_count, check_queries, random_generator
 from .trajectories import WalkModel
 
-#: Noise of the two moons.
+#: Standard deviation of the noise of the two moons.
 MOONS_STD = 0.05
-#: Nodes on each moon. Thirty units away the Gaussian seen along an arc is only .009 wide; this
-#: many resolve it there, and twice as much as needed near the arcs.
+#: Quadrature nodes on each moon. Seen from a distance of 30 units, the integrand along an arc has
+#: a standard deviation of .009, which this many nodes resolve.
 _MOON_NODES = 1024
 
 
 @dataclass(frozen=True, eq=False)
 class Truth:
-    """The density from which the samples of a distribution really come.
+    """The true density of a distribution.
 
-    It answers like a fitted estimator does, so that what compares two fits also compares a fit
-    with the truth.
+    It has the methods of a fitted estimator, so that metrics of two fits also compare a fit with
+    the truth.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ class Truth:
         return np.exp(self.logpdf(X))
 
     def score_samples(self, X: Any) -> np.ndarray:
-        """Return the same as :meth:`logpdf`, under the name that estimators give it."""
+        """Return the same as :meth:`logpdf`, as estimators do."""
         return self.logpdf(X)
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> np.ndarray:
@@ -67,8 +67,7 @@ class Truth:
         ----------
         n_samples : int, default=1
         random_state : int, RandomState instance or None, default=None
-            With None the draws differ from call to call; numpy's global generator is neither
-            used nor changed.
+            With None, the samples differ from call to call. Numpy's global generator is not used.
 
         Returns
         -------
@@ -77,24 +76,24 @@ class Truth:
         return self.draw(check_count(n_samples, "n_samples"), random_generator(random_state))
 
 
-def round_gaussians(centres: np.ndarray, stds: np.ndarray) -> Truth:
+def round_gaussians(centers: np.ndarray, stds: np.ndarray) -> Truth:
     """Return the truth of round Gaussians of equal weight, each with its standard deviation."""
-    n_kernels, n_features = centres.shape
+    n_kernels, n_features = centers.shape
     mixture = KernelMixture(
         weights=np.full(n_kernels, 1 / n_kernels),
-        means=centres,
+        means=centers,
         offsets=np.arange(n_kernels + 1),
         transforms=np.eye(n_features) / stds[:, None, None],
     )
     return Truth(n_features, mixture.logpdf, mixture.sample)
 
 
-def sheared_gaussians(centres: np.ndarray, matrix: np.ndarray) -> Truth:
-    """Return the truth of ``(centre + z) @ matrix``, z standard normal, centres equally likely."""
-    n_kernels, n_features = centres.shape
+def sheared_gaussians(centers: np.ndarray, matrix: np.ndarray) -> Truth:
+    """Return the truth of ``(center + z) @ matrix`` for random centers, z standard normal."""
+    n_kernels, n_features = centers.shape
     mixture = KernelMixture(
         weights=np.full(n_kernels, 1 / n_kernels),
-        means=centres @ matrix,
+        means=centers @ matrix,
         offsets=np.array([0, n_kernels]),
         transforms=np.linalg.inv(matrix)[None],
     )
@@ -102,17 +101,17 @@ def sheared_gaussians(centres: np.ndarray, matrix: np.ndarray) -> Truth:
 
 
 def disturbed(model: WalkModel) -> Truth:
-    """Return the truth of turned, stretched and shaken walks."""
+    """Return the truth of rotated, stretched and noisy walks."""
     return Truth(model.n_features, model.logpdf, model.draw)
 
 
 def two_moons() -> Truth:
-    """Return the truth of two half circles, uniform in the angle, blurred by the noise."""
+    """Return the truth of two half circles, uniform in the angle, with Gaussian noise."""
     return Truth(2, moons_mixture(_MOON_NODES).logpdf, _draw_moons)
 
 
 def moons_mixture(n_nodes: int) -> KernelMixture:
-    """Return the blurred half circles as a mixture, one kernel for every node of a Gauss rule."""
+    """Return the noisy half circles as a mixture with one kernel per node of a Gauss rule."""
     nodes, weights = roots_legendre(n_nodes)
     outer, inner = _moons(np.pi * (nodes + 1) / 2)
     return KernelMixture(

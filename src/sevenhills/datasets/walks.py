@@ -1,8 +1,7 @@
-"""Made-up walks of pedestrians, whose future given their past has a known law."""
+"""Synthetic walks of pedestrians, with a known distribution of the future given the past."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,49 +10,49 @@ from scipy.special import logsumexp
 from ..density import KernelMixture
 from ..validation import check_count, check_numbers, check_positive, freeze, random_generator
 
-#: What a walker may be about to do: the turn in radians and the part of the speed that is left in
-#: the end.
+#: Intentions of a walker: the turn in radians, and the final speed as a fraction of the initial.
 INTENTIONS = {
     "ahead": (0.0, 1.0),
     "left": (1.0, 0.95),
     "right": (-0.8, 0.95),
     "stop": (0.0, 0.1),
 }
-#: Standard deviation of accelerations along and across the heading, in metres per second squared.
+#: Standard deviations of accelerations along and across the heading, in m/s^2.
 _ACCELERATION = (0.14, 0.10)
-#: How much of an acceleration is left at the next step.
+#: Correlation of the accelerations of consecutive steps.
 _PERSISTENCE = 0.5
-#: Standard deviation of where a walker is seen, in metres.
-_SHAKE = 0.02
-#: Speeds of walkers, in metres per second: mean, standard deviation and the least.
-_SPEED, _SPEED_STD, _SLOWEST = 1.3, 0.25, 0.5
-#: Walkers start in a square of this side, in metres.
+#: Standard deviation of observed positions, in meters.
+_POSITION_STD = 0.02
+#: Speeds of walkers, in m/s: mean, standard deviation and lower limit.
+_SPEED, _SPEED_STD, _MIN_SPEED = 1.3, 0.25, 0.5
+#: Side of the square in which pasts end, in meters.
 _PLACE = 20.0
-#: How alike the shares of intentions are from scene to scene.
+#: Parameter of the Dirichlet distribution of the probabilities of intentions.
 _CONCENTRATION = 3.0
-#: Numbers that are held at once.
+#: Number of values in memory at a time.
 _BLOCK = 2**22
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class WalkLaw:
-    r"""The law of the futures of some scenes: in each, a mixture of Gaussians over intentions.
+    r"""The distribution of the futures of scenes, a mixture of Gaussians in each of them.
 
     .. math:: x = m_{sj} + R_s \, L n, \qquad j \sim w_s, \quad n \sim N(0, I)
 
-    with a mean path for every intention, :math:`R_s` turning to the heading of the walker and
-    :math:`L` summing up accelerations that last a while.
+    with a mean path :math:`m_{sj}` for every intention, the rotation :math:`R_s` to the heading of
+    the walker, and the factor :math:`L` of the covariance of positions under correlated
+    accelerations.
 
     Parameters
     ----------
     shares : array-like of shape (n_scenes, n_intentions)
-        How likely every intention is.
+        The probability of every intention.
     means : array-like of shape (n_scenes, n_intentions, n_steps, 2)
-        The mean path of every intention, in metres.
+        The mean path of every intention, in meters.
     headings : array-like of shape (n_scenes, 2)
-        Where walkers are heading, of length one.
+        The headings of the walkers, unit vectors.
     factors : array-like of shape (2, n_steps, n_steps)
-        Lower triangular roots of the covariance along and across the heading.
+        Cholesky factors of the covariances along and across the heading.
 
     Examples
     --------
@@ -80,7 +79,7 @@ class WalkLaw:
         return self.n_scenes
 
     def __getitem__(self, scenes: Any) -> "WalkLaw":
-        """Return the law of some scenes, given as a slice or an array of numbers."""
+        """Return the law of some scenes, given as a slice or an array of indices."""
         return replace(
             self,
             shares=self.shares[scenes],
@@ -99,12 +98,13 @@ class WalkLaw:
         return int(self.means.shape[2])
 
     def spread(self, factor: float) -> "WalkLaw":
-        """Return the law with every intention ``factor`` times as wide about its mean path.
+        """Return the law with all standard deviations multiplied by a factor.
 
         Parameters
         ----------
         factor : float
-            Below one, a predictor that draws from it is over-confident; above one, too cautious.
+            A forecaster that draws from the law is overconfident below one and underconfident
+            above one.
 
         Returns
         -------
@@ -113,12 +113,12 @@ class WalkLaw:
         return replace(self, factors=check_positive(factor, "factor") * self.factors)
 
     def turned(self, angle: float) -> "WalkLaw":
-        """Return the law with every mean path turned about the first mean position.
+        """Return the law with every mean path rotated about its first position.
 
         Parameters
         ----------
         angle : float
-            In radians; a predictor that draws from it is biased.
+            In radians. A forecaster that draws from the law is biased.
 
         Returns
         -------
@@ -130,13 +130,14 @@ class WalkLaw:
         return replace(self, means=start + (self.means - start) @ turn)
 
     def predictors(self) -> dict[str, "WalkLaw"]:
-        """Return what predictors draw from: one that is right, and three that are not.
+        """Return the laws of a right and of three wrong forecasters.
 
         Returns
         -------
         dict of str to WalkLaw
-            The oracle knows the law; the over-confident one is half as wide about the mean paths,
-            the under-confident one twice as wide, and the biased one turns them by 0.3 radians.
+            That of the oracle is this law; the over-confident one has half of its standard
+            deviations, the under-confident one twice, and the biased one is rotated by 0.3
+            radians.
         """
         return {
             "oracle": self,
@@ -148,13 +149,13 @@ class WalkLaw:
     def draw(self, n_samples: int, random_state: Any = None) -> np.ndarray:
         """Draw futures, scene after scene.
 
-        Blocks of scenes that are drawn one after another from one generator are the draws of all
-        of them together, so that sets that do not fit into memory can be drawn block by block.
+        Data larger than memory can be drawn by blocks of scenes: consecutive blocks from one
+        generator are the same as all scenes at once.
 
         Parameters
         ----------
         n_samples : int
-            For each scene.
+            The number of futures of each scene.
         random_state : int, RandomState instance or None, default=None
 
         Returns
@@ -167,12 +168,12 @@ class WalkLaw:
         for s in range(self.n_scenes):
             chosen = rng.choice(self.shares.shape[1], n_samples, p=self.shares[s])
             noise = rng.standard_normal((n_samples, self.n_steps, 2))
-            shaken = np.einsum("ctu,kuc->ktc", self.factors, noise)
-            out[s] = self.means[s, chosen] + shaken @ _frame(self.headings[s])
+            moved = np.einsum("ctu,kuc->ktc", self.factors, noise)
+            out[s] = self.means[s, chosen] + moved @ _frame(self.headings[s])
         return out
 
     def logpdf(self, paths: Any) -> np.ndarray:
-        """Return the logarithm of the density of whole futures.
+        """Return the log density of whole futures.
 
         Parameters
         ----------
@@ -183,17 +184,16 @@ class WalkLaw:
         ndarray of shape (n_scenes,) or (n_scenes, n_paths)
         """
         X = check_numbers(paths, "paths")
-        one = X.ndim == 3
-        X = X[:, None] if one else X
+        has_one_path = X.ndim == 3
+        X = X[:, None] if has_one_path else X
         if X.ndim != 4 or (X.shape[0], *X.shape[2:]) != (self.n_scenes, self.n_steps, 2):
             raise ValueError(
                 f"paths must have shape ({self.n_scenes}, {self.n_steps}, 2) or "
                 f"({self.n_scenes}, n_paths, {self.n_steps}, 2), got {np.shape(paths)}"
             )
-        numbers = X.shape[1] * self.means[0].size
-        blocks = [self[rows]._logpdf(X[rows]) for rows in _blocks(len(X), numbers)]
-        out = np.concatenate(blocks)
-        return out[:, 0] if one else out
+        n_values = X.shape[1] * self.means[0].size
+        out = np.concatenate([self[rows]._logpdf(X[rows]) for rows in _blocks(len(X), n_values)])
+        return out[:, 0] if has_one_path else out
 
     def _logpdf(self, X: np.ndarray) -> np.ndarray:
         apart = X[:, :, None] - self.means[:, None]
@@ -201,13 +201,13 @@ class WalkLaw:
         Z = np.einsum("ctu,sljuc->sljtc", np.linalg.inv(self.factors), along)
         squares = np.einsum("sljtc,sljtc->slj", Z, Z)
         log_det = -np.log(np.einsum("ctt->ct", self.factors)).sum()
-        with np.errstate(divide="ignore"):  # some scene may lack an intention
+        with np.errstate(divide="ignore"):  # an intention may have probability zero
             log_shares = np.log(self.shares)[:, None]
         constant = log_det - self.n_steps * np.log(2 * np.pi)
         return np.asarray(logsumexp(log_shares - 0.5 * squares, axis=2) + constant)
 
     def density(self, scene: int) -> KernelMixture:
-        """Return the law of one scene as a density of rows: x and y of step 1, of step 2, ...
+        """Return the law of one scene as a density, with features x and y of step 1, of step 2, ...
 
         Parameters
         ----------
@@ -229,24 +229,19 @@ class WalkLaw:
             transforms=transform[None],
         )
 
-    @cached_property
-    def covariances(self) -> np.ndarray:
-        """The covariances along and across the heading, (2, n_steps, n_steps)."""
-        return self.factors @ self.factors.transpose(0, 2, 1)
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Walks:
-    """Scenes of one walker each.
+    """Scenes with one walker each.
 
     Attributes
     ----------
     observed : ndarray of shape (n_scenes, n_observed, 2)
-        Where the walkers were seen, in metres.
+        The observed positions, in meters.
     truth : ndarray of shape (n_scenes, n_predicted, 2)
-        Where they went.
+        The future positions, drawn from the law.
     law : WalkLaw
-        The law of their futures, given what was observed, from which the truth was drawn.
+        The distribution of the futures given the observed positions.
     """
 
     observed: np.ndarray
@@ -268,13 +263,13 @@ def make_walks(
     dt: float = 0.4,
     random_state: Any = None,
 ) -> Walks:
-    r"""Make up walks whose future has a known law.
+    r"""Make synthetic walks with a known distribution of the future.
 
-    A walker goes on from where and how fast it was last seen, with one of four intentions: ahead,
-    to the left, to the right, or to a stop. How likely these are differs from scene to scene.
-    Accelerations that last for some steps shake the mean path of the intention, so that a future
-    is a mixture of four Gaussians in 24 dimensions: its density is known, and predictors can draw
-    from it, or from a law that is wrong in a known way.
+    A walker continues from its last position and velocity with one of four intentions: ahead, to
+    the left, to the right, or to a stop. The probabilities of the intentions differ from scene to
+    scene. Correlated accelerations disturb the mean path of the intention, so that the future
+    follows a mixture of four Gaussians in ``2 * n_predicted`` dimensions. Forecasters can draw
+    from this law, or from one that is wrong in a known way.
 
     Parameters
     ----------
@@ -313,22 +308,22 @@ def make_walks(
 
 
 def _pasts(n_scenes: int, n_observed: int, dt: float, rng: np.random.RandomState) -> np.ndarray:
-    """Return shaken straight walks that end anywhere."""
+    """Return straight walks with noise, which end anywhere in the square."""
     ends = rng.uniform(0.0, _PLACE, (n_scenes, 2))
     angles = rng.uniform(0.0, 2 * np.pi, n_scenes)
-    speeds = np.maximum(rng.normal(_SPEED, _SPEED_STD, n_scenes), _SLOWEST)
+    speeds = np.maximum(rng.normal(_SPEED, _SPEED_STD, n_scenes), _MIN_SPEED)
     headings = np.stack([np.cos(angles), np.sin(angles)], axis=1)
-    # Seen from the end, a past is shaken like a future.
+    # Backwards from its end, a past has the noise of a future.
     noise = rng.standard_normal((n_scenes, n_observed, 2))
-    shaken = np.einsum("ctu,suc->stc", _factors(n_observed, dt), noise)[:, ::-1]
+    moved = np.einsum("ctu,suc->stc", _factors(n_observed, dt), noise)[:, ::-1]
     ago = dt * np.arange(n_observed - 1, -1, -1.0)
     straight = -ago[None, :, None] * (speeds[:, None] * headings)[:, None]
-    return np.asarray(ends[:, None] + straight + shaken @ _frame(headings))
+    return np.asarray(ends[:, None] + straight + moved @ _frame(headings))
 
 
 def _law_given(observed: np.ndarray, shares: np.ndarray, n_steps: int, dt: float) -> WalkLaw:
-    """Return the law of the futures after these pasts."""
-    n_back = min(3, observed.shape[1] - 1)  # one step alone would be mostly shaking
+    """Return the law of the futures given the observed positions."""
+    n_back = min(3, observed.shape[1] - 1)  # a single step would be mostly noise
     last = observed[:, -1]
     velocity = (last - observed[:, -1 - n_back]) / (n_back * dt)
     speed = np.linalg.norm(velocity, axis=1)
@@ -339,22 +334,22 @@ def _law_given(observed: np.ndarray, shares: np.ndarray, n_steps: int, dt: float
 
 
 def _plan(turn: float, slowing: float, n_steps: int) -> np.ndarray:
-    """Return a mean path at unit speed and unit time, heading along the first axis."""
-    part = np.arange(1, n_steps + 1) / n_steps
-    smooth = part**2 * (3 - 2 * part)
+    """Return a mean path of unit speed and unit time step that starts along the first axis."""
+    time = np.arange(1, n_steps + 1) / n_steps
+    smooth = time**2 * (3 - 2 * time)
     angle, speed = turn * smooth, 1 + (slowing - 1) * smooth
     return np.cumsum(np.stack([speed * np.cos(angle), speed * np.sin(angle)], axis=1), axis=0)
 
 
 def _factors(n_steps: int, dt: float) -> np.ndarray:
-    """Return roots of the covariances of positions under accelerations that last a while."""
+    """Return Cholesky factors of the covariances of positions under correlated accelerations."""
     steps = np.arange(n_steps)
-    lasting = _PERSISTENCE ** np.abs(steps[:, None] - steps)
+    correlation = _PERSISTENCE ** np.abs(steps[:, None] - steps)
     sums = np.tri(n_steps)
     walked = dt**2 * sums @ sums
-    along = walked @ lasting @ walked.T
+    along = walked @ correlation @ walked.T
     return np.linalg.cholesky(
-        [std**2 * along + _SHAKE**2 * np.eye(n_steps) for std in _ACCELERATION]
+        [std**2 * along + _POSITION_STD**2 * np.eye(n_steps) for std in _ACCELERATION]
     )
 
 
@@ -364,7 +359,7 @@ def _frame(headings: np.ndarray) -> np.ndarray:
     return np.stack([headings, across], axis=-2)
 
 
-def _blocks(n_scenes: int, numbers: int) -> Iterator[slice]:
-    """Return slices of scenes, each of which has so many numbers to be held."""
-    step = max(1, _BLOCK // numbers)
+def _blocks(n_scenes: int, n_values: int) -> Iterator[slice]:
+    """Return slices of scenes that fit into memory, with ``n_values`` values per scene."""
+    step = max(1, _BLOCK // n_values)
     return (slice(start, start + step) for start in range(0, n_scenes, step))

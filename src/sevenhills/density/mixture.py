@@ -5,7 +5,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..validation import check_numbers
+from ..validation import check_log_dets, check_numbers
 from .boxes import Boxes
 from .compression import Compressible
 from .missing import Missing
@@ -59,6 +59,12 @@ class KernelMixture(Missing, Boxes, Support, Regions, Compressible, TensorExport
     >>> two_hills.sample(3, random_state=0).shape
     (3, 1)
     """
+
+    def _validate(self) -> None:
+        """Raise an error unless the determinants are right, as those of a file might not be."""
+        check_log_dets(self.log_dets, self.transforms)
+        if (self.clusters < -1).any():
+            raise ValueError("clusters must not be below -1, the label of noise")
 
     @classmethod
     def from_covariances(cls, weights: Any, means: Any, covariances: Any) -> Self:

@@ -12,11 +12,12 @@ from .registry import CLASSES, ESTIMATORS
 if TYPE_CHECKING:
     from .auto import AutoROME
     from .classifier import DensityClassifier
+    from .cluster_records import Cluster, StackedCluster
     from .gaussians import GaussianMixtureBIC
     from .kde import GaussianKDE, KernelDensityCV
     from .outlier_detector import DensityOutlierDetector
     from .parzen import ManifoldParzen
-    from .resampling import refit_bootstrap
+    from .resampling import RefitBootstrap, refit_bootstrap
     from .rome import ROME
     from .vine import VineDensity
 
@@ -24,19 +25,25 @@ __all__ = [
     "ESTIMATORS",
     "ROME",
     "AutoROME",
+    "Cluster",
     "DensityClassifier",
     "DensityOutlierDetector",
     "GaussianKDE",
     "GaussianMixtureBIC",
     "KernelDensityCV",
     "ManifoldParzen",
+    "RefitBootstrap",
+    "StackedCluster",
     "VineDensity",
     "refit_bootstrap",
 ]
 
 _MODULES = {cls: module for module, cls in CLASSES.values()} | {
+    "Cluster": "cluster_records",
     "DensityClassifier": "classifier",
     "DensityOutlierDetector": "outlier_detector",
+    "RefitBootstrap": "resampling",
+    "StackedCluster": "cluster_records",
     "refit_bootstrap": "resampling",
 }
 

@@ -1,6 +1,7 @@
 """ROME with a density for every cluster that is chosen by cross-validation."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -8,28 +9,13 @@ import numpy as np
 from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import check_is_fitted
 
-from ..clustering import (
-    Candidates,
-    Frame,
-    Ordering,
-    check_resolution,
-    find_clusters,
-    lay_out,
-    resolve_resolution,
-)
+from ..clustering import Candidates, Ordering, Points, check_resolution, find_clusters
 from ..density import KernelMixture
-from ..stacking import (
-    OUTLIER,
-    CellFit,
-    Member,
-    Partition,
-    join_small,
-    merge_unstable,
-    split_by_category,
-)
+from ..stacking import CellFit, Member, Partition, join_small, merge_unstable, split_by_category
 from ..validation import check_min_std, random_generator
+from ..whitening import Grouping, resolve_min_std
 from .base import DensityEstimator
-from .clusters import Grouping, StackedCluster, resolve_min_std
+from .cluster_records import StackedCluster
 from .summary import describe_members, describe_resolution, member_table_html
 
 
@@ -133,34 +119,26 @@ class AutoROME(DensityEstimator):
 
     def _fit(self, X: np.ndarray, weights: np.ndarray | None) -> None:
         rng = random_generator(self.random_state)
-        self.resolution_ = resolve_resolution(self.resolution, X, weights)
-        points, frame = lay_out(X, weights, self.resolution_)
-        found = find_clusters(points, frame.weights, n_jobs=self.n_jobs)
-        of_rows = found.of_given_rows(frame)
-        self.ordering_, self.candidates_ = of_rows.ordering, of_rows.candidates
-        Y = np.ascontiguousarray(points[:, frame.features])
-        n_samples = frame.weights * frame.grain
+        points = Points.from_samples(X, weights, self.resolution)
+        clustered = find_clusters(points, self.n_jobs)
+        Y = np.ascontiguousarray(points.X[:, points.features])
+        n_samples = points.weights * points.grain
 
-        cluster = partial(_labels_of, grain=frame.grain, n_jobs=self.n_jobs)
-        labels = join_small(Y, n_samples, found.pieces.heaviest(found.labels))
+        cluster = partial(_labels_of, grain=points.grain, n_jobs=self.n_jobs)
+        labels = join_small(Y, n_samples, clustered.whole_labels())
         labels, self.n_fragments_ = merge_unstable(Y, n_samples, labels, cluster, rng)
         labels = split_by_category(Y, n_samples, labels)
-        min_std = self._resolve_min_std(Y, labels, n_samples, frame.unit)
+        clusters = Grouping.from_samples(Y, labels, n_samples, points.unit)
+        min_std = resolve_min_std(self.min_std, clusters)
         partition = Partition.from_labels(Y, n_samples, labels, min_std)
         fits = partition.fit(self.members or (), rng, self.n_jobs)
-        to_data = np.eye(X.shape[1])[frame.features] * frame.unit
+        to_data = np.eye(X.shape[1])[points.features] * points.unit
         self.density_ = partition.density(fits).affine(to_data, np.zeros(X.shape[1]))
-        self.held_out_ = partition.held_out(fits) - X.shape[1] * float(np.log(frame.unit))
-        self.labels_ = frame.labels_of_rows(labels, OUTLIER)
-        self.clusters_ = _describe(points * frame.unit, frame, labels, fits, self.labels_)
-
-    def _resolve_min_std(
-        self, X: np.ndarray, labels: np.ndarray, weights: np.ndarray, unit: float
-    ) -> float:
-        """Return the smallest standard deviation of kernels, in multiples of the unit."""
-        if not isinstance(self.min_std, str):
-            return float(self.min_std) / unit
-        return resolve_min_std(self.min_std, Grouping.of(X, labels, weights), unit)
+        self.held_out_ = partition.held_out(fits) - X.shape[1] * float(np.log(points.unit))
+        self.labels_ = replace(points, labels=labels).row_labels()
+        self.clusters_ = _describe(points, labels, fits, self.labels_)
+        _, _, self.ordering_, self.candidates_ = clustered.row_clusters()
+        self.resolution_ = points.resolution
 
     def summary(self) -> str:
         """Return a text of a few lines that lists the clusters and their members."""
@@ -191,11 +169,9 @@ class AutoROME(DensityEstimator):
         return describe_resolution(self.resolution_, getattr(self, "feature_names_in_", None))
 
 
-def _labels_of(
-    points: np.ndarray, weights: np.ndarray, grain: float, n_jobs: int | None
-) -> np.ndarray:
-    clusters = find_clusters(points, weights / grain, n_jobs=n_jobs)
-    return clusters.pieces.heaviest(clusters.labels)
+def _labels_of(X: np.ndarray, weights: np.ndarray, grain: float, n_jobs: int | None) -> np.ndarray:
+    points = Points.from_samples(X, weights / grain, start="first")
+    return find_clusters(points, n_jobs).whole_labels()
 
 
 def _check_members(members: Any) -> None:
@@ -208,15 +184,17 @@ def _check_members(members: Any) -> None:
 
 
 def _describe(
-    X: np.ndarray, frame: Frame, found: np.ndarray, fits: Sequence[CellFit], labels: np.ndarray
+    points: Points, found: np.ndarray, fits: Sequence[CellFit], labels: np.ndarray
 ) -> tuple[StackedCluster, ...]:
+    X = points.X * points.unit
+
     def one(label: int, fit: CellFit) -> StackedCluster:
         inside = found == label
-        weights = frame.weights[inside]
+        weights = points.weights[inside]
         return StackedCluster(
             label=label,
             n_members=int((labels == label).sum()),
-            share=float(weights.sum() / frame.weights.sum()),
+            share=float(weights.sum() / points.weights.sum()),
             mean=np.average(X[inside], axis=0, weights=weights),
             members=fit.members,
             weights=fit.weights,

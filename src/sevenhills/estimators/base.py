@@ -1,13 +1,17 @@
-"""What all estimators share."""
+"""The interface that all estimators share."""
 
 from abc import ABC, abstractmethod
-from typing import Any, Self
+from collections.abc import Callable, Sequence
+from functools import update_wrapper
+from inspect import signature
+from types import MethodType
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar, cast
 
 import numpy as np
-from sklearn.base import BaseEstimator, DensityMixin
-from sklearn.utils.validation import check_is_fitted
+from sklearn.base import BaseEstimator, DensityMixin, clone
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from ..density import KernelMixture
+from ..density import KernelMixture, Regions
 from ..density.mixture import with_samples
 from ..validation import (
     check_choice,
@@ -16,11 +20,70 @@ from ..validation import (
     check_weights,
     unchanged_on_failure,
 )
-from .questions import Questions, not_kernels
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
-class DensityEstimator(Questions, DensityMixin, BaseEstimator, ABC):
-    """An estimator whose fitted value is ``density_``."""
+class UnavailableError(AttributeError, TypeError):
+    """A method that the density of an estimator does not have."""
+
+
+class _Delegate:
+    """A method of the density, offered by estimators whose density has it.
+
+    By default, ``n_jobs`` is that of the estimator. Fitted estimators among the arguments are
+    replaced by their densities.
+    """
+
+    def __init__(self, method: Callable[..., Any], check_rows: bool) -> None:
+        name, parameters = method.__name__, signature(method)
+
+        def ask(self: Any, /, *args: Any, **kwargs: Any) -> Any:
+            check_is_fitted(self)
+            bound = parameters.bind(self.density_, *args, **kwargs)
+            if check_rows:
+                bound.arguments["X"] = check_samples(self, bound.arguments["X"], reset=False)
+            if "n_jobs" in parameters.parameters:
+                bound.arguments.setdefault("n_jobs", self.n_jobs)
+            arguments = {key: getattr(a, "density_", a) for key, a in bound.kwargs.items()}
+            answer = getattr(self.density_, name)
+            return answer(*(getattr(a, "density_", a) for a in bound.args[1:]), **arguments)
+
+        self.name, self.ask = name, update_wrapper(ask, method)
+
+    def __get__(self, estimator: Any, owner: type) -> Any:
+        """Return the method; refuse it if the density of the estimator does not have it."""
+        if estimator is None:
+            return self.ask
+        estimator._check_available(self.name)
+        return MethodType(self.ask, estimator)
+
+
+def delegate(
+    method: Callable[Concatenate[Any, P], R], *, check_rows: bool = False
+) -> Callable[Concatenate[Any, P], R]:
+    """Return a method of estimators that calls the same method of the fitted density.
+
+    Parameters
+    ----------
+    method : callable
+        A method of a density.
+    check_rows : bool, default=False
+        Whether to compare the features of its argument ``X`` with those of the fit.
+    """
+    return cast("Callable[Concatenate[Any, P], R]", _Delegate(method, check_rows))
+
+
+class DensityEstimator(DensityMixin, BaseEstimator, ABC):
+    """An estimator whose fitted value is ``density_``.
+
+    It has the methods of its density: those of :class:`~sevenhills.KernelMixture` for all
+    estimators but the vine copula and nearest neighbors.
+    """
+
+    density_: Regions
+    n_jobs: int | None
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit the density to samples.
@@ -39,11 +102,15 @@ class DensityEstimator(Questions, DensityMixin, BaseEstimator, ABC):
         self
             If fitting fails, the estimator is as it was before.
         """
+        return self._fit_checked(X, sample_weight)
+
+    def _fit_checked(self, X: Any, sample_weight: Any, **parameters: Any) -> Self:
+        """Check the arguments of ``fit`` and fit; ``parameters`` are those of one estimator."""
         with unchanged_on_failure(self):
             self._check_parameters()
             X = check_samples(self, X, reset=True)
             weights = check_weights(sample_weight, len(X))
-            self._fit(X, weights)
+            self._fit(X, weights, **self._check_fit_parameters(len(X), **parameters))
             self._describe_density(len(X) if weights is None else float(weights.sum()))
         return self
 
@@ -51,15 +118,21 @@ class DensityEstimator(Questions, DensityMixin, BaseEstimator, ABC):
         """Refuse parameters that no samples could be fitted with."""
         check_n_jobs(self.n_jobs)
 
+    def _check_fit_parameters(self, n_rows: int) -> dict[str, Any]:
+        """Return the arguments of ``fit`` that only this estimator has, checked."""
+        return {}
+
     @abstractmethod
     def _fit(self, X: np.ndarray, weights: np.ndarray | None) -> None:
         """Set ``density_`` and what else is learned from checked samples."""
 
     def _describe_density(self, n_samples: float) -> None:
-        """Tell the density of the features and the samples that it was made from."""
-        if isinstance(self.density_, KernelMixture):
-            names = getattr(self, "feature_names_in_", None)
-            self.density_ = with_samples(self.density_, names, n_samples)
+        """Give the density the names of its features and the number of its samples."""
+        if isinstance(self.density_, KernelMixture) and self.density_.counts is None:
+            self.density_ = with_samples(self.density_, self._feature_names(), n_samples)
+
+    def _feature_names(self) -> Sequence[str] | None:
+        return getattr(self, "feature_names_in_", None)
 
     @property
     def is_normalized(self) -> bool:
@@ -86,9 +159,9 @@ class DensityEstimator(Questions, DensityMixin, BaseEstimator, ABC):
         if missing == "raise":
             return self.density_.logpdf(check_samples(self, X, reset=False), n_jobs=self.n_jobs)
         if not isinstance(self.density_, KernelMixture):
-            raise not_kernels(self, f"missing={missing!r}")
+            self._check_available(f"missing={missing!r}")
         X = check_samples(self, X, reset=False, missing=True)
-        return self.density_.logpdf(X, n_jobs=self.n_jobs, missing=missing)
+        return cast(KernelMixture, self.density_).logpdf(X, n_jobs=self.n_jobs, missing=missing)
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return the mean log density of the rows of ``X``.
@@ -123,3 +196,80 @@ class DensityEstimator(Questions, DensityMixin, BaseEstimator, ABC):
         """
         check_is_fitted(self)
         return self.density_.sample(n_samples, random_state)
+
+    def _density_class(self) -> type[Regions]:
+        """Return the class of the density that would be fitted."""
+        return KernelMixture
+
+    def _check_available(self, name: str) -> None:
+        """Refuse a method that the density does not have, before and after the fit."""
+        density = type(self.density_) if hasattr(self, "density_") else self._density_class()
+        if not hasattr(density, name):
+            raise UnavailableError(
+                f"{name} needs a mixture of kernels, but {type(self).__name__} fits a "
+                f"{density.__name__}"
+            )
+        if density.is_normalized is False:
+            raise UnavailableError(
+                f"{name} needs a density that integrates to one, but {density.__name__} does not; "
+                "choose density='kde', 'gaussian' or 'mpw'"
+            )
+
+    affine = delegate(KernelMixture.affine)
+    bootstrap = delegate(KernelMixture.bootstrap)
+    cdf = delegate(KernelMixture.cdf)
+    compress = delegate(KernelMixture.compress)
+    conditional = delegate(KernelMixture.conditional)
+    cov = delegate(KernelMixture.cov)
+    effective_sample_size = delegate(KernelMixture.effective_sample_size)
+    entropy = delegate(Regions.entropy)
+    grad_logpdf = delegate(KernelMixture.grad_logpdf)
+    hdr_contours = delegate(Regions.hdr_contours)
+    hdr_intervals = delegate(Regions.hdr_intervals)
+    hdr_level = delegate(Regions.hdr_level)
+    hdr_probability = delegate(Regions.hdr_probability)
+    hess_logpdf = delegate(KernelMixture.hess_logpdf)
+    impute = delegate(KernelMixture.impute)
+    integrate_product = delegate(KernelMixture.integrate_product)
+    interval = delegate(KernelMixture.interval)
+    is_extrapolation = delegate(KernelMixture.is_extrapolation)
+    isf = delegate(KernelMixture.isf)
+    marginal = delegate(KernelMixture.marginal)
+    mean = delegate(KernelMixture.mean)
+    mode = delegate(KernelMixture.mode)
+    modes = delegate(KernelMixture.modes)
+    ppf = delegate(KernelMixture.ppf)
+    predict = delegate(KernelMixture.predict, check_rows=True)
+    predict_proba = delegate(KernelMixture.predict_proba, check_rows=True)
+    probability = delegate(KernelMixture.probability)
+    sf = delegate(KernelMixture.sf)
+    to_torch = delegate(KernelMixture.to_torch)
+
+
+#: Fits a clone of the estimator to rows and their weights.
+Fit = Callable[[np.ndarray, np.ndarray | None], Any]
+
+
+def cloned_fit(estimator: Any) -> Fit:
+    """Return a function that fits clones of an estimator to rows and weights."""
+    lacking = [name for name in ("fit", "score_samples") if not hasattr(estimator, name)]
+    if isinstance(estimator, type) or lacking:
+        raise TypeError(
+            f"estimator must be an instance with fit and score_samples, got {estimator!r}"
+        )
+    weighted = has_fit_parameter(estimator, "sample_weight")
+
+    def fit(X: np.ndarray, weights: np.ndarray | None) -> Any:
+        if weights is None:
+            return clone(estimator).fit(X)
+        if not weighted:
+            raise TypeError(f"estimator ({type(estimator).__name__}) does not take sample_weight")
+        return clone(estimator).fit(X, sample_weight=weights)
+
+    return fit
+
+
+def can_be_sampled(estimator: Any) -> bool:
+    """Whether an estimator has ``sample(n_samples, random_state)``."""
+    sample = getattr(estimator, "sample", None)
+    return callable(sample) and "random_state" in signature(sample).parameters

@@ -19,8 +19,8 @@ from ..validation import (
     random_generator,
     unchanged_on_failure,
 )
-from .clusters import AUTO_SHARE, Grouping
-from .recipes import Fit, can_be_sampled, recipe
+from ..whitening import AUTO_SHARE, Grouping
+from .base import Fit, can_be_sampled, cloned_fit
 from .rome import ROME
 
 
@@ -105,7 +105,7 @@ class DensityClassifier(ClassifierMixin, BaseEstimator):
         """
         with unchanged_on_failure(self):
             check_n_jobs(self.n_jobs)
-            fit = recipe(self.estimator)
+            fit = cloned_fit(ROME() if self.estimator is None else self.estimator)
             y = _check_targets(self, y)
             X = check_samples(self, X, reset=True)
             check_consistent_length(X, y)
@@ -252,8 +252,8 @@ class DensityClassifier(ClassifierMixin, BaseEstimator):
 def _fit_of_lone(X: np.ndarray, of_row: np.ndarray, weights: np.ndarray | None) -> Fit:
     """Return what fits a class of one value: kernels as narrow as those of all classes may be."""
     masses = np.ones(len(X)) if weights is None else weights
-    spread = Grouping.of(X, of_row, masses).spread()
-    return recipe(ROME(min_std=AUTO_SHARE * spread) if spread > 0 else None)
+    spread = Grouping.from_samples(X, of_row, masses).spread()
+    return cloned_fit(ROME(min_std=AUTO_SHARE * spread) if spread > 0 else ROME())
 
 
 def _check_targets(classifier: DensityClassifier, y: Any) -> np.ndarray:

@@ -14,7 +14,7 @@ from scipy.special import logsumexp
 from sklearn import config_context
 from sklearn.exceptions import ConvergenceWarning
 
-from ..clustering import Frame
+from ..clustering import Points
 from ..covariance import whitening_transforms
 from ..density import KernelMixture
 from ..validation import (
@@ -22,8 +22,8 @@ from ..validation import (
     check_positive,
     random_generator,
 )
+from ..whitening import Grouping
 from .base import DensityEstimator
-from .clusters import Grouping
 
 #: Upper bound on the iterations of a fit, which ends when the mean log likelihood changes by less
 #: than this tolerance.
@@ -110,28 +110,27 @@ class GaussianMixtureBIC(DensityEstimator):
         if len(X) < 2:
             raise ValueError("X has n_samples = 1; a covariance needs at least 2")
         rng = random_generator(self.random_state)
-        frame = Frame.of(X, weights)
-        points = frame.enter(X)
-        whole = Grouping.whole(points, frame.weights)
-        if len(frame.rows) == 1:
+        points = Points.from_samples(X, weights)
+        whole = Grouping.from_points(points)
+        if len(points.rows) == 1:
             raise ValueError(f"the samples have no spread (n_samples = {len(X)})")
-        ridge = self._ridge(whole, frame.unit)
+        ridge = self._ridge(whole, points.unit)
         # Relative to the median: an outlier would move the mean far away from all other samples.
-        origin = np.quantile(points, 0.5, axis=0, method="lower")
-        data = _Data(points - origin, frame.weights, ridge)
-        numbers = range(1, min(int(self.max_components), len(frame.rows)) + 1)
+        origin = np.quantile(points.X, 0.5, axis=0, method="lower")
+        data = _Data(points.X - origin, points.weights, ridge)
+        numbers = range(1, min(int(self.max_components), len(points.rows)) + 1)
         fits = [_best_fit(data, k, int(self.n_init), rng) for k in numbers]
         bic = np.array([fit.bic(data) for fit in fits])
         best = fits[int(np.argmin(bic))]
         self.density_ = KernelMixture(
             weights=best.weights,
-            means=(best.means + origin) * frame.unit,
+            means=(best.means + origin) * points.unit,
             offsets=np.arange(len(best.weights) + 1),
-            transforms=best.transforms / frame.unit,
+            transforms=best.transforms / points.unit,
         )
         self.n_components_ = len(best.weights)
-        n_numbers = float(frame.weights.sum()) * X.shape[1]
-        self.bic_ = bic + 2 * n_numbers * np.log(frame.unit)
+        n_numbers = float(points.weights.sum()) * X.shape[1]
+        self.bic_ = bic + 2 * n_numbers * np.log(points.unit)
 
     def _is_auto(self) -> bool:
         return isinstance(self.reg_covar, str) and self.reg_covar == "auto"

@@ -5,8 +5,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from ..bandwidth import silverman
-from ..clustering import Frame
+from ..clustering import Points
 from ..density import KernelMixture
 from ..folds import deal_in_turn
 from ..validation import (
@@ -15,9 +14,8 @@ from ..validation import (
     check_min_std,
     check_positive,
 )
-from ..whitening import feature_stds, principal_axes
+from ..whitening import AUTO_SHARE, Grouping, feature_stds, principal_axes, silverman
 from .base import DensityEstimator
-from .clusters import AUTO_SHARE, Grouping
 
 #: Directions whose standard deviation is below this fraction of the largest have no spread except
 #: for rounding errors.
@@ -90,25 +88,25 @@ class GaussianKDE(DensityEstimator):
             check_choice(self.bw_method, "bw_method", ("scott", "silverman"))
 
     def _fit(self, X: np.ndarray, weights: np.ndarray | None) -> None:
-        frame = Frame.of(X, weights)
-        if len(frame.rows) == 1 and isinstance(self.min_std, str):
+        points = Points.from_samples(X, weights)
+        if len(points.rows) == 1 and isinstance(self.min_std, str):
             raise ValueError(
                 f"the samples have no spread (n_samples = {len(X)}), so min_std cannot be 'auto'; "
                 "pass the standard deviation to give them as a number"
             )
-        total = float(frame.weights.sum())
+        total = float(points.weights.sum())
         factor = self._resolve_factor(total, X.shape[1])
-        whole = Grouping.whole(frame.enter(X), frame.weights)
+        whole = Grouping.from_points(points)
         units = _feature_units(whole)
         # Features are scaled first, so that directions without spread do not depend on units.
         axes, stds = principal_axes(whole.deviations / units, whole.weights, whole.offsets)
-        scales = factor * self._scales(stds[0], axes[0], units, frame.unit)
+        scales = factor * self._scales(stds[0], axes[0], units, points.unit)
         self.density_ = KernelMixture(
-            weights=frame.weights / total,
-            means=X[frame.rows],
-            offsets=np.array([0, len(frame.rows)]),
-            transforms=axes.transpose(0, 2, 1) / scales / units[:, None] / frame.unit,
-            log_dets=np.array([-np.log(scales * units * frame.unit).sum()]),
+            weights=points.weights / total,
+            means=X[points.rows],
+            offsets=np.array([0, len(points.rows)]),
+            transforms=axes.transpose(0, 2, 1) / scales / units[:, None] / points.unit,
+            log_dets=np.array([-np.log(scales * units * points.unit).sum()]),
         )
         self.factor_ = factor
 
@@ -209,14 +207,14 @@ class KernelDensityCV(DensityEstimator):
     def _fit(self, X: np.ndarray, weights: np.ndarray | None) -> None:
         if len(X) < 2:
             raise ValueError("X has n_samples = 1; cross-validation needs at least 2")
-        frame = Frame.of(X, weights)
-        points = X[frame.rows]
-        bandwidths = self._resolve_bandwidths(frame.enter(X), frame)
-        held = deal_in_turn(frame.weights, int(self.cv))
-        held = held[held.any(axis=1)] / frame.weights.sum()
-        scores = np.array([self._score_of(points, held, bandwidth) for bandwidth in bandwidths])
+        points = Points.from_samples(X, weights)
+        rows = X[points.rows]
+        bandwidths = self._resolve_bandwidths(points)
+        held = deal_in_turn(points.weights, int(self.cv))
+        held = held[held.any(axis=1)] / points.weights.sum()
+        scores = np.array([self._score_of(rows, held, bandwidth) for bandwidth in bandwidths])
         bandwidth = float(bandwidths[int(np.argmax(scores))])
-        self.density_ = _round_kernels(points, frame.weights, bandwidth)
+        self.density_ = _round_kernels(rows, points.weights, bandwidth)
         self.bandwidth_ = bandwidth
         self.bandwidths_ = bandwidths
         self.scores_ = scores
@@ -231,15 +229,15 @@ class KernelDensityCV(DensityEstimator):
             total += float(here[here > 0] @ scores)
         return total
 
-    def _resolve_bandwidths(self, points: np.ndarray, frame: Frame) -> np.ndarray:
+    def _resolve_bandwidths(self, points: Points) -> np.ndarray:
         if isinstance(self.bandwidths, str):
-            spread = Grouping.whole(points, frame.weights).spread() * frame.unit
+            spread = Grouping.from_points(points).spread() * points.unit
             if spread == 0:
                 raise ValueError(
-                    f"the samples have no spread (n_samples = {frame.n_given}), so bandwidths "
+                    f"the samples have no spread (n_samples = {points.n_rows}), so bandwidths "
                     "cannot be 'auto'; pass them as numbers"
                 )
-            return spread * silverman(frame.weights.sum(), points.shape[1]) * _FACTORS
+            return spread * silverman(points.weights.sum(), points.X.shape[1]) * _FACTORS
         return self._given_bandwidths()
 
     def _given_bandwidths(self) -> np.ndarray:

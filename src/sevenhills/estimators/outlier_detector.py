@@ -15,7 +15,8 @@ from ..validation import (
     random_generator,
     unchanged_on_failure,
 )
-from .recipes import Fit, can_be_sampled, recipe
+from .base import Fit, can_be_sampled, cloned_fit
+from .rome import ROME
 
 #: Tukey's fence: so many interquartile ranges below the lower quartile.
 _FENCE = 1.5
@@ -139,7 +140,7 @@ class DensityOutlierDetector(OutlierMixin, BaseEstimator):
 
     def _fit(self, X: np.ndarray, weights: np.ndarray | None) -> None:
         self._check_parameters()
-        fit = recipe(self.estimator)
+        fit = cloned_fit(ROME() if self.estimator is None else self.estimator)
         rng = random_generator(self.random_state)
         self.estimator_ = fit(X, weights)
         self._seed = int(rng.randint(2**31))

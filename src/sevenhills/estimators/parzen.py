@@ -6,15 +6,15 @@ import numpy as np
 from joblib import effective_n_jobs
 from scipy.spatial import KDTree
 
-from ..clustering import Frame
+from ..clustering import Points
 from ..density import KernelMixture
-from ..kernels.core_distances import most_needed
+from ..kernels.blocks import most_needed
 from ..validation import (
     check_count,
     check_min_std,
 )
+from ..whitening import Grouping, resolve_min_std
 from .base import DensityEstimator
-from .clusters import Grouping, resolve_min_std
 
 #: Upper bound on the numbers in a block of neighborhoods, which limits the memory.
 _BLOCK_NUMBERS = 2**20
@@ -210,24 +210,25 @@ class ManifoldParzen(DensityEstimator):
             check_count(self.n_neighbors, "n_neighbors", least=1)
 
     def _fit(self, X: np.ndarray, weights: np.ndarray | None) -> None:
-        frame = Frame.of(X, weights)
-        total = float(frame.weights.sum())
+        points = Points.from_samples(X, weights)
+        total = float(points.weights.sum())
         n_neighbors = self._resolve_neighbours(total, X.shape[1])
-        points = frame.enter(X)
-        whole = Grouping.whole(points, frame.weights)
+        whole = Grouping.from_points(points)
         # Ties between neighbors are broken in the same way for every order of the features.
-        near = Neighbourhoods.of(points[:, frame.features], whole.weights, n_neighbors, self.n_jobs)
-        spread = resolve_min_std(self.min_std, whole, frame.unit)
-        transforms, log_dets = window_transforms(points, near, spread, self.n_directions)
+        near = Neighbourhoods.of(
+            points.X[:, points.features], whole.weights, n_neighbors, self.n_jobs
+        )
+        spread = resolve_min_std(self.min_std, whole)
+        transforms, log_dets = window_transforms(points.X, near, spread, self.n_directions)
         self.density_ = KernelMixture(
-            weights=frame.weights / total,
-            means=X[frame.rows],
-            offsets=np.arange(len(frame.rows) + 1),
-            transforms=transforms / frame.unit,
-            log_dets=log_dets - X.shape[1] * np.log(frame.unit),
+            weights=points.weights / total,
+            means=X[points.rows],
+            offsets=np.arange(len(points.rows) + 1),
+            transforms=transforms / points.unit,
+            log_dets=log_dets - X.shape[1] * np.log(points.unit),
         )
         self.n_neighbors_ = n_neighbors
-        self.min_std_ = spread * frame.unit
+        self.min_std_ = spread * points.unit
 
     def _resolve_neighbours(self, n_samples: float, n_features: int) -> int:
         """Return the number of neighbors; refuse numbers that exceed samples or features."""

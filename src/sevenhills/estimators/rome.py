@@ -1,6 +1,5 @@
 """ROME, the robust multi-modal estimator."""
 
-from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -8,18 +7,22 @@ from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import check_is_fitted
 
 from ..clustering import (
-    SCORERS,
+    CRITERIA,
+    FEWEST_TO_CLUSTER,
     Candidates,
-    Clusters,
+    Cuts,
     Ordering,
+    Points,
+    Scores,
     check_resolution,
-    find_clusters,
-    given_clusters,
-    lay_out,
-    resolve_resolution,
+    choose,
+    cut,
+    neighbors_for,
+    order_by_reachability,
+    score,
 )
-from ..density import KernelMixture, NeighborDensity
-from ..progress import Progress, no_progress, print_progress
+from ..density import KernelMixture, NeighborDensity, Regions
+from ..progress import Progress, print_progress
 from ..validation import (
     check_choice,
     check_count,
@@ -27,17 +30,20 @@ from ..validation import (
     check_labels,
     check_min_std,
     check_positive,
-    check_samples,
-    check_weights,
-    unchanged_on_failure,
 )
+from ..whitening import Grouping
 from .base import DensityEstimator
-from .clusters import Cluster, Grouping, resolve_min_std
-from .downstream import DOWNSTREAM, SHRINKAGE, Options, cluster_density
-from .summary import cluster_table_html, describe_clusters, describe_resolution
-
-#: The least variance that the study adds to Gaussians, in data units.
-_SMALLEST_RIDGE = 1e-6
+from .cluster_densities import (
+    DENSITIES,
+    SHRINKAGE,
+    ClusterWhitening,
+    add_up,
+    describe_clusters,
+    put_kernels,
+    whiten_clusters,
+)
+from .cluster_records import Cluster
+from .summary import cluster_table_html, describe_fit, describe_resolution
 
 
 class ROME(DensityEstimator):
@@ -161,9 +167,6 @@ class ROME(DensityEstimator):
     resolution_: np.ndarray
     density_: KernelMixture | NeighborDensity
 
-    #: Whether clusters of fewer members than features keep the variance that romepy gives them.
-    _tiled = False
-
     def __init__(
         self,
         *,
@@ -211,10 +214,9 @@ class ROME(DensityEstimator):
         X : array-like of shape (n_samples, n_features)
         y : ignored
         sample_weight : array-like of shape (n_samples,), optional
-            How many samples every row stands for, not necessarily a whole number: a row that
-            weighs three is a row that is given three times. Weights that only say how rows
-            compare should be scaled to add up to the number of samples that they are worth.
-            Rows that weigh nothing take no part, and are labelled as noise.
+            The number of samples that every row stands for, not necessarily whole: a row of
+            weight three counts as three equal rows. Relative weights should be scaled to add up
+            to the number of samples. Rows of weight zero are ignored, and labeled as noise.
         labels : array-like of shape (n_samples,), optional
             Clusters to use in place of those that would be found, -1 being noise.
 
@@ -223,77 +225,62 @@ class ROME(DensityEstimator):
         self : ROME
             If fitting fails or is interrupted, the estimator is as it was before.
         """
-        with unchanged_on_failure(self):
-            X = check_samples(self, X, reset=True)
-            given = None if labels is None else check_labels(labels, len(X))
-            weights = check_weights(sample_weight, len(X))
-            self._fit(X, weights, given)
-            self._describe_density(len(X) if weights is None else float(weights.sum()))
-        return self
+        return self._fit_checked(X, sample_weight, labels=labels)
+
+    def _check_fit_parameters(self, n_rows: int, labels: Any = None) -> dict[str, Any]:
+        return {"labels": None if labels is None else check_labels(labels, n_rows)}
 
     def _fit(
         self, X: np.ndarray, weights: np.ndarray | None, labels: np.ndarray | None = None
     ) -> None:
-        self._check_parameters()
-        progress = print_progress() if self.verbose else no_progress
-        progress("sorting", 0.0)
-        resolution = resolve_resolution(self.resolution, X, weights)
-        points, frame = lay_out(X, weights, resolution, self.start, labels)
-        if labels is None:
-            found = self._cluster(points, frame.weights, progress)
-        else:
-            found = given_clusters(labels[frame.rows], frame.weights)
-        rows, assigned, masses = found.pieces.joined(found.labels)
-        progress("density", 0.0)
-        grouping = Grouping.of(points[rows], assigned, masses * frame.grain)
-        options = self._downstream(grouping, frame.unit)
-        of_rows = found.of_given_rows(frame)
-        counts = Counter(of_rows.labels[frame.members].tolist())
-        self.density_, self.clusters_ = cluster_density(grouping, counts, options)
-        self.labels_ = of_rows.labels
-        self.ordering_ = of_rows.ordering
-        self.candidates_ = of_rows.candidates
-        self.min_std_ = options.min_std * frame.unit
-        self.resolution_ = resolution
+        progress = print_progress() if self.verbose else None
+        points = Points.from_samples(X, weights, self.resolution, self.start, labels)
+        if labels is None and self.selection and points.n_counted >= FEWEST_TO_CLUSTER:
+            points, k = points.split(), self._n_neighbors(points)
+            ordering = order_by_reachability(points.X, k, points.weights, progress)
+            cuts = cut(ordering, self.n_eps, self.n_xi, points.weights)
+            scores = self._score(points, cuts, k, progress)
+            points = points.clustered(ordering, choose(cuts, scores))
+        clusters = Grouping.from_points(points)
+        whitening = self._whiten(clusters)
+        kernels = put_kernels(clusters, whitening, self.density, self.n_jobs)
+        self.density_ = add_up(kernels, clusters, self._feature_names(), points.n_samples)
+        self.labels_, counts, self.ordering_, self.candidates_ = points.row_clusters()
+        self.clusters_ = describe_clusters(clusters, whitening, kernels, counts)
+        self.min_std_, self.resolution_ = whitening.min_std * points.unit, points.resolution
 
-    def _cluster(self, points: np.ndarray, weights: np.ndarray, progress: Progress) -> Clusters:
-        return find_clusters(
-            points,
-            weights,
-            selection=self.selection,
-            k_min=self.k_min,
-            k_max=self.k_max,
-            alpha_k=self.alpha_k,
-            n_heights=self.n_eps,
-            n_steps=self.n_xi,
+    def _n_neighbors(self, points: Points) -> int:
+        n_features = points.X.shape[1]
+        return neighbors_for(points.n_counted, n_features, self.k_min, self.k_max, self.alpha_k)
+
+    def _score(self, points: Points, cuts: Cuts, k: int, progress: Progress | None) -> Scores:
+        return score(
+            points.X,
+            cuts,
+            str(self.selection),
+            n_neighbors=k,
+            weights=points.weights,
             n_jobs=self.n_jobs,
             exact_below=self.exact_below,
             progress=progress,
         )
 
-    def _downstream(self, grouping: Grouping, unit: float) -> Options:
-        """Return how clusters, measured in a unit, are turned into a density."""
-        min_std = resolve_min_std(self.min_std, grouping, unit)
-        least = 0.0 if isinstance(self.min_std, str) else _SMALLEST_RIDGE / unit / unit
-        return Options(
-            density=self.density,
+    def _whiten(self, clusters: Grouping) -> ClusterWhitening:
+        return whiten_clusters(
+            clusters,
+            self.min_std,
             decorrelate=self.decorrelate,
             normalize=self.normalize,
-            tiled=self._tiled,
             shrinkage=self.shrinkage,
-            min_std=min_std,
-            ridge=max(least, min_std * min_std),
-            unit=unit,
-            n_jobs=self.n_jobs,
         )
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_min_std(self.min_std)
         check_resolution(self.resolution)
-        check_choice(self.density, "density", DOWNSTREAM)
+        check_choice(self.density, "density", DENSITIES)
         check_choice(self.shrinkage, "shrinkage", SHRINKAGE)
-        check_choice(self.selection, "selection", (*SCORERS, None))
+        check_choice(self.selection, "selection", (*CRITERIA, None))
         check_choice(self.start, "start", ("canonical", "first"))
         check_flag(self.decorrelate, "decorrelate")
         check_flag(self.normalize, "normalize")
@@ -307,10 +294,13 @@ class ROME(DensityEstimator):
             raise ValueError("n_eps and n_xi must not both be zero")
         check_count(self.exact_below, "exact_below")
 
+    def _density_class(self) -> type[Regions]:
+        return NeighborDensity if self.density == "knn" else KernelMixture
+
     def summary(self) -> str:
         """Return in a few lines what was found and why this clustering was chosen."""
         check_is_fitted(self)
-        return describe_clusters(
+        return describe_fit(
             self.clusters_,
             self.min_std_,
             self.candidates_,

@@ -6,9 +6,9 @@ from textwrap import wrap
 
 import numpy as np
 
-from ..clustering import Candidates
+from ..clustering import NOISE, Candidates
 from ..density import KernelMixture, NeighborDensity
-from .clusters import NOISE, Cluster, StackedCluster
+from .cluster_records import Cluster, StackedCluster
 
 #: What densities of clusters are sums of.
 _TERMS = {"kde": "kernels", "gaussian": "kernels", "knn": "neighbours", "mpw": "windows"}
@@ -21,7 +21,7 @@ _WIDTHS = (9, 9, 8, 12, 15, 11)
 _WIDTH = 79
 
 
-def describe_clusters(
+def describe_fit(
     clusters: Sequence[Cluster],
     min_std: float,
     candidates: Candidates | None,

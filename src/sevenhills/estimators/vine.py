@@ -6,12 +6,14 @@ from typing import Any
 import numpy as np
 from joblib import effective_n_jobs
 
-from ..clustering import Frame
+from ..clustering import Points
 from ..covariance import weighted_moments
 from ..density import KernelMixture, Regions
 from ..extras import import_extra
 from ..validation import (
     check_count,
+    check_field,
+    check_permutation,
     check_queries,
     freeze,
     random_generator,
@@ -74,6 +76,17 @@ class VineCopula(Regions):
 
     def __post_init__(self) -> None:
         freeze(self, "centre", "features")
+
+    def _validate(self) -> None:
+        """Raise an error if the fields contradict each other, as those of a file might."""
+        if self.vine.dim != self.n_features:
+            raise ValueError(f"vine must have {self.n_features} features, got {self.vine.dim}")
+        check_permutation(self.features, "features")
+        check_field(self.features, "features", "i", (self.n_features,))
+        if self.unit <= 0 or not 0 <= self.background_weight < 1:
+            raise ValueError("unit must be positive, and background_weight from 0 to below 1")
+        if self.background is not None and self.background.n_features != self.n_features:
+            raise ValueError(f"background must have {self.n_features} features")
 
     @property
     def n_features(self) -> int:
@@ -179,6 +192,9 @@ class VineDensity(DensityEstimator):
         super()._check_parameters()
         check_count(self.truncation, "truncation")
 
+    def _density_class(self) -> type[Regions]:
+        return VineCopula
+
     def _fit(self, X: np.ndarray, weights: np.ndarray | None) -> None:
         if len(X) < 2:
             raise ValueError("X has n_samples = 1; a vine needs at least 2")
@@ -188,22 +204,21 @@ class VineDensity(DensityEstimator):
             trunc_lvl=int(self.truncation),
             num_threads=effective_n_jobs(self.n_jobs),
         )
-        frame = Frame.of(X, weights)
-        if len(frame.rows) == 1:
+        points = Points.from_samples(X, weights)
+        if len(points.rows) == 1:
             raise ValueError(f"the samples have no spread (n_samples = {len(X)})")
-        points = frame.enter(X)
-        repeated = np.repeat(points, _repetitions(frame.weights), axis=0)
+        repeated = np.repeat(points.X, _repetitions(points.weights), axis=0)
         centre = repeated.mean(axis=0)
         try:
             # Ties between pairs of features are broken in the same way for every order of features.
-            vine = library.Vinedist.from_data((repeated - centre)[:, frame.features], controls)
+            vine = library.Vinedist.from_data((repeated - centre)[:, points.features], controls)
         except RuntimeError as error:
             raise ValueError(f"a vine cannot be fitted to these samples: {error}") from error
         self.density_ = VineCopula(
             vine,
-            centre * frame.unit,
-            frame.unit,
-            frame.features,
-            _background(points - centre, frame.weights),
-            _BACKGROUND / (float(frame.weights.sum()) + _BACKGROUND),
+            centre * points.unit,
+            points.unit,
+            points.features,
+            _background(points.X - centre, points.weights),
+            _BACKGROUND / (float(points.weights.sum()) + _BACKGROUND),
         )

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .blocks import ROUNDING, insert, most_needed
 from .compile import kernel
-from .core_distances import ROUNDING, insert, most_needed
 from .distances import squared_distances
 from .ordering import DECIMALS
 

@@ -59,7 +59,7 @@ def order_points(
     coordinates: np.ndarray,
     blocks: Blocks,
     core: np.ndarray,
-    progress: Callable[[float], None],
+    progress: Callable[[float], None] | None = None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Order points, starting at the first row.
 
@@ -70,7 +70,7 @@ def order_points(
         The points in the coordinates of the boxes.
     blocks : Blocks
     core : ndarray of shape (n_points,)
-    progress : callable
+    progress : callable, optional
         Progress callback, called with the fraction done.
 
     Returns
@@ -94,7 +94,8 @@ def order_points(
     mail, pool = np.empty(0, dtype=_MESSAGE), np.array([_NONE, 0])
     done = 0
     while done < n_points:
-        progress(done / n_points)
+        if progress is not None:
+            progress(done / n_points)
         if pool[1] + 2 * len(reach) > len(mail):
             mail, pool = _enlarge(mail, pool, room=n_points + 2 * len(reach))
         done = _order(

@@ -7,7 +7,7 @@ import numpy as np
 
 from ..density import ModeTable
 from ..estimate import Estimate
-from ..estimators.clusters import Cluster, StackedCluster
+from ..estimators.cluster_records import Cluster, StackedCluster
 from ..estimators.summary import describe_choice
 from .page import Html, absent, fill, table, text
 from .subject import Subject

@@ -4,9 +4,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..bandwidth import silverman
+from ..clustering import NOISE
 from ..density import KernelMixture
-from ..estimators.clusters import NOISE, Cluster
+from ..estimators.cluster_records import Cluster
+from ..whitening import silverman
 from .reservoir import Reservoir
 from .shards import ClusterRows, Shapes, mixture_of
 

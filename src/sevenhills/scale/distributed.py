@@ -10,8 +10,13 @@ from sklearn.utils.validation import check_is_fitted
 from ..density import KernelMixture
 from ..density.mixture import with_samples
 from ..estimators import ROME
-from ..estimators.clusters import Cluster
-from ..estimators.downstream import cluster_density
+from ..estimators.cluster_densities import (
+    add_up,
+    describe_clusters,
+    put_kernels,
+    whiten_clusters,
+)
+from ..estimators.cluster_records import Cluster
 from ..validation import check_choice, check_count, random_generator, unchanged_on_failure
 from .assignment import Assignment
 from .coresets import coreset_mixture
@@ -176,13 +181,20 @@ class DistributedROME(DensityMixin, BaseEstimator):
 
     def _measure(self, survey: Survey, plan: Plan) -> Shapes:
         """Shape the kernels of clusters as all of their rows are."""
-        grouping = stand_ins(survey, plan)
-        options = self.rome_._downstream(grouping, plan.unit)
+        clusters, rome = stand_ins(survey, plan), self.rome_
+        whitening = whiten_clusters(
+            clusters,
+            rome.min_std,
+            decorrelate=rome.decorrelate,
+            normalize=rome.normalize,
+            shrinkage=rome.shrinkage,
+        )
+        kernels = put_kernels(clusters, whitening)
+        density = cast(KernelMixture, add_up(kernels, clusters))
         n_members = dict(zip(plan.labels.tolist(), survey.moments.counts.tolist(), strict=True))
-        density, self.clusters_ = cluster_density(grouping, n_members, options)
-        density = cast(KernelMixture, density)
+        self.clusters_ = describe_clusters(clusters, whitening, kernels, n_members)
         self.covariances_ = survey.moments.covariances(plan.unit)
-        self.min_std_ = options.min_std * plan.unit
+        self.min_std_ = whitening.min_std * plan.unit
         self.n_samples_ = int(survey.moments.counts.sum())
         return Shapes(density.clusters, density.transforms, density.log_dets)
 

@@ -5,8 +5,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..clustering.frame import balanced_unit
-from ..estimators.clusters import Cluster, Grouping
+from ..clustering.points import balanced_unit
+from ..estimators.cluster_records import Cluster
+from ..whitening import Grouping
 from .assignment import Assignment
 from .reductions import Moments
 from .reservoir import Reservoir
@@ -121,4 +122,5 @@ def stand_ins(survey: Survey, plan: Plan) -> Grouping:
         points=np.repeat(means, 2 * n_features, axis=0) + deviations,
         deviations=deviations,
         weights=weights,
+        unit=plan.unit,
     )

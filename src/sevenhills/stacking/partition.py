@@ -6,12 +6,12 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.spatial import KDTree
 
-from ..bandwidth import silverman
 from ..covariance import weighted_moments
 from ..density import KernelMixture
 from ..density.mixture import with_clusters
 from ..folds import count, counts, without_a_fifth
 from ..threads import map_blocks
+from ..whitening import silverman
 from .cell import Cell
 from .components import gaussian_kernels
 from .members import Member

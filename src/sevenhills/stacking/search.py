@@ -6,8 +6,8 @@ from operator import attrgetter
 
 import numpy as np
 
-from ..bandwidth import silverman
 from ..density import KernelMixture
+from ..whitening import silverman
 from .cell import MAX_NEIGHBORS, Cell
 from .components import log_sum_exp
 from .members import (

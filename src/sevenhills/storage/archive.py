@@ -57,9 +57,10 @@ def pack(model: Any, arrays: Mapping[str, np.ndarray]) -> bytes:
     with zipfile.ZipFile(file, "w") as archive:
         archive.comment = b"0" * _DIGEST_BYTES
         header = {"magic": MAGIC, "version": VERSION, "model": model}
-        with naming_part(_HEADER), _member(archive, _HEADER, 0) as member:
-            # One text for one content, so that equal models give equal files.
-            member.write(json.dumps(header, sort_keys=True, separators=(",", ":")).encode("ascii"))
+        # One text for one content, so that equal models give equal files.
+        text = json.dumps(header, sort_keys=True, separators=(",", ":")).encode("ascii")
+        with _member(archive, _HEADER, len(text)) as member:
+            member.write(text)
         for name, array in sorted(arrays.items()):
             with _member(archive, f"{name}.npy", array.nbytes) as member:
                 np.lib.format.write_array(member, array, allow_pickle=False)

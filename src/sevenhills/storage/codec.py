@@ -13,9 +13,9 @@ estimator                   ``{"estimator": class, "parameters": {...}, "fitted"
 vine of pyvinecopulib       ``{"vine": name}``; its text is a member of the file
 ==========================  ======================================================================
 
-A record is a dataclass, a NamedTuple or a density of this package. It is rebuilt by its constructor
-and checked by its method ``_check``, if there is one. The type hints of a class say which records
-and values its attributes may hold; anything else is refused.
+A record is a dataclass, a NamedTuple or a density of this package. It is rebuilt by its
+constructor and checked by its method ``_validate``, if there is one. The type hints of a class say
+which records and values its attributes may hold; anything else is refused.
 """
 
 import inspect
@@ -30,6 +30,8 @@ import numpy as np
 from ..extras import import_extra
 from .archive import ModelFileError, naming_part
 
+#: The name of the model itself; parts of it are named without it.
+ROOT = "model"
 #: Kinds of arrays that are stored: truth values, integers, floats and strings.
 _KINDS = "biufU"
 #: Attributes that scikit-learn sets, so that no class declares them.
@@ -200,7 +202,8 @@ class Decoder:
         values = self._decode_fields(fields, known, name, kind)
         with naming_part(name):
             made = record(**values)
-            getattr(made, "_check", bool)()
+            if hasattr(made, "_validate"):
+                made._validate()
         return made
 
     def _decode_estimator(
@@ -214,7 +217,8 @@ class Decoder:
         values = self._decode_fields(parameters, known, place, kind)
         with naming_part(place):
             model = cls(**values)
-            getattr(model, "_check_parameters", bool)()
+            if hasattr(model, "_check_parameters"):
+                model._check_parameters()
         if fitted:
             found = self._decode_fields(fitted, _declared_by(cls), name, kind)
             self._check_fitted(found, name)
@@ -237,7 +241,7 @@ class Decoder:
 
 def part_of(name: str, part: str) -> str:
     """Return the name of a part of a value."""
-    return f"{name}.{part}" if name else part
+    return part if name == ROOT else f"{name}.{part}"
 
 
 def _encode_scalar(value: Any, name: str) -> Any:

@@ -7,17 +7,17 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from .. import compat
+from ..clustering import NOISE
 from ..density import KernelMixture
-from ..estimators import ESTIMATORS, DensityClassifier, DensityOutlierDetector
-from ..estimators.clusters import NOISE
+from ..estimators import ESTIMATORS, DensityClassifier
 from . import archive
 from .archive import ModelFileError
-from .codec import Decoder, Encoder, part_of
+from .codec import ROOT, Decoder, Encoder, part_of
 
 #: The inner estimator stands for the drop-in for romepy.
 _CLASSES: dict[str, type] = {
     **{cls.__name__: cls for cls in ESTIMATORS.values()},
-    **{cls.__name__: cls for cls in (DensityClassifier, DensityOutlierDetector)},
+    "DensityClassifier": DensityClassifier,
     "compat.ROME": compat._TiledROME,
 }
 #: Estimators are allowed anywhere; of the records, only a density is a model by itself.
@@ -31,7 +31,7 @@ def pack(model: Any) -> bytes:
     if not isinstance(model, KernelMixture):
         _check_can_be_stored(model)
     encoder = Encoder(_NAMES)
-    description = encoder.encode(model, "")
+    description = encoder.encode(model, ROOT)
     return archive.pack(description, encoder.arrays)
 
 
@@ -39,9 +39,9 @@ def unpack(contents: bytes) -> Any:
     """Return the model in a file."""
     description, arrays = archive.unpack(contents)
     decoder = Decoder(_CLASSES, arrays, _check_fitted)
-    model = decoder.decode(description, _MODEL, "model")
+    model = decoder.decode(description, _MODEL, ROOT)
     if not isinstance(model, KernelMixture):
-        with archive.naming_part("model"):
+        with archive.naming_part(ROOT):
             _check_can_be_stored(model)
     decoder.finish()
     return _with_drop_in(model)
@@ -63,7 +63,7 @@ def _with_drop_in(model: Any) -> Any:
     """Return the drop-in for romepy around the estimator that does its work."""
     if not isinstance(model, compat._TiledROME):
         return model
-    out = compat.ROME(model.min_std)
+    out = compat.ROME(model.get_params()["min_std"])
     out._model, out.labels_, out.num_features = model, model.labels_, model.n_features_in_
     out.fitted = True
     return out
@@ -100,6 +100,8 @@ def _check_samples(fitted: Mapping[str, Any], name: str) -> None:
     labels = fitted.get("labels_")
     if labels is None:
         return
+    if labels.dtype != np.int64 or (labels < NOISE).any():
+        raise ModelFileError(f"{part_of(name, 'labels_')}: must be int64 and not below {NOISE}")
     for key in ("ordering_", "candidates_"):
         if fitted[key] is not None and len(fitted[key].order) != len(labels):
             raise ModelFileError(

@@ -1,4 +1,4 @@
-"""The distributions by name, and how the study drew its samples from them."""
+"""The eight distributions of the ROME study, by name."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -12,33 +12,32 @@ from . import truths
 from .trajectories import ORIGIN, WalkModel, walks
 from .truths import Truth
 
-#: The study draws every data set from a pool of this size.
+#: The study draws this many samples of a distribution once, and all its data sets from these.
 POOL_SIZE = 20_000
 _POOL_SEED = 100
 _ANISO = np.array([[0.6, -0.6], [-0.4, 0.8]])
-_VARIED_STDS = np.array([1.0, 2.5, 0.5])
-#: The smallest standard deviation of the study on walks, in metres.
+#: Standard deviations of the three Gaussians of "varied".
+VARIED_STDS = np.array([1.0, 2.5, 0.5])
+#: The study's lower limit on standard deviations of walks, in meters.
 _WALKS_MIN_STD = 0.1
 
 
 @dataclass(frozen=True)
 class Distribution:
-    """A distribution of the ROME study, or one like them.
+    """A distribution with a known density, and the data sets that the study draws from it.
 
     Parameters
     ----------
     name : str
-        Its name in the registry.
+        The name for :func:`load`.
     description : str
-        What it looks like, in one line.
+        A description of one line.
     min_std : float
-        The smallest standard deviation that the study allowed on it, in data units.
+        The study's parameter ``min_std`` for this distribution, in data units.
     draw : callable
-        ``draw(n_samples, rng)`` returns the pool, an array of shape (n_samples, n_features).
+        ``draw(n_samples, rng)`` returns samples, an array of shape (n_samples, n_features).
     build_truth : callable
-        ``build_truth()`` returns the :class:`Truth`; called when it is first asked for.
-    build_published_truth : callable, optional
-        The same for what the study took for the truth, where that differs.
+        ``build_truth()`` returns the :class:`Truth`; called at the first use of ``truth``.
 
     Examples
     --------
@@ -56,51 +55,40 @@ class Distribution:
     min_std: float
     draw: Callable[[int, np.random.RandomState], np.ndarray] = field(repr=False)
     build_truth: Callable[[], Truth] = field(repr=False)
-    build_published_truth: Callable[[], Truth] | None = field(default=None, repr=False)
 
     @cached_property
     def truth(self) -> Truth:
-        """The density from which the samples really come."""
+        """The true density of the samples."""
         return self.build_truth()
-
-    @cached_property
-    def published_truth(self) -> Truth:
-        """The density with which the study compared its fits.
-
-        It is :attr:`truth` itself for all distributions but "varied", whose Gaussians the study
-        drew with standard deviations of 1, 2.5 and .5, but compared with Gaussians that have
-        these as variances.
-        """
-        if self.build_published_truth is None:
-            return self.truth
-        return self.build_published_truth()
-
-    def pool(self) -> np.ndarray:
-        """Return the pool of 20,000 draws from which the study takes its samples."""
-        return self._pool.copy()
 
     @cached_property
     def _pool(self) -> np.ndarray:
         rng = np.random.RandomState(_POOL_SEED)
         if self.draw in (_aniso, _varied):
-            _blob_centres(rng)  # the study left the centres to make_blobs, which draws them first
+            _blob_centers(rng)  # the study's make_blobs drew the centers first
         pool = self.draw(POOL_SIZE, rng)
         pool.flags.writeable = False
         return pool
 
     def split(self, run: int = 0, n_samples: int = 3000) -> tuple[np.ndarray, np.ndarray]:
-        """Return the two data sets of one run of the study.
+        """Return a training set and a test set.
+
+        The study repeats every experiment on different data, and calls each repetition a run. The
+        number of a run is the seed of its data: the same number always gives the same two sets,
+        other numbers give other sets of the same distribution. Take ``run=0`` for one experiment,
+        and 0, 1, 2, ... to see how much results vary.
 
         Parameters
         ----------
         run : int, default=0
-            The number of the run, which seeds the choice from the pool.
+            The number of the run.
         n_samples : int, default=3000
-            The size of each of the two sets, at most half of the pool.
+            The size of each of the two sets, at most 10,000.
 
         Returns
         -------
-        first, second : ndarray of shape (n_samples, n_features)
+        train, test : ndarray of shape (n_samples, n_features)
+            Two sets without common samples.
         """
         if not 1 <= n_samples <= POOL_SIZE // 2:
             raise ValueError(f"n_samples must lie between 1 and {POOL_SIZE // 2}, got {n_samples}")
@@ -108,10 +96,10 @@ class Distribution:
         return self._pool[rows[:n_samples]], self._pool[rows[n_samples:]]
 
     def sample(self, n_samples: int, random_state: Any = None) -> np.ndarray:
-        """Return ``n_samples`` fresh, independent draws.
+        """Return independent samples, those of ``truth.sample``.
 
-        They are those of ``truth.sample``. In the pool, scikit-learn gives every blob and every
-        moon an equal share.
+        In the data sets of :meth:`split`, every blob and every moon has the same number of
+        samples up to the random choice; here, these numbers are random.
         """
         return self.truth.sample(n_samples, random_state)
 
@@ -143,14 +131,14 @@ def load(name: str) -> Distribution:
 def disturbed_walks(
     walks: Any, origin: Any, name: str = "walks", description: str = "disturbed walks"
 ) -> Distribution:
-    """Return a distribution of your own walks, disturbed as those of the study are.
+    """Return a distribution of rotated, stretched and noisy copies of given walks.
 
     Parameters
     ----------
     walks : array-like of shape (n_walks, n_steps, 2)
-        The undisturbed walks, in metres; all are equally likely.
+        The walks, in meters; all are equally likely.
     origin : array-like of shape (2,)
-        The point about which they are turned and stretched.
+        The center of rotation and stretching.
     name, description : str, optional
 
     Returns
@@ -176,17 +164,17 @@ def _aniso(n_samples: int, rng: np.random.RandomState) -> np.ndarray:
 
 
 def _varied(n_samples: int, rng: np.random.RandomState) -> np.ndarray:
-    return _blobs(n_samples, rng, _VARIED_STDS)
+    return _blobs(n_samples, rng, VARIED_STDS)
 
 
-def _blob_centres(rng: np.random.RandomState) -> np.ndarray:
+def _blob_centers(rng: np.random.RandomState) -> np.ndarray:
     return rng.uniform(-10.0, 10.0, size=(3, 2))
 
 
 def _blobs(
     n_samples: int, rng: np.random.RandomState, cluster_std: float | np.ndarray
 ) -> np.ndarray:
-    return make_blobs(n_samples, centers=_CENTRES, cluster_std=cluster_std, random_state=rng)[0]
+    return make_blobs(n_samples, centers=BLOB_CENTERS, cluster_std=cluster_std, random_state=rng)[0]
 
 
 def _two_moons(n_samples: int, rng: np.random.RandomState) -> np.ndarray:
@@ -202,7 +190,8 @@ def _normal(name: str, description: str, matrix: np.ndarray) -> Distribution:
     return Distribution(name, description, 0.01, partial(_sheared, matrix), truth)
 
 
-_CENTRES = _blob_centres(np.random.RandomState(_POOL_SEED))
+#: Centers of the three Gaussians of "aniso" (before shearing) and "varied".
+BLOB_CENTERS = _blob_centers(np.random.RandomState(_POOL_SEED))
 _REGISTRY = {
     entry.name: entry
     for entry in (
@@ -211,15 +200,14 @@ _REGISTRY = {
             "three sheared Gaussians",
             0.01,
             _aniso,
-            partial(truths.sheared_gaussians, _CENTRES, _ANISO),
+            partial(truths.sheared_gaussians, BLOB_CENTERS, _ANISO),
         ),
         Distribution(
             "varied",
             "three round Gaussians of different width",
             0.01,
             _varied,
-            partial(truths.round_gaussians, _CENTRES, _VARIED_STDS),
-            partial(truths.round_gaussians, _CENTRES, np.sqrt(_VARIED_STDS)),
+            partial(truths.round_gaussians, BLOB_CENTERS, VARIED_STDS),
         ),
         Distribution(
             "two_moons", "two interleaved half circles", 0.01, _two_moons, truths.two_moons

@@ -1,11 +1,14 @@
-"""Columns of rounded values: the unit to which they were rounded.
+"""Columns of rounded values: the unit of rounding, and samples spread over it.
 
 Rounded values lie on a lattice of some unit, and neighboring places of the lattice are taken by
 many rows. Copies of continuous values repeat, but have no common unit; decimals that are finer
 than the distance between samples have one, but it does not matter.
-"""
 
-from typing import Any
+A value ``v`` that is rounded to a unit ``u`` stands for anything between ``v - u/2`` and
+``v + u/2``. So all samples that share a value are put at even distances over this interval, column
+by column, in an order that looks random. The order follows from the ranks of the values alone: it
+depends neither on the order of rows or columns nor on units.
+"""
 
 import numpy as np
 
@@ -38,49 +41,14 @@ _LEAST_COMMON = 0.2
 _DIGITS = 12
 #: Values of this weight stand for more than one sample.
 _TIED = 1.5
-#: What a resolution can be, in messages.
-_KIND = "'auto', None, a number or one number for each feature"
+#: Values of one column that differ by less than this, in units, are equal.
+_SAME = 1e-6
+#: Odd constants of the hash function SplitMix64.
+_STEP = np.uint64(0x9E3779B97F4A7C15)
+_FACTORS = ((30, np.uint64(0xBF58476D1CE4E5B9)), (27, np.uint64(0x94D049BB133111EB)))
 
 
-def resolve_resolution(
-    resolution: Any, X: np.ndarray, weights: np.ndarray | None = None
-) -> np.ndarray:
-    """Return the unit of every column, 0 for columns that are exact.
-
-    Parameters
-    ----------
-    resolution : "auto", None, float or array-like of shape (n_features,)
-        "auto" recognizes rounded columns; None takes all columns as exact.
-    X, weights
-        See :func:`rounding_units`.
-    """
-    n_features = X.shape[1]
-    if isinstance(resolution, str) and resolution == "auto":
-        return rounding_units(X, weights)
-    units = check_resolution(resolution)
-    if units.shape not in ((), (n_features,)):
-        raise ValueError(
-            f"resolution must be {_KIND}; there are {n_features} features, got shape {units.shape}"
-        )
-    return np.broadcast_to(units, n_features).copy()
-
-
-def check_resolution(resolution: Any) -> np.ndarray:
-    """Refuse a resolution that no samples could have; return the units that are given."""
-    if resolution is None or (isinstance(resolution, str) and resolution == "auto"):
-        return np.zeros(())
-    try:
-        units = np.array(resolution)
-    except ValueError:  # a list of lists of several lengths
-        units = np.array(None)
-    if units.dtype.kind not in "iuf":
-        raise TypeError(f"resolution must be {_KIND}, got {resolution!r:.60}")
-    if not ((units >= 0) & (units < np.inf)).all():
-        raise ValueError(f"resolution must be finite and not negative, got {resolution!r:.60}")
-    return units.astype(np.float64)
-
-
-def rounding_units(X: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
+def find_units(X: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
     """Return the unit to which every column is rounded, 0 if it is not.
 
     A column is rounded if it has enough distinct values to be no code, half of its rows share
@@ -181,3 +149,92 @@ def _lattice_unit(values: np.ndarray, shares: np.ndarray, unit: float, origin: f
     if shares.sum() < _LEAST_ON_LATTICE or shares[adjacent].sum() < _LEAST_ADJACENT:
         return 0.0
     return float(f"{(values[-1] - values[0]) / (whole[-1] - whole[0]):.{_DIGITS}g}")
+
+
+def spread(
+    X: np.ndarray,
+    counts: np.ndarray,
+    units: np.ndarray,
+    labels: np.ndarray | None,
+    rows: np.ndarray,
+    numbers: np.ndarray,
+    weights: np.ndarray,
+) -> np.ndarray:
+    """Spread copies of rows evenly over the cells to which their values were rounded.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_rows, n_features)
+        Distinct rows.
+    counts : ndarray of shape (n_rows,)
+        The number of copies of every row.
+    units : ndarray of shape (n_features,)
+        The widths of the cells, 0 for columns that stay as they are.
+    labels : ndarray of shape (n_rows,) or None
+    rows, numbers : ndarray of shape (n_copies,)
+        The row of every copy, and its number among the copies of the row.
+    weights : ndarray of shape (n_copies,)
+
+    Returns
+    -------
+    ndarray of shape (n_copies, n_features)
+    """
+    keys = _keys(X, counts, units, labels)
+    out = X[rows]
+    steps = numbers.astype(np.uint64) * _STEP
+    for j in np.flatnonzero(units):
+        cells = _ranks(X[:, j], units[j])[rows]
+        order = np.lexsort((_mixed(keys[j][rows] + steps), cells))
+        out[order, j] += units[j] * _offsets(cells[order], weights[order])
+    return out
+
+
+def _keys(
+    X: np.ndarray, counts: np.ndarray, units: np.ndarray, labels: np.ndarray | None
+) -> np.ndarray:
+    """Return a hash for every feature of every distinct row.
+
+    A feature is known by its values, not by its place, and a cluster by its rows, not by its label.
+    Features that have the same ranks have the same hashes.
+
+    Returns
+    -------
+    ndarray of shape (n_features, n_rows)
+    """
+    ranks = np.stack([_ranks(x, unit) for x, unit in zip(X.T, units, strict=True)])
+    hashes = _mixed(ranks)
+    keys = _mixed(hashes + hashes.sum(axis=1, keepdims=True)).sum(axis=0)
+    keys = _mixed(keys + _mixed(counts))
+    if labels is not None:
+        groups = np.unique(labels, return_inverse=True)[1]
+        sums = np.zeros(groups.max() + 1, dtype=np.uint64)
+        np.add.at(sums, groups, keys)
+        keys = _mixed(keys + sums[groups])
+    of_features = _mixed(keys + hashes)
+    return _mixed(of_features + of_features.sum(axis=1, keepdims=True))
+
+
+def _ranks(x: np.ndarray, unit: float) -> np.ndarray:
+    """Return the ranks of values, the same for values that are equal to a small part of a unit."""
+    order = np.argsort(x, kind="stable")
+    ranks = np.empty(len(x), dtype=np.uint64)
+    ranks[order] = np.append(0, np.cumsum(np.diff(x[order]) > _SAME * unit))
+    return ranks
+
+
+def _offsets(cells: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Return places between -1/2 and 1/2, in order, for samples that are sorted by cells."""
+    starts = np.flatnonzero(np.append(True, np.diff(cells) != 0))
+    sizes = np.diff(np.append(starts, len(cells)))
+    ends = np.cumsum(weights)
+    before = np.repeat(np.append(0.0, ends)[starts], sizes)
+    total = np.repeat(np.add.reduceat(weights, starts), sizes)
+    return np.asarray((ends - 0.5 * weights - before) / total - 0.5)
+
+
+def _mixed(keys: np.ndarray) -> np.ndarray:
+    """Return hashes of whole numbers, by SplitMix64."""
+    keys = keys.astype(np.uint64) + _STEP
+    for shift, factor in _FACTORS:
+        keys = (keys ^ (keys >> np.uint64(shift))) * factor
+    return np.asarray(keys ^ (keys >> np.uint64(31)))

@@ -1,0 +1,333 @@
+"""OPTICS: the reachability ordering, and its cuts into candidate clusterings."""
+
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
+
+from ..kernels.blocks import build_rotated_blocks, core_distances
+from ..kernels.cuts import dbscan_cuts, first_equals, noise_masses, xi_cuts
+from ..kernels.few_points import order_few_points
+from ..kernels.ordering import order_points
+from ..progress import Progress
+from ..validation import check_field, check_offsets, check_permutation
+
+#: The label of samples that belong to no cluster.
+NOISE = -1
+#: Scores that differ by no more than this differ by rounding alone.
+_EQUAL = 1e-12
+#: Points in a leaf of the tree. Larger leaves mean fewer boxes to bound and more distances to
+#: compute; 64 to 256 are equally fast.
+_LEAF_SIZE = 128
+#: Up to this number of points, all distances are computed faster than a tree is built.
+_FEW = 256
+
+
+@dataclass(frozen=True, eq=False)
+class Ordering:
+    """Points in the order in which OPTICS reaches them.
+
+    Attributes
+    ----------
+    order : ndarray of shape (n_samples,)
+        The rows in that order.
+    reachability : ndarray of shape (n_samples,)
+        The distance at which every row was reached, infinite for the first. Use
+        ``reachability[order]`` for the reachability plot.
+    core_distances : ndarray of shape (n_samples,)
+        The distance of every row to its k-th nearest, itself being the first, infinite like the
+        reachability for rows that weigh nothing; these come last.
+    predecessor : ndarray of shape (n_samples,)
+        The row from which every row was reached, -1 for the first.
+    n_neighbors : int
+        The number k of neighbours.
+    """
+
+    order: np.ndarray
+    reachability: np.ndarray
+    core_distances: np.ndarray
+    predecessor: np.ndarray
+    n_neighbors: int
+
+    def __post_init__(self) -> None:
+        for array in (self.order, self.reachability, self.core_distances, self.predecessor):
+            array.flags.writeable = False
+
+    def __repr__(self) -> str:
+        return f"Ordering(n_samples={len(self.order)}, n_neighbors={self.n_neighbors})"
+
+    def _validate(self) -> None:
+        """Raise an error if the arrays contradict each other, as those of a file might."""
+        n_samples = len(self.order)
+        check_permutation(self.order, "order")
+        check_field(self.predecessor, "predecessor", "i", (n_samples,), -1, n_samples - 1)
+        check_field(self.reachability, "reachability", "f", (n_samples,), least=0)
+        check_field(self.core_distances, "core_distances", "f", (n_samples,), least=0)
+        if np.isinf(self.reachability[self.predecessor >= 0]).any():
+            raise ValueError("reachability must be finite for a row that was reached")
+        if np.isinf(self.core_distances[np.isfinite(self.reachability)]).any():
+            raise ValueError("core_distances must be finite for a row that was reached")
+        if self.n_neighbors < 1:
+            raise ValueError(f"n_neighbors must be at least 1, got {self.n_neighbors}")
+
+
+def neighbors_for(
+    n_samples: float, n_features: int, k_min: int = 5, k_max: int = 20, alpha: float = 400
+) -> int:
+    r"""Return the number of neighbors of a core, :math:`N M / \alpha` between two limits.
+
+    Examples
+    --------
+    >>> from sevenhills.clustering import neighbors_for
+    >>> [neighbors_for(n, 2) for n in (100, 3000, 10_000)]
+    [5, 15, 20]
+    """
+    k = int(min(max(n_samples * n_features / alpha, k_min), k_max))
+    return min(k, int(n_samples))
+
+
+def order_by_reachability(
+    X: Any,
+    n_neighbors: int | None = None,
+    weights: np.ndarray | None = None,
+    progress: Progress | None = None,
+) -> Ordering:
+    r"""Order samples by OPTICS reachability, starting at the first row.
+
+    The reachability of :math:`p` from an ordered :math:`o` is
+    :math:`\max(c_o, \lVert o - p \rVert)` with the core distance :math:`c_o`, within which the
+    weights of samples add up to the number of neighbors. If all weights are one, all values equal
+    those of ``sklearn.cluster.OPTICS(algorithm="kd_tree")``, to the bit on one machine.
+
+    Parameters
+    ----------
+    X : array-like of shape (n_samples, n_features)
+    n_neighbors : int, optional
+        The number of samples that make a core, the sample itself being one; ``neighbors_for(N, M)``
+        by default.
+    weights : ndarray of shape (n_samples,), optional
+        The number of samples that every row stands for; one by default.
+    progress : callable, optional
+        Progress callback, called with (stage, fraction done).
+
+    Returns
+    -------
+    Ordering
+
+    Examples
+    --------
+    >>> from sevenhills import clustering, datasets
+    >>> X = datasets.load("aniso").sample(300, random_state=0)
+    >>> clustering.order_by_reachability(X)
+    Ordering(n_samples=300, n_neighbors=5)
+    """
+    X = np.ascontiguousarray(X, dtype=np.float64)
+    weights = np.ones(len(X)) if weights is None else weights
+    if n_neighbors is None:
+        n_neighbors = neighbors_for(float(weights.sum()), X.shape[1])
+    if len(X) <= _FEW:
+        return Ordering(*order_few_points(X, weights, n_neighbors), n_neighbors)
+    blocks, coordinates = build_rotated_blocks(X, _LEAF_SIZE)
+    stages = [progress and partial(progress, stage) for stage in ("core distances", "ordering")]
+    core = np.around(core_distances(X, weights, blocks, n_neighbors, stages[0]), 15)
+    order, reachability, predecessor = order_points(X, coordinates, blocks, core, stages[1])
+    return Ordering(order, reachability, core, predecessor, n_neighbors)
+
+
+@dataclass(frozen=True, eq=False)
+class Partitions:
+    """Partitions of an ordering into runs, one after another.
+
+    Attributes
+    ----------
+    runs : ndarray of shape (n_runs, 3)
+        ``(start, end, label)`` of every run, label -1 being noise.
+    offsets : ndarray of shape (n_partitions + 1,)
+        Where the runs of every partition begin.
+    """
+
+    runs: np.ndarray
+    offsets: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, index: int) -> np.ndarray:
+        return self.runs[self.offsets[index] : self.offsets[index + 1]]
+
+    def take(self, indices: np.ndarray) -> "Partitions":
+        """Return some of the partitions."""
+        lengths = self.offsets[indices + 1] - self.offsets[indices]
+        offsets = np.zeros(len(indices) + 1, dtype=np.int64)
+        lengths.cumsum(out=offsets[1:])
+        rows = np.arange(offsets[-1]) + np.repeat(self.offsets[indices] - offsets[:-1], lengths)
+        return Partitions(self.runs[rows], offsets)
+
+    def _validate(self) -> None:
+        """Raise an error unless the runs of every partition follow one another."""
+        n_runs = len(self.runs)
+        check_offsets(self.offsets, "offsets", n_runs)
+        starts, lasts = self.offsets[:-1], self.offsets[1:] - 1
+        n_samples = self.runs[-1, 1]
+        check_field(self.runs, "runs", "i", (n_runs, 3), -1, n_samples)
+        expected = np.append(0, self.runs[:-1, 1])
+        expected[starts] = 0
+        begins, ends = self.runs[:, 0], self.runs[:, 1]
+        if (begins != expected).any() or (begins >= ends).any() or (ends[lasts] != n_samples).any():
+            raise ValueError("runs must lead through all samples, and none may be empty")
+
+    def first_of_equals(self) -> np.ndarray:
+        """Return, for every partition, the index of the first that is equal to it."""
+        first = np.empty(len(self), dtype=np.int64)
+        first_equals(self.runs, self.offsets, np.empty_like(first), first)
+        return first
+
+    def n_clusters(self) -> np.ndarray:
+        """Return the number of clusters of every partition."""
+        return np.maximum.reduceat(self.runs[:, 2], self.offsets[:-1]) + 1
+
+    def noise_share(self, weights: np.ndarray) -> np.ndarray:
+        """Return the part of all weight, given in order, that is noise in every partition."""
+        masses = np.empty(len(self))
+        noise_masses(self.runs, self.offsets, weights, masses)
+        return masses / weights.sum()
+
+    def resized(self, sizes: np.ndarray, n_behind: int) -> "Partitions":
+        """Return the partitions of an ordering in which every place becomes some places, or none.
+
+        Parameters
+        ----------
+        sizes : ndarray of shape (n_places,)
+            The number of places that every place becomes.
+        n_behind : int
+            The number of noise samples that follow.
+        """
+        before = np.append(0, np.cumsum(sizes))
+        runs = np.concatenate([before[self.runs[:, :2]], self.runs[:, 2:]], axis=1)
+        kept = runs[:, 0] < runs[:, 1]
+        lengths = np.add.reduceat(kept.astype(np.int64), self.offsets[:-1])
+        runs, ends = runs[kept], np.cumsum(lengths)
+        if n_behind:
+            runs = np.insert(runs, ends, [before[-1], before[-1] + n_behind, NOISE], axis=0)
+            ends = ends + np.arange(1, len(ends) + 1)
+        return Partitions(runs, np.append(0, ends))
+
+
+@dataclass(frozen=True, eq=False)
+class Cuts:
+    """The distinct clusterings that cuts of an ordering give.
+
+    Many cuts give the same clusters; they are one candidate, named after the first of them.
+
+    Attributes
+    ----------
+    rules : ndarray of str, of shape (n_candidates,)
+        "dbscan" or "xi".
+    parameters : ndarray of shape (n_candidates,)
+        The height of the cut in data units, or the steepness.
+    n_cuts : ndarray of shape (n_candidates,)
+        The number of cuts that give this candidate.
+    n_clusters : ndarray of shape (n_candidates,)
+    noise_share : ndarray of shape (n_candidates,)
+    partitions : Partitions
+        The runs of every candidate in the ordering. A candidate of one label is one run.
+    order : ndarray of shape (n_samples,)
+        The ordering that was cut.
+    """
+
+    rules: np.ndarray
+    parameters: np.ndarray
+    n_cuts: np.ndarray
+    n_clusters: np.ndarray
+    noise_share: np.ndarray
+    partitions: Partitions
+    order: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.rules)
+
+
+def cut(
+    ordering: Ordering, n_eps: int = 100, n_xi: int = 99, weights: np.ndarray | None = None
+) -> Cuts:
+    r"""Cut an ordering at many heights and at many steepnesses.
+
+    With the finite reachabilities between :math:`r_{\min}` and :math:`r_{\max}`, the heights are
+    :math:`r_{\min} + (a / (n - 1))^2 (r_{\max} - r_{\min})`, dense where clusters are dense; the
+    steepnesses are :math:`b / (n + 1)`. The rules are those of scikit-learn's
+    ``cluster_optics_dbscan`` and ``cluster_optics_xi``; a cluster of one sample becomes noise.
+
+    Parameters
+    ----------
+    ordering : Ordering
+    n_eps : int, default=100
+        The number of cuts at a height (DBSCAN).
+    n_xi : int, default=99
+        The number of cuts at a steepness (xi).
+    weights : ndarray of shape (n_samples,), optional
+        The number of samples that every point stands for; one by default.
+
+    Returns
+    -------
+    Cuts
+
+    Examples
+    --------
+    >>> from sevenhills import clustering, datasets
+    >>> X = datasets.load("aniso").sample(300, random_state=0)
+    >>> cuts = clustering.cut(clustering.order_by_reachability(X))
+    >>> len(cuts), int(cuts.n_cuts.sum())
+    (80, 199)
+    """
+    order = ordering.order
+    weights = np.ones(len(order)) if weights is None else weights[order]
+    parameters, every = _all_cuts(ordering, n_eps, n_xi, weights)
+    first = every.first_of_equals()
+    distinct = np.flatnonzero(first == np.arange(len(first)))
+    partitions = every.take(distinct)
+    return Cuts(
+        rules=_fractions(n_eps, n_xi)[0][distinct],
+        parameters=parameters[distinct],
+        n_cuts=np.bincount(first)[distinct],
+        n_clusters=partitions.n_clusters(),
+        noise_share=partitions.noise_share(weights),
+        partitions=partitions,
+        order=order.copy(),
+    )
+
+
+def _all_cuts(
+    ordering: Ordering, n_eps: int, n_xi: int, weights: np.ndarray
+) -> tuple[np.ndarray, Partitions]:
+    """Return the parameters and the partitions of all cuts; weights are in order."""
+    order = ordering.order
+    reachability, core = ordering.reachability[order], ordering.core_distances[order]
+    finite = reachability[np.isfinite(reachability)]
+    _, shares, steepness = _fractions(n_eps, n_xi)
+    lowest = finite.min()
+    heights = shares * (finite.max() - lowest) + lowest
+    position = np.empty(len(order) + 1, dtype=np.int64)
+    position[order] = np.arange(len(order))
+    position[-1] = -1
+    predecessor = position[ordering.predecessor[order]]
+    flat, ends = dbscan_cuts(reachability, core, weights, heights)
+    steep, steep_ends = xi_cuts(reachability, predecessor, weights, steepness, ordering.n_neighbors)
+    runs = np.concatenate([flat, steep])
+    offsets = np.concatenate([ends, steep_ends[1:] + ends[-1]])
+    starts = offsets[:-1]
+    runs[starts[offsets[1:] - starts == 1], 2] = 0
+    return np.concatenate([heights, steepness]), Partitions(runs, offsets)
+
+
+@cache
+def _fractions(n_eps: int, n_xi: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the rules of all cuts, fractions of the range of heights, and the steepnesses."""
+    rules = np.repeat(["dbscan", "xi"], [n_eps, n_xi])
+    steepness = np.linspace(1 / (n_xi + 1), n_xi / (n_xi + 1), n_xi)
+    return rules, np.linspace(0, 1, n_eps) ** 2, steepness
+
+
+def best_of(scores: np.ndarray) -> int:
+    """Return the index of the highest score, the first among those equal but for rounding."""
+    return int(np.argmax(scores >= scores.max() - _EQUAL))

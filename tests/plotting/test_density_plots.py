@@ -1,0 +1,79 @@
+"""Pictures of densities."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from sevenhills import ROME, datasets, plotting
+
+pytestmark = pytest.mark.usefixtures("_no_place_is_searched_for_a_legend")
+
+
+def test_density_has_contours(aniso, ax):
+    rome, X = aniso
+    plotting.plot_density(rome, X, ax)
+    assert len(ax.patches) == 3
+    assert ax.get_ylabel() == "north"
+
+
+def test_density_without_samples(aniso, ax):
+    rome, X = aniso
+    plotting.plot_density(rome, X, ax, n_drawn=0)
+    assert [len(line.get_xdata()) for line in ax.lines] == [len(X)]
+
+
+def test_regions_and_lines(aniso, ax):
+    rome, X = aniso
+    assert plotting.plot_regions(rome, confidences=(0.5,), ax=ax) is ax
+    assert len(ax.patches) == 2
+    assert len(ax.texts) == len(rome.modes())
+    assert ax.get_xlabel() == "east"
+    assert plotting.plot_regions(rome.density_, ax=ax, modes=False) is ax
+    line = plotting.plot_line(rome.marginal("north"), ax, confidence=None, label="y")
+    assert line.lines[-1].get_label() == "y"
+    for draw, model in ((plotting.plot_regions, rome.marginal(0)), (plotting.plot_line, rome)):
+        with pytest.raises(ValueError, match="feature"):
+            draw(model, ax=ax)
+    with pytest.raises(TypeError, match="must be a KernelMixture"):
+        plotting.plot_regions(ROME(density="knn").fit(X), ax=ax)
+
+
+def test_corner_has_names_at_its_edges(ax):
+    X = pd.DataFrame(datasets.load("trajectories").sample(100, random_state=0))
+    X.columns = [f"c{i}" for i in X.columns]
+    rome = ROME().fit(X)
+    assert plotting.plot_corner(rome, X, ["c3", 0, "c23"], ax) is ax
+    panels = ax.child_axes
+    assert [panel.get_xlabel() for panel in panels] == ["", "", "", "c3", "c0", "c23"]
+    assert [panel.get_ylabel() for panel in panels] == ["", "c0", "", "c23", "", ""]
+    # The histogram of the first panel is the named column's, and panels of a column share it.
+    heights = np.histogram(X["c3"], 40, density=True)[0]
+    np.testing.assert_allclose([bar.get_height() for bar in panels[0].patches], heights)
+    assert panels[0].get_xlim() == panels[1].get_xlim() == panels[3].get_xlim()
+    assert panels[1].get_ylim() == panels[2].get_xlim()
+    with pytest.raises(ValueError, match="24 features: choose up to 8"):
+        plotting.plot_corner(rome, ax=ax)
+
+
+def test_regions_of_pairs_hold_their_masses(aniso, ax):
+    rome, _ = aniso
+    plotting.plot_corner(rome, ax=ax)
+    lines = ax.child_axes[1].collections[0].get_paths()
+    for path, mass in zip(lines, (0.95, 0.5), strict=True):
+        level = rome.density_.logpdf(path.vertices)
+        # The grid of the picture is coarse: its lines are within a few percent of mass.
+        coverage = rome.density_.hdr_probability(path.vertices[np.isfinite(level)])
+        assert abs(np.median(coverage) - mass) < 0.03
+
+
+@pytest.mark.parametrize("n_features", [1, 2])
+def test_differences_of_densities(aniso, ax, n_features):
+    rome, X = aniso
+    other = ROME(selection=None).fit(pd.DataFrame(X, columns=["east", "north"]))
+    pair = [model.marginal(list(range(n_features))) for model in (rome, other)]
+    assert plotting.plot_difference(*pair, ("one", "two"), ax) is ax
+    assert ax.get_xlabel() == "east"
+    said = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert said == (["one", "two"] if n_features == 1 else ["half of one", "half of two"])
+    with pytest.raises(ValueError, match="same one or two features"):
+        plotting.plot_difference(pair[0], rome.marginal(list(range(3 - n_features))), ax=ax)
