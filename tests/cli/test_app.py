@@ -9,7 +9,7 @@ import pytest
 import sevenhills
 from sevenhills.cli.app import COMMANDS
 
-from .runner import call, done, refused, start
+from .runner import call, done, refused
 
 NAMES = [command.__name__ for command in COMMANDS]
 
@@ -49,11 +49,3 @@ def test_usage_errors_have_code_two(folder, model):
     assert "'rom' is not one of 'rome'" in refused("fit", "x.csv", "-o", "m", "--estimator", "rom")
     assert "'--number'" in refused("sample", model, "-n", "-3")
     assert "Commands:" in call().output
-
-
-def test_standard_input_and_output_of_a_process(folder, model):
-    process = start("score", model, "-")
-    out, errors = process.communicate((folder / "second.csv").read_bytes())
-    assert process.returncode == 0
-    assert errors == b""
-    assert out.count(b"\n") == 151

@@ -30,14 +30,15 @@ def test_what_is_no_file_is_not_replaced(model):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no /dev/stdout")
-def test_a_shell_appends(model, tmp_path):
+def test_a_shell_reads_and_appends(folder, model, tmp_path):
     out = tmp_path / "all.csv"
     out.write_text("old\n")
-    command = f"{sys.executable} -m sevenhills.cli sample {model} -n 2 -o /dev/stdout --format csv"
-    script = f"{{ echo head; {command}; echo tail; }} >> {out}"
-    subprocess.run(["sh", "-c", script], check=True, stderr=subprocess.DEVNULL)
+    command = f"{sys.executable} -m sevenhills.cli score {model} - -o /dev/stdout --format csv"
+    script = f"{{ echo head; {command}; echo tail; }} < {folder / 'second.csv'} >> {out}"
+    done = subprocess.run(["sh", "-c", script], check=True, stderr=subprocess.PIPE)
     lines = out.read_text().splitlines()
-    assert (lines[:3], len(lines), lines[-1]) == (["old", "head", "x,y"], 6, "tail")
+    assert (lines[:2], len(lines), lines[-1]) == (["old", "head"], 154, "tail")
+    assert b"error" not in done.stderr.lower()
 
 
 def test_outputs_are_checked_before_anything_is_computed(folder, tmp_path, monkeypatch):

@@ -35,7 +35,7 @@ def test_equals_the_slow_estimator(X, min_std, n_directions):
 @pytest.mark.whole
 def test_integrates_to_one(moons, n_directions):
     model = ManifoldParzen(min_std=0.05, n_directions=n_directions).fit(moons)
-    step = 0.02
+    step = 0.03
     axes = np.arange(-3, 4, step), np.arange(-3, 3.5, step)
     grid = np.stack(np.meshgrid(*axes), axis=-1).reshape(-1, 2)
     assert_allclose(np.exp(model.score_samples(grid)).sum() * step**2, 1.0, atol=1e-4)

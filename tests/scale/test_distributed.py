@@ -555,6 +555,7 @@ def test_a_worker_killed_in_the_middle_of_a_fit_changes_nothing(client, hills, q
     assert_close(model.score_samples(queries), expected)
 
 
+@pytest.mark.slow
 def test_a_worker_killed_in_the_middle_of_a_scoring_changes_nothing(client, hills, tmp_path):
     model = DistributedROME(sample_size=400).fit(in_parts(hills, [400] * 3))
     asked = with_gate(hills, tmp_path)
