@@ -17,6 +17,7 @@ from ..validation import (
     check_choice,
     check_count,
     check_flag,
+    check_log_dets,
     check_not_negative,
     check_numbers,
     check_positive,
@@ -207,6 +208,12 @@ class KernelMixture(Density):
 
     def _check(self, X: Any, missing: bool = False) -> np.ndarray:
         return check_queries(X, self.n_features, self.feature_names, missing=missing)
+
+    def _validate(self) -> None:
+        """Raise an error unless the determinants are right, as those of a file might not be."""
+        check_log_dets(self.log_dets, self.transforms)
+        if (self.clusters < -1).any():
+            raise ValueError("clusters must not be below -1, the label of noise")
 
     # Other ways to build a mixture
 
