@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from sevenhills import ROME, datasets, load, save
-from sevenhills.clustering import TRIVIAL_SCORE, cut, neighbors_for, order_by_reachability
+from sevenhills.clustering import cut, neighbors_for, order_by_reachability
 from sevenhills.clustering.optics import Partitions
 from sevenhills.clustering.sampling import sample_scores
 from sevenhills.clustering.selection import (
+    TRIVIAL_SCORE,
     _Silhouettes,
     sampled_silhouette_scores,
     silhouette_scores,

@@ -5,8 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from ..clustering import CRITERIA, NOISE, Candidates, Ordering
-from ..clustering.optics import Partitions
+from ..clustering import Candidates, Ordering
+from ..clustering.optics import NOISE, Partitions
+from ..clustering.selection import CRITERIA
 from ..estimators.cluster_records import Cluster, StackedCluster
 from .densities import check_offsets
 from .entries import Entries, Reader

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.exceptions import NotFittedError
 
 from .. import compat
-from ..clustering import NOISE
+from ..clustering.optics import NOISE
 from ..density import KernelMixture
 from ..estimators import (
     ROME,
