@@ -106,7 +106,7 @@ class TestOutliers:
         assert_allclose(both[50:], expected, atol=1e-9)
 
     def test_without_folds_scores_are_the_density(self, moons):
-        detector = DensityOutlierDetector(n_folds=None).fit(moons)
+        detector = DensityOutlierDetector(cv=None).fit(moons)
         assert_array_equal(detector.training_scores_, ROME().fit(moons).score_samples(moons))
 
     def test_held_out_scores_find_more(self, iris):
@@ -122,12 +122,12 @@ class TestOutliers:
             return roc_auc_score(planted, -scores)
 
         assert quality() > 0.97
-        assert quality(n_folds=None) < quality() - 0.05
+        assert quality(cv=None) < quality() - 0.05
 
     def test_one_of_many_copies_is_held_out(self, moons):
         """So that a value that repeats is as common as it is."""
         X = np.concatenate([moons, np.tile([[0.0, -0.0]], (20, 1))])
-        detector = DensityOutlierDetector(GaussianKDE(), n_folds=len(X)).fit(X)
+        detector = DensityOutlierDetector(GaussianKDE(), cv=len(X)).fit(X)
         expected = GaussianKDE().fit(X[:-1]).score_samples(X[-1:])
         assert_allclose(detector.training_scores_[-20:], expected[0], atol=1e-9)
         assert_allclose(detector.score_samples([[-0.0, 0.0]]), expected, atol=1e-9)
@@ -257,8 +257,8 @@ class TestOutliers:
             ({"p_value": 0.01, "n_draws": 99}, ValueError, "n_draws = 99 are too few"),
             ({"n_draws": 0}, ValueError, "n_draws"),
             ({"n_draws": 1.5}, TypeError, "n_draws"),
-            ({"n_folds": 1}, ValueError, "n_folds"),
-            ({"n_folds": 2.0}, TypeError, "n_folds"),
+            ({"cv": 1}, ValueError, "cv"),
+            ({"cv": 2.0}, TypeError, "cv"),
             ({"random_state": "a"}, TypeError, "random_state"),
             ({"estimator": ROME}, TypeError, "estimator must be an instance"),
             ({"estimator": "rome"}, TypeError, "estimator must be an instance"),
@@ -279,9 +279,9 @@ class TestOutliers:
 
     def test_too_few_samples_to_hold_any_out(self):
         X = [[0.0, 0.0], [1.0, 1.0]]
-        with pytest.raises(ValueError, match="n_folds=None"):
+        with pytest.raises(ValueError, match="cv=None"):
             DensityOutlierDetector().fit(X)
-        assert_array_equal(DensityOutlierDetector(n_folds=None).fit_predict(X), [1, 1])
+        assert_array_equal(DensityOutlierDetector(cv=None).fit_predict(X), [1, 1])
 
     @given(samples(min_samples=6, max_samples=40, max_features=4))
     def test_awkward_samples(self, X):
