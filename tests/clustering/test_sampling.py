@@ -24,7 +24,7 @@ from sevenhills.clustering.selection import (
 from sevenhills.kernels.blocks import build_rotated_blocks, core_distances
 from sevenhills.kernels.ordering import order_points
 
-from .strategies import samples
+from ..strategies import samples
 
 NAMES = ("aniso", "two_moons", "gaussian", "trajectories")
 
