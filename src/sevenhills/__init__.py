@@ -22,12 +22,11 @@ only from those above them in this list:
 ``compat``         a drop-in for users of romepy
 ``storage``        model files
 ``scale``          many data sets, and data sets on many machines
-``metrics``        comparisons of densities and samples
-``datasets``       the distributions of the ROME study, with their truths
+``metrics``        metrics of densities and samples
+``datasets``       synthetic data with known densities
 ``forecast``       forecasts given as samples, scored
 ``plotting``       pictures
 ``report``         pages in one file: of a fit, and of an evaluation
-``demo``           a short tour
 ``cli``            the command line
 =================  =============================================================
 """

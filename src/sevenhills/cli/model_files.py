@@ -7,8 +7,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from ..density import KernelMixture
-from ..density.base import Density
+from ..density import Density, KernelMixture
 from ..estimators import ESTIMATORS
 from ..extras import import_extra
 from ..storage import load

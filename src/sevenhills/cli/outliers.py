@@ -185,12 +185,12 @@ def _by_model(samples: "Samples", model: "Model", path: Path, p_value: float) ->
     """Score rows by a model, and compare their p-values with a threshold."""
     import numpy as np
 
-    from ..density import Regions
+    from ..density import Density
 
     density = model.density
     if not 0 < p_value < 1:
         raise ValueError(f"--p-value must lie between 0 and 1, got {p_value:g}")
-    if not isinstance(density, Regions) or not density.is_normalized:
+    if not isinstance(density, Density) or not density.is_normalized:
         raise ValueError(f"{path}: outliers need a density that integrates to one")
     # Counting the row itself as a draw keeps p-values above zero.
     p_values = (np.rint((1 - density.hdr_probability(samples.X, _DRAWS)) * _DRAWS) + 1) / (

@@ -12,7 +12,7 @@ from scipy.special import gammaln, logsumexp
 from ..kernels.blocks import most_needed
 from ..validation import check_queries, freeze
 from .mixture import KernelMixture
-from .regions import Regions
+from .regions import Density
 
 #: The numbers that a block of neighbours may hold.
 _BLOCK_NUMBERS = 2**20
@@ -101,7 +101,7 @@ class NeighborCluster:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class NeighborDensity(Regions):
+class NeighborDensity(Density):
     """A weighted sum of k-nearest-neighbour densities, and of kernels for what is noise.
 
     It does not integrate to one, and cannot be sampled.

@@ -18,7 +18,7 @@ from ..clustering import (
 )
 from ..clustering.points import FEWEST_TO_CLUSTER, check_resolution
 from ..clustering.selection import CRITERIA
-from ..density import KernelMixture, NeighborDensity, Regions
+from ..density import Density, KernelMixture, NeighborDensity
 from ..progress import Progress, print_progress
 from ..validation import (
     check_choice,
@@ -289,7 +289,7 @@ class ROME(ClusterEstimator):
             raise ValueError("n_eps and n_xi must not both be zero")
         check_count(self.exact_below, "exact_below")
 
-    def _density_class(self) -> type[Regions]:
+    def _density_class(self) -> type[Density]:
         return NeighborDensity if self.density == "knn" else KernelMixture
 
     def _summary(self) -> Summary:

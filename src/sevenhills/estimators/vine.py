@@ -8,7 +8,7 @@ from joblib import effective_n_jobs
 
 from ..clustering import Points
 from ..covariance import weighted_moments
-from ..density import KernelMixture, Regions
+from ..density import Density, KernelMixture
 from ..extras import import_extra
 from ..validation import (
     check_count,
@@ -42,7 +42,7 @@ def _repetitions(weights: np.ndarray) -> np.ndarray:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class VineCopula(Regions):
+class VineCopula(Density):
     r"""A density made of margins and a vine of pair copulas, and a wide Gaussian background.
 
     .. math:: p(x) = (1 - \varepsilon) \, p_{\text{vine}}(x) + \varepsilon \, N(x; \mu, \Sigma)
@@ -179,7 +179,7 @@ class VineDensity(DensityEstimator):
         super()._check_parameters()
         check_count(self.truncation, "truncation")
 
-    def _density_class(self) -> type[Regions]:
+    def _density_class(self) -> type[Density]:
         return VineCopula
 
     def _fit(self, X: np.ndarray, weights: np.ndarray | None) -> None:

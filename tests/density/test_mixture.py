@@ -9,7 +9,7 @@ from scipy.stats import chisquare, kstest, multivariate_normal
 
 from sevenhills import KernelMixture
 
-from .oracles import log_density
+from ..oracles import log_density
 
 
 def random_mixture(seed, n_features=2, n_groups=3, n_kernels=200, spread=5.0):
@@ -318,7 +318,7 @@ def test_covariances(shared):
 @pytest.mark.parametrize(
     ("covariances", "message"),
     [
-        (np.eye(3), r"covariances must have shape \(2, 2\) or \(1, 2, 2\), got \(1, 3, 3\)"),
+        (np.eye(3), r"covariances must have shape \(2, 2\) or \(1, 2, 2\), got \(3, 3\)"),
         ([[1.0, 0.0], [0.5, 1.0]], "covariances must be symmetric"),
         ([[1.0, 2.0], [2.0, 1.0]], "covariances must be positive definite"),
     ],

@@ -8,13 +8,13 @@ from numpy.testing import assert_array_equal
 from scipy.special import logsumexp
 
 from sevenhills import ROME, GaussianKDE, KernelMixture, ManifoldParzen, datasets
-from sevenhills.density import gauss_transform, groups
+from sevenhills.density import gauss_transform, mixture
 from sevenhills.kernels.gauss_transform import N_TERMS, translate
 from sevenhills.kernels.products import add_exponentials
 
-from .densities import random_mixture
-from .oracles import log_density
-from .strategies import samples
+from ..densities import random_mixture
+from ..oracles import log_density
+from ..strategies import samples
 
 LOW, HIGH = [1, 2, 3], [4, 6, 7, 24, 40]
 
@@ -298,7 +298,7 @@ def test_logpdf_takes_the_engine_for_many_pairs_only(monkeypatch):
     direct = density.logpdf(X, missing="marginal")
     assert "_engine" not in vars(density)
     assert_array_equal(direct, density.logpdf(X, missing="marginal", tol=1e-3))
-    monkeypatch.setattr(groups, "FEW_PAIRS", 0)
+    monkeypatch.setattr(mixture, "FEW_PAIRS", 0)
     found = density.logpdf(X, missing="marginal")
     assert "_engine" in vars(density)
     assert 0 < np.abs(found - direct).max() <= 1e-8
@@ -335,7 +335,7 @@ def test_series_are_made_in_parts_if_they_are_many(monkeypatch):
 
 @pytest.mark.parametrize("n_features", [1, 2, 3, 5, 12])
 def test_single_precision_is_what_its_numbers_are_in_double(n_features, monkeypatch):
-    monkeypatch.setattr(groups, "FEW_PAIRS", 0)
+    monkeypatch.setattr(mixture, "FEW_PAIRS", 0)
     rng = np.random.RandomState(0)
     X = (1000 + rng.standard_normal((2000, n_features))).astype(np.float32)
     Q = (1000 + 3 * rng.standard_normal((300, n_features))).astype(np.float32)

@@ -1,4 +1,5 @@
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,12 +17,12 @@ from sevenhills import (
     ManifoldParzen,
     datasets,
 )
+from sevenhills.density.derivatives import LogSurface
 from sevenhills.density.mixture import with_samples
-from sevenhills.density.modes import climb
-from sevenhills.density.profiles import Excess, Profiles, whitening
+from sevenhills.density.modes import Standard, find_maxima
 
-from .mixtures import draw, is_found
-from .strategies import awkward
+from ..mixtures import draw, is_found
+from ..strategies import awkward
 from .test_derivatives import random_mixture
 
 
@@ -36,9 +37,18 @@ def unit_kernels(centres, weights=None):
     return KernelMixture(weights, centres, [0, len(centres)], [np.eye(centres.shape[1])])
 
 
+def climb(density, starts):
+    """Return the ends of ascents from points, and the log densities there."""
+    standard = Standard.from_kernels(density.weights, density.kernels)
+    Y = (starts - standard.center) @ standard.transform
+    points, log_sums = find_maxima(standard.surface, Y, None)
+    ends = standard.points(points[: len(starts)])
+    return ends, standard.log_densities(log_sums[: len(starts)])
+
+
 def widths_apart(density, first, second):
     """Return how far points are apart, in the metric of the kernels around the first."""
-    precisions = density._curvatures(first).precisions
+    precisions = LogSurface(density.kernels).curvatures(first).precisions
     apart = second - first
     return np.sqrt(np.einsum("im,imj,ij->i", apart, precisions, apart))
 
@@ -53,7 +63,7 @@ def assert_are_maxima(density, modes):
     assert_allclose(modes.shares, np.bincount(modes.basins, density.weights, n), atol=1e-12)
     assert_allclose(modes.shares.sum(), 1.0)
     assert (np.diff(modes.shares) <= 0).all()
-    found = density._curvatures(modes.locations)
+    found = LogSurface(density.kernels).curvatures(modes.locations)
     whitening = np.linalg.inv(np.linalg.cholesky(found.precisions))
     slopes = (whitening @ found.gradients[:, :, None])[:, :, 0]
     curved = whitening @ found.hessians @ whitening.transpose(0, 2, 1)
@@ -329,54 +339,6 @@ def test_groups_have_starts_of_their_own():
     assert_array_equal(np.unique(modes.basins[:500]), [0])
 
 
-# Along a line
-
-
-def test_a_valley_along_the_line_is_that_of_the_marginal():
-    """The direction of the discriminant is known here, and so is the marginal density along it."""
-    rng = np.random.default_rng(1)
-    X = rng.normal(size=(700, 6))
-    X[400:, 2] += 8
-    density = density_of(GaussianKDE(), X)
-    places = density.means[:, 2]
-    hills = [np.flatnonzero(places < 4), np.flatnonzero(places >= 4)]
-    marginal = density.marginal(2)
-    level = marginal.pdf(np.linspace(1, 7, 1000)[:, None]).min()
-    ratios = level / marginal.pdf(places[:, None])
-    found = Profiles(density, density.counts).excesses(hills)
-    for hill, excess in zip(hills, found, strict=True):
-        assert excess.n_above == pytest.approx((ratios[hill] < 1).sum(), rel=0.03)
-        assert excess.n_below == pytest.approx(ratios[hill].clip(0, 1).sum(), rel=0.05)
-
-
-def test_halves_of_one_gaussian_have_no_valley():
-    X = np.random.default_rng(0).normal(size=(400, 10))
-    density = density_of(GaussianKDE(), X)
-    places = density.means[:, 0]
-    halves = [np.flatnonzero(places < 0), np.flatnonzero(places >= 0)]
-    for excess in Profiles(density, density.counts).excesses(halves):
-        assert excess.standing(400) < 1.25
-
-
-def test_standing_grows_with_the_samples_and_falls_with_the_pass():
-    values = [Excess(n, 0.0, 0.0).standing(1000) for n in (0, 1, 10, 100, 1000)]
-    assert values == sorted(values)
-    assert values[0] == 0
-    values = [Excess(100.0, b, 0.1).standing(1000) for b in (0, 10, 50, 99, 100)]
-    assert values == sorted(values, reverse=True)
-    assert values[-1] == 0
-    assert Excess(5.0, 0.0, 0.5).standing(50) >= 1.25
-
-
-def test_whitening_of_the_largest_numbers():
-    deviations = np.array([[1e200, 0.0], [-1e200, 0.0], [0.0, 1e197], [0.0, -1e197]])
-    axes = whitening(np.ones(4), deviations)
-    Y = deviations @ axes
-    assert np.isfinite(Y).all()
-    assert_allclose(Y.T @ Y / 4, np.eye(2), atol=1e-6)
-    assert np.isfinite(whitening(np.zeros(2), np.zeros((2, 3)))).all()
-
-
 def test_more_modes_count_if_less_is_asked_of_them():
     X = datasets.load("aniso").split(run=0)[0][:300]
     density = density_of(ManifoldParzen(), X)
@@ -384,7 +346,7 @@ def test_more_modes_count_if_less_is_asked_of_them():
     assert numbers == sorted(numbers, reverse=True)
     assert numbers[0] > 3
     assert numbers[2:] == [3, 1]
-    assert len(density.modes(0)) == len(density._with(counts=None).modes())
+    assert len(density.modes(0)) == len(replace(density, counts=None).modes())
 
 
 def test_a_curved_hill_is_one():
@@ -419,7 +381,7 @@ def shares_at(density, x):
 def test_probabilities_are_shares_of_kernels(seed, n_features, n_groups):
     density = random_mixture(seed, n_features, n_groups, 80)
     rng = np.random.RandomState(seed)
-    density = density._with(clusters=rng.randint(-1, 3, density.n_groups))
+    density = replace(density, clusters=rng.randint(-1, 3, density.n_groups))
     modes = density.modes()
     X = density.sample(6, random_state=0) * rng.choice([1.0, 30.0], (6, 1))
     kernel_clusters = np.repeat(density.clusters, np.diff(density.offsets))
@@ -476,9 +438,9 @@ def test_bad_arguments_are_refused():
         density.modes(significance=-1)
     with pytest.raises(TypeError, match="significance"):
         density.modes(significance="high")
-    with pytest.raises(ValueError, match="by must be 'mode', 'cluster' or modes"):
+    with pytest.raises(ValueError, match="by must be 'mode', 'cluster' or a ModeTable"):
         density.predict([[0.0]], by="group")
-    with pytest.raises(ValueError, match="by: these modes are those of 2 kernels"):
+    with pytest.raises(ValueError, match="by: these are the modes of 2 kernels"):
         unit_kernels([[0.0]]).predict([[0.0]], by=density.modes())
     with pytest.raises(ValueError, match="X has 2 features, but the density has 1"):
         density.predict([[0.0, 1.0]])

@@ -7,7 +7,7 @@ from scipy.special import ndtr
 from scipy.stats import multivariate_normal
 
 from sevenhills import ROME, AutoROME, GaussianKDE, KernelMixture, ManifoldParzen
-from sevenhills.density.boxes import normal_mass
+from sevenhills.density.boxes import normal_probability
 from sevenhills.density.mixture import with_samples
 from sevenhills.estimate import Estimate
 
@@ -194,10 +194,10 @@ def test_boxes_far_out_keep_their_digits():
 
 
 @given(st.floats(-36, 36), st.floats(-12, 2))
-def test_narrow_normal_masses_are_relatively_exact(a, exponent):
+def test_narrow_normal_probabilityes_are_relatively_exact(a, exponent):
     width = 10.0**exponent
     t, w = np.polynomial.legendre.leggauss(60)
-    found = normal_mass(a, a + width, width)
+    found = normal_probability(a, a + width, width)
     if width < 1:
         x = a + width * (t + 1) / 2
         expected = w @ np.exp(-(x**2) / 2) * width / 2 / np.sqrt(2 * np.pi)

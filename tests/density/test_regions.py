@@ -227,7 +227,7 @@ def test_draws_are_remembered():
     assert Counting.n_calls == 1
     for seed in range(10):
         density.entropy(10, seed)
-    assert len(density._remembered) <= 4
+    assert len(density._drawn) <= 4
     density.entropy(10, None)
     assert Counting.n_calls == 12
     assert "_remembered" not in density.__getstate__()
@@ -254,7 +254,7 @@ def test_a_density_that_is_not_normalised_is_refused():
         lambda: density.hdr_probability(X),
         lambda: density.hdr_contours(0.5),
     ):
-        with pytest.raises(ValueError, match="NeighborDensity is not normalised"):
+        with pytest.raises(ValueError, match="NeighborDensity is not normalized"):
             ask()
 
 

@@ -11,10 +11,10 @@ from numpy.testing import assert_allclose
 from scipy.stats import chi2_contingency
 
 from sevenhills import ROME, AutoROME, GaussianKDE, KernelMixture, ManifoldParzen, datasets
-from sevenhills.density import tensors
+from sevenhills.density import torch_export
 from sevenhills.metrics import energy_distance
 
-from . import densities
+from .. import densities
 from .test_mixture import random_mixture
 
 torch = pytest.importorskip("torch")
@@ -138,7 +138,7 @@ def test_blocks_and_gradients_that_are_computed_again_change_nothing(monkeypatch
         return value.detach(), gradient.detach(), second
 
     whole = log_prob_and_derivatives()
-    monkeypatch.setattr(tensors, "_TRACKED_NUMBERS", 1000)
+    monkeypatch.setattr(torch_export, "_TRACKED_NUMBERS", 1000)
     for found, expected in zip(log_prob_and_derivatives(), whole, strict=True):
         assert_allclose(found, expected, rtol=1e-12)
 
@@ -155,7 +155,7 @@ def test_blocks_change_nothing(monkeypatch):
         return log_prob(X), slopes, torch.func.vmap(log_prob)(X.reshape(3, 10, 3))
 
     whole = evaluate()
-    monkeypatch.setattr(tensors, "_BLOCK_NUMBERS", 1000)
+    monkeypatch.setattr(torch_export, "_BLOCK_NUMBERS", 1000)
     for found, expected in zip(evaluate(), whole, strict=True):
         assert_allclose(found, expected, rtol=1e-12)
 

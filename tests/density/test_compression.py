@@ -18,15 +18,15 @@ from sevenhills import (
     save,
 )
 from sevenhills.density import Compression, CompressionError
-from sevenhills.density.cells import Neighbourhood
+from sevenhills.density.compression import Neighborhood
 
-from . import oracles
-from .densities import fitted, random_mixture, samples
-from .strategies import awkward
+from .. import oracles
+from ..densities import fitted, random_mixture, samples
+from ..strategies import awkward
 
 
 def neighbourhood(density):
-    return Neighbourhood.of(density._kernels, np.arange(density.n_kernels))
+    return Neighborhood.from_kernels(density.kernels, np.arange(density.n_kernels))
 
 
 def covariances(transforms):
@@ -116,7 +116,7 @@ class TestWhatIsKept:
         before, after = pair
         assert_array_equal(np.unique(after.clusters), np.unique(before.clusters))
         for label in np.unique(before.clusters):
-            masses = [p.weights[p.clusters[p._group_of_kernel] == label].sum() for p in pair]
+            masses = [p.weights[p.clusters[p.kernels.group_of_kernel] == label].sum() for p in pair]
             assert_allclose(*masses)
         assert_allclose(after.counts.sum(), before.counts.sum())
         assert_allclose(after.counts, before.counts.sum() * after.weights)

@@ -1,4 +1,5 @@
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ from sevenhills import (
     ManifoldParzen,
     datasets,
 )
-from sevenhills.density import support
+from sevenhills.density import bootstrap
 from sevenhills.density.mixture import with_samples
 from sevenhills.estimators.resampling import refit_bootstrap
 
@@ -101,7 +102,7 @@ def test_effective_samples_of_fits(estimator):
 def test_effective_samples_in_any_unit(factor):
     density = known(random_mixture(0))
     X = points_near_and_far(density, 0)
-    moved = density.affine(factor * np.eye(2), np.zeros(2))._with(counts=density.counts)
+    moved = replace(density.affine(factor * np.eye(2), np.zeros(2)), counts=density.counts)
     found = moved.effective_sample_size(factor * X)
     assert_allclose(found, density.effective_sample_size(X), rtol=1e-6)
 
@@ -199,7 +200,7 @@ def test_support_may_be_split_and_threaded(n_groups, n_features, monkeypatch):
     )
     assert whole[0].any()
     assert not whole[0].all()
-    monkeypatch.setattr(support, "_BLOCK_NUMBERS", 5000)
+    monkeypatch.setattr(bootstrap, "_BLOCK_NUMBERS", 5000)
     assert_array_equal(density.is_extrapolation(X, n_jobs=2), whole[0])
     assert_array_equal(density.effective_sample_size(X, n_jobs=2), whole[1])
     assert_allclose(density.bootstrap(5).logpdf(X, n_jobs=2), whole[2], rtol=1e-12)
@@ -237,7 +238,7 @@ def test_replicates_are_the_density_with_other_weights(density, seed):
     assert found.shape == (6, len(X))
     for values, weights in zip(found, replicates.weights, strict=True):
         with np.errstate(divide="ignore"):
-            replicate = density._with(weights=weights, log_weights=np.log(weights))
+            replicate = replace(density, weights=weights, log_weights=np.log(weights))
         assert_allclose(values, replicate.logpdf(X), rtol=1e-9, atol=1e-9)
 
 
@@ -293,7 +294,7 @@ def test_summaries_may_be_taken_in_parts(monkeypatch):
     replicates = random_mixture(0).bootstrap(20)
     X = random_mixture(0).sample(50, random_state=0)
     whole = replicates.band(X), replicates.std_error(X)
-    monkeypatch.setattr(support, "_SUMMARY_POINTS", 7)
+    monkeypatch.setattr(bootstrap, "_SUMMARY_POINTS", 7)
     assert_allclose(replicates.band(X), whole[0], rtol=1e-12)
     assert_allclose(replicates.std_error(X), whole[1], rtol=1e-10)
 
