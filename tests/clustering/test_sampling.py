@@ -144,14 +144,14 @@ def test_repeated_rows_are_weights():
 
 def test_errors_are_shown_and_stored(tmp_path):
     rome = ROME(exact_below=0).fit(hills(3000))
-    assert "error" in repr(rome.candidates_)
+    assert "error" in rome.summary()
     assert "error" in rome.candidates_.to_dict()
     save(rome, tmp_path / "model")
     loaded = load(tmp_path / "model")
     assert loaded.exact_below == 0
     assert_array_equal(loaded.candidates_.errors, rome.candidates_.errors)
     exact = ROME().fit(hills(300)).candidates_
-    assert "error" not in repr(exact)
+    assert "error" not in str(exact)
 
 
 def test_exact_below_is_checked():
