@@ -17,7 +17,6 @@ from sevenhills.cli.app import app
 from sevenhills.clustering import Points
 from sevenhills.clustering.resolution import find_units
 from sevenhills.report import build_report
-from sevenhills.storage.models import pack, unpack
 
 each_estimator = pytest.mark.parametrize("estimator", [ROME, AutoROME])
 
@@ -378,10 +377,3 @@ def test_files_keep_the_units(estimator, tmp_path):
     assert_array_equal(again.resolution_, [2.0, 0.0])
     assert again.summary() == model.summary()
     assert_array_equal(again.score_samples(z), model.score_samples(z))
-
-
-def test_files_of_earlier_versions_have_exact_values():
-    stored = pack(ROME().fit(rng_of().normal(size=(40, 2))))
-    del stored.parameters["resolution"]
-    del stored.entries["resolution_"]
-    assert_array_equal(unpack(stored).resolution_, [0, 0])

@@ -12,8 +12,7 @@ from scipy.special import chdtri, gammaincc
 
 from ..threads import map_rows
 from ..validation import check_queries, freeze
-from .derivatives import LogSurface
-from .sums import SMALL_GROUP, KernelDistances, Kernels, LogSums, middle, sums_at
+from .sums import SMALL_GROUP, KernelDistances, Kernels, middle
 
 #: The numbers that a block of points and kernels may hold.
 _BLOCK_NUMBERS = 2**20
@@ -40,13 +39,11 @@ def sample_counts(counts: np.ndarray | None, n_kernels: int) -> np.ndarray:
 
 
 def effective_sample_size(
-    surface: LogSurface, log_squares: LogSums, counts: np.ndarray, X: np.ndarray, n_jobs: int | None
+    log_sums: np.ndarray, log_squares: np.ndarray, least: float, most: float
 ) -> np.ndarray:
-    """Return Kish's effective sample size at points, from the sums of kernels and of squares."""
-    least, most = counts[surface.kernels.log_weights > -np.inf].min(), counts.sum()
+    """Return Kish's effective sample size at points, from sums of kernels and of their squares."""
     with np.errstate(invalid="ignore", over="ignore"):
-        log_sums = surface.values(X, n_jobs)
-        found = np.exp(2 * log_sums - sums_at(log_squares, X, n_jobs))
+        found = np.exp(2 * log_sums - log_squares)
     return np.clip(np.nan_to_num(found, nan=0.0), least, most)
 
 

@@ -17,6 +17,7 @@ from ..validation import (
     check_choice,
     check_count,
     check_flag,
+    check_log_dets,
     check_not_negative,
     check_numbers,
     check_positive,
@@ -30,7 +31,16 @@ from .derivatives import LogSurface
 from .engines import FEW_PAIRS, TOLERANCE, Engine
 from .modes import ModeTable, find_highest_mode, find_modes, label_shares
 from .regions import Density, check_confidence
-from .sums import LOG_2PI, Kernels, LogSums, covariances, log_product_integral, log_squares_of
+from .sums import (
+    LOG_2PI,
+    Kernels,
+    LogSums,
+    covariances,
+    log_product_integral,
+    log_squares_of,
+    log_sums_of,
+    sums_at,
+)
 
 #: Weights may differ from a sum of one by this.
 _ROUNDING = 1e-9
@@ -157,14 +167,19 @@ class KernelMixture(Density):
     # Structures that are prepared once; pickles and copies leave them out.
 
     @cached_property
+    def _log_sums(self) -> LogSums:
+        """Direct sums of the kernels."""
+        return log_sums_of(self.kernels)
+
+    @cached_property
     def _surface(self) -> LogSurface:
-        """Direct sums of the kernels, and their derivatives."""
+        """The derivatives of the log density."""
         return LogSurface(self.kernels)
 
     @cached_property
     def _engine(self) -> Engine:
         """Sums of the kernels at many points."""
-        return Engine.from_kernels(self.kernels, lambda: self._surface.log_sums)
+        return Engine.from_kernels(self.kernels, lambda: self._log_sums)
 
     @cached_property
     def _sample_counts(self) -> np.ndarray:
@@ -193,6 +208,12 @@ class KernelMixture(Density):
 
     def _check(self, X: Any, missing: bool = False) -> np.ndarray:
         return check_queries(X, self.n_features, self.feature_names, missing=missing)
+
+    def _validate(self) -> None:
+        """Raise an error unless the determinants are right, as those of a file might not be."""
+        check_log_dets(self.log_dets, self.transforms)
+        if (self.clusters < -1).any():
+            raise ValueError("clusters must not be below -1, the label of noise")
 
     # Other ways to build a mixture
 
@@ -380,7 +401,7 @@ class KernelMixture(Density):
     def _logpdf(self, X: np.ndarray, n_jobs: int | None, tol: float) -> np.ndarray:
         """Return the log density at checked points, by direct sums if there are few pairs."""
         if len(X) * self.n_kernels <= FEW_PAIRS:
-            log_sums = self._surface.values(X, n_jobs)
+            log_sums = sums_at(self._log_sums, X, n_jobs)
         else:
             log_sums = self._engine.sums_at(X, tol, n_jobs)
         return log_sums - 0.5 * self.n_features * LOG_2PI
@@ -567,8 +588,10 @@ class KernelMixture(Density):
         array([2.])
         """
         kept = conditioning.feature_indices(features, self.n_features, self.feature_names)
-        kernels = conditioning.marginal(self.kernels, kept)
-        return self._replace(**kernels._asdict(), feature_names=self._names(kept))
+        kernels, names = conditioning.marginal(self.kernels, kept), self.feature_names
+        if names is not None:
+            names = tuple(names[i] for i in kept)
+        return self._replace(**kernels._asdict(), feature_names=names)
 
     def conditional(self, given: Mapping[Any, float]) -> Self:
         r"""Return the conditional density of the other features, given some.
@@ -601,12 +624,10 @@ class KernelMixture(Density):
             named = dict(zip(given, values.tolist(), strict=True))
             raise ValueError(f"given: the density is zero at {named}, even as a logarithm")
         weights, kernels = found
-        free = np.setdiff1d(np.arange(self.n_features), features)
-        return self._replace(weights=weights, **kernels._asdict(), feature_names=self._names(free))
-
-    def _names(self, features: np.ndarray) -> tuple[str, ...] | None:
         names = self.feature_names
-        return None if names is None else tuple(names[i] for i in features)
+        if names is not None:
+            names = tuple(np.delete(names, features).tolist())
+        return self._replace(weights=weights, **kernels._asdict(), feature_names=names)
 
     def affine(self, matrix: Any, shift: Any) -> Self:
         r"""Return the density of :math:`x A + b` for :math:`x` from this density.
@@ -1101,9 +1122,11 @@ class KernelMixture(Density):
         array([2.  , 1.27, 1.  ])
         """
         X = self._check(X)
-        return bootstrap.effective_sample_size(
-            self._surface, self._log_squares, self._sample_counts, X, n_jobs
-        )
+        log_sums = sums_at(self._log_sums, X, n_jobs)
+        log_squares = sums_at(self._log_squares, X, n_jobs)
+        least = self._sample_counts[self.log_weights > -np.inf].min()
+        most = self._sample_counts.sum()
+        return bootstrap.effective_sample_size(log_sums, log_squares, least, most)
 
     def is_extrapolation(self, X: Any, n_jobs: int | None = None) -> np.ndarray:
         r"""Return whether every row of ``X`` lies beyond the samples.

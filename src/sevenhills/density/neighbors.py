@@ -10,7 +10,7 @@ from scipy.spatial import KDTree
 from scipy.special import gammaln, logsumexp
 
 from ..kernels.blocks import most_needed
-from ..validation import check_queries, freeze
+from ..validation import check_field, check_log_dets, check_queries, freeze
 from .mixture import KernelMixture
 from .regions import Density
 
@@ -57,6 +57,20 @@ class NeighborCluster:
 
     def __post_init__(self) -> None:
         freeze(self, "members", "weights", "location", "transform")
+
+    def _validate(self) -> None:
+        """Raise an error if the fields contradict each other, as those of a file might."""
+        n_members, n_features = self.members.shape
+        check_field(self.weights, "weights", "f", (n_members,))
+        check_field(self.location, "location", "f", (n_features,))
+        check_field(self.transform, "transform", "f", (n_features, n_features))
+        check_log_dets(self.log_det, self.transform)
+        if not (self.weights > 0).all():
+            raise ValueError("weights must be positive")
+        if not 0 < self.n_neighbors * _ALMOST <= self.weights.sum():
+            raise ValueError("n_neighbors must be positive and no more than the cluster has")
+        if self.min_radius < 0:
+            raise ValueError(f"min_radius must not be negative, got {self.min_radius}")
 
     @cached_property
     def _tree(self) -> KDTree:
@@ -124,6 +138,18 @@ class NeighborDensity(Density):
 
     def __post_init__(self) -> None:
         freeze(self, "weights")
+
+    def _validate(self) -> None:
+        """Raise an error if the fields contradict each other, as those of a file might."""
+        check_field(self.weights, "weights", "f", (len(self.clusters),), 0, 1)
+        rest = 1 - self.weights.sum()
+        if (self.weights == 0).any() or (rest <= 0 if self.noise else abs(rest) > 1 - _ALMOST):
+            raise ValueError("weights must be positive and add up to one with that of the noise")
+        parts = [each.members.shape[1] for each in self.clusters]
+        if self.noise is not None:
+            parts.append(self.noise.n_features)
+        if len(set(parts)) != 1:
+            raise ValueError("clusters and noise must have the same features")
 
     def __repr__(self) -> str:
         return f"NeighborDensity(n_features={self.n_features}, n_clusters={len(self.clusters)})"

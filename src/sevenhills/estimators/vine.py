@@ -12,6 +12,8 @@ from ..density import Density, KernelMixture
 from ..extras import import_extra
 from ..validation import (
     check_count,
+    check_field,
+    check_permutation,
     check_queries,
     freeze,
     random_generator,
@@ -74,6 +76,17 @@ class VineCopula(Density):
 
     def __post_init__(self) -> None:
         freeze(self, "centre", "features")
+
+    def _validate(self) -> None:
+        """Raise an error if the fields contradict each other, as those of a file might."""
+        if self.vine.dim != self.n_features:
+            raise ValueError(f"vine must have {self.n_features} features, got {self.vine.dim}")
+        check_permutation(self.features, "features")
+        check_field(self.features, "features", "i", (self.n_features,))
+        if self.unit <= 0 or not 0 <= self.background_weight < 1:
+            raise ValueError("unit must be positive, and background_weight from 0 to below 1")
+        if self.background is not None and self.background.n_features != self.n_features:
+            raise ValueError(f"background must have {self.n_features} features")
 
     @property
     def n_features(self) -> int:

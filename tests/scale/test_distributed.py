@@ -25,8 +25,8 @@ from sevenhills.density.engines import FEW_PAIRS
 from sevenhills.scale.reductions import Moments
 from sevenhills.scale.reservoir import Reservoir, row_hashes
 
-from .oracles import assigned_labels, row_hash, smallest_hashes
-from .strategies import awkward
+from ..oracles import assigned_labels, row_hash, smallest_hashes
+from ..strategies import awkward
 
 #: Seconds after which something hangs.
 PATIENCE = 240
