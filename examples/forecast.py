@@ -1,9 +1,9 @@
 """
-Score forecasts of walks, from end to end
-=========================================
+Evaluate forecasts of pedestrians
+=================================
 
-Walks are made up, so that their law is known. A predictor that goes straight on and one that
-looks for similar pasts are evaluated beside the oracle, which draws from that law.
+Walks are simulated, so that their distribution is known. Forecasts at constant velocity and by
+similar observed paths are compared with an oracle, which draws from the true distribution.
 """
 
 import matplotlib.pyplot as plt
@@ -17,13 +17,13 @@ N_SAMPLES = 30
 training, test = make_walks(1000, random_state=0), make_walks(40, random_state=1)
 
 # %%
-# Forecasts are arrays of the shape (scenes, samples, steps, coordinates), whoever made them.
+# Forecasts are arrays of shape (scenes, samples, steps, coordinates).
 pasts = training.observed, training.truth
-straight, alike = ConstantVelocity().fit(*pasts), NearestPasts().fit(*pasts)
+constant, nearest = ConstantVelocity().fit(*pasts), NearestPasts().fit(*pasts)
 samples = {
     "oracle": test.law.draw(N_SAMPLES, random_state=2),
-    "constant velocity": straight.predict(test.observed, N_SAMPLES, random_state=2),
-    "nearest pasts": alike.predict(test.observed, N_SAMPLES),
+    "constant velocity": constant.predict(test.observed, N_SAMPLES, random_state=2),
+    "nearest pasts": nearest.predict(test.observed, N_SAMPLES),
 }
 figure, axes = plt.subplots(1, 3, figsize=(10, 3.6), layout="constrained", sharex=True, sharey=True)
 for ax, (name, each) in zip(axes, samples.items(), strict=True):
@@ -32,7 +32,7 @@ for ax, (name, each) in zip(axes, samples.items(), strict=True):
     ax.set_title(name)
 
 # %%
-# Every measure with its error, in one call.
+# One call computes every measure with its standard error.
 measures = ("nll", "nll_step", "energy_score", "ece", "ade", "min_ade_k")
 evaluations = {
     name: evaluate(each, test.truth, measures=measures) for name, each in samples.items()
@@ -41,7 +41,7 @@ for name, evaluation in evaluations.items():
     print(f"{name}\n{evaluation}\n")
 
 # %%
-# Which of the two is better? They are compared scene by scene.
+# Forecasters are compared scene by scene.
 comparison = compare(evaluations["nearest pasts"], evaluations["constant velocity"])
 print(comparison)
 
@@ -53,8 +53,8 @@ axes[1].set_title("Coverage")
 axes[1].legend(frameon=False, loc="lower right")
 
 # %%
-# All of it as a page in one file; ``forecast_report`` writes it to a path, as does ``sevenhills
-# forecast``.
+# ``forecast_html`` returns a page in one file; ``forecast_report`` and the command ``sevenhills
+# forecast`` write it to a path.
 page = forecast_html(evaluations["nearest pasts"], samples["nearest pasts"], test.truth)
 print(f"a page of {len(page) / 1e6:.1f} MB")
 plt.show()
