@@ -41,7 +41,7 @@ BARS = Bars(
         **{f"gap of {name}": bar for name, bar in GAPS.items()},
     }
 )
-RIVALS = ("rome", "mpw", "vine")
+RIVALS = ("rome", "parzen", "vine")
 #: The Gaussians of which the truth consists.
 GAUSSIANS = {"aniso": 3, "varied": 3, "gaussian": 1, "elliptical": 1, "rotated_elliptical": 1}
 

@@ -10,12 +10,11 @@ from sevenhills.extras import import_extra
 from sevenhills.plotting.canvas import current_axes
 from sevenhills.plotting.sample_plots import DATA_COLOR
 
-from .catalogue import RECIPES, name_of
+from .catalogue import RECIPES, name_of, published
 from .panels import new_panels, spoken
-from .published import published
 
 #: The estimators that have a box, from the top.
-BOXES = ("rome", "auto", "mpw", "vine", "gaussian_kde", "kde_cv", "gmm_bic", "oracle")
+BOXES = ("rome", "auto", "parzen", "vine", "kde", "kde_cv", "gmm", "oracle")
 #: The title of every metric's picture and the name of its axis.
 METRICS = {
     "D_JS": ("Divergence between two fits", "$D_{JS}$ (0 is best)"),

@@ -14,11 +14,10 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 from sevenhills.cli.app import with_lines_kept
 from sevenhills.cli.failures import guarded
 
-from .agreement import Agreement
 from .figures import draw_figures
 from .plan import PRESETS, Plan
-from .report import write_page, write_tables
-from .runner import run
+from .report import Agreement, write_page, write_tables
+from .runs import run
 from .store import Row, Store, columns_of
 from .tables import paper_tables
 

@@ -13,26 +13,23 @@ from sevenhills.datasets import Distribution
 from sevenhills.extras import import_extra
 
 from .boxes import METRICS, describe_boxes, draw_boxes, has_boxes
-from .cluster_pictures import (
-    describe_clusters,
-    describe_reachability,
-    draw_clusters,
-    draw_reachability,
-)
-from .fits import Fits
-from .panels import LOOK, is_plane, save
-from .sample_pictures import (
+from .fit_pictures import (
     COLUMNS,
+    Fits,
     baseline_columns,
     describe_close_ups,
+    describe_clusters,
+    describe_reachability,
     describe_samples,
     describe_walks,
     draw_close_ups,
+    draw_clusters,
     draw_data,
+    draw_reachability,
     draw_samples,
 )
-from .sweep_pictures import describe_sweep, draw_sweep, sweep_all
-from .sweeps import SWEEPS
+from .panels import LOOK, is_plane, save
+from .sweeps import SWEEPS, describe_sweep, draw_sweep, sweep_all
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from sevenhills.estimators import ROME, ManifoldParzen
 from sevenhills.metrics import wasserstein, wasserstein_indicator
 from sevenhills.validation import random_generator
 
-from .published import published
+from .catalogue import BASELINES, RECIPES, published
 from .tables import Summary
 
 
@@ -81,11 +81,11 @@ def _of_group(density: KernelMixture, g: int) -> KernelMixture:
 
 def varied_truth(found: Mapping[tuple[str, str, str], Summary]) -> Finding | None:
     """Say how far fits of varied are from the real truth and from the published one."""
-    methods = [name for name in ("rome", "mpw", "vine") if ("varied", name, "D_JS_true") in found]
+    methods = [name for name in BASELINES if ("varied", name, "D_JS_true") in found]
     if not methods:
         return None
     parts = [
-        f"{name} {found['varied', name, 'D_JS_true'].mean:.4f} instead of "
+        f"{RECIPES[name].title} {found['varied', name, 'D_JS_true'].mean:.4f} instead of "
         f"{found['varied', name, 'D_JS_as_published'].mean:.3f}"
         for name in methods
         if ("varied", name, "D_JS_as_published") in found

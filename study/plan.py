@@ -9,8 +9,7 @@ from typing import Any
 from sevenhills import datasets
 from sevenhills.validation import check_choice, check_count
 
-from .catalogue import BASELINES, BEYOND, RECIPES, name_of
-from .published import published
+from .catalogue import BASELINES, BEYOND, RECIPES, name_of, published
 
 #: D_JS_as_published is the divergence from what the study took for the truth of "varied".
 METRICS = ("L_hat", "D_JS", "D_JS_true", "D_JS_as_published", "W_hat")
@@ -47,7 +46,7 @@ class Plan:
     Examples
     --------
     >>> from study import Plan
-    >>> plan = Plan(("aniso",), ("rome", "mpw"), ("L_hat", "W_hat"), runs=2)
+    >>> plan = Plan(("aniso",), ("rome", "parzen"), ("L_hat", "W_hat"), runs=2)
     >>> len(plan.cells())
     8
     """

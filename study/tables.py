@@ -11,8 +11,16 @@ import numpy as np
 from sevenhills import datasets
 from sevenhills.metrics import likelihood_factor
 
-from .catalogue import BASELINES, BEYOND, MAPS, RECIPES, ablation_name, name_of
-from .published import Published, published
+from .catalogue import (
+    BASELINES,
+    BEYOND,
+    MAPS,
+    RECIPES,
+    Published,
+    ablation_name,
+    name_of,
+    published,
+)
 from .store import Row
 
 TITLES = {
@@ -175,7 +183,7 @@ def _baselines(
     name: str, cells: Sequence[Published], found: Mapping[tuple[str, str, str], Summary]
 ) -> Table:
     at = {
-        (cell.distribution, f"{cell.metric} {RECIPES[cell.method].title}"): _entry(cell, found)
+        (cell.distribution, f"{cell.metric} {RECIPES[name_of(cell)].title}"): _entry(cell, found)
         for cell in cells
     }
     rows, columns = (list(dict.fromkeys(key[side] for key in at)) for side in (0, 1))

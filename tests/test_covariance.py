@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from sevenhills import ROME, datasets, load, save
+from sevenhills import ROME, datasets
 from sevenhills.covariance import (
     Ellipse,
     Shrinkage,
@@ -83,13 +83,6 @@ def test_few_samples_lean_on_the_others_and_many_do_not():
 
 
 # In the estimator
-
-
-def test_none_is_the_default_and_changes_nothing():
-    X = datasets.load("trajectories").sample(60, random_state=0)
-    expected = ROME().fit(X).density_
-    found = ROME(shrinkage=None).fit(X).density_
-    assert_array_equal(found.transforms, expected.transforms)
 
 
 def test_auto_leaves_clusters_of_enough_samples_alone():
@@ -202,15 +195,6 @@ def test_bad_values():
             ValueError, match=r"shrinkage must be one of \[None, 'auto', 'always'\]"
         ):
             ROME(shrinkage=value).fit(np.eye(6))
-
-
-def test_is_stored(tmp_path):
-    X = datasets.load("trajectories").sample(20, random_state=0)
-    model = ROME(shrinkage="auto").fit(X)
-    save(model, tmp_path / "model.npz")
-    again = load(tmp_path / "model.npz")
-    assert again.shrinkage == "auto"
-    assert_array_equal(again.score_samples(X), model.score_samples(X))
 
 
 # By folds

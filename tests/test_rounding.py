@@ -340,7 +340,7 @@ def test_the_report_names_rounded_features():
     X, _, _ = ages(rng_of(), 100)
     model = ROME().fit(X)
     assert "Rounded values: years to 1." in build_report(model, X=X, feature_names=["years"]).html
-    with pytest.raises(ValueError, match="these are others"):
+    with pytest.raises(ValueError, match="these differ from them"):
         build_report(model, X=10 * X)
 
 

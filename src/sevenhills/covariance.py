@@ -53,14 +53,7 @@ class Weighted(NamedTuple):
 
 
 class Axes(NamedTuple):
-    """The principal axes of covariances.
-
-    Attributes
-    ----------
-    variances : ndarray of shape (..., n_features)
-    directions : ndarray of shape (..., n_features, n_features)
-        Unit vectors, as columns.
-    """
+    """The principal axes of covariances: variances, and unit vectors as columns."""
 
     variances: np.ndarray
     directions: np.ndarray
@@ -68,11 +61,6 @@ class Axes(NamedTuple):
 
 def weighted_moments(X: np.ndarray, weights: np.ndarray) -> Moments:
     """Return mean and covariance (``ddof=0``), which is exactly zero where samples are equal.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n_rows, n_features)
-    weights : ndarray of shape (n_rows,)
 
     Examples
     --------
@@ -91,14 +79,7 @@ def weighted_moments(X: np.ndarray, weights: np.ndarray) -> Moments:
 def whitening_transforms(covariances: np.ndarray) -> np.ndarray:
     r"""Return the matrices :math:`T` with :math:`T^\top \Sigma T = I`.
 
-    Parameters
-    ----------
-    covariances : ndarray of shape (..., n_features, n_features)
-
-    Raises
-    ------
-    numpy.linalg.LinAlgError
-        If a covariance is not positive definite.
+    A covariance that is not positive definite raises ``numpy.linalg.LinAlgError``.
     """
     factors = np.linalg.cholesky(covariances)
     return np.asarray(np.swapaxes(np.linalg.inv(factors), -1, -2))
@@ -177,18 +158,16 @@ def shrink(
 
 
 class _Scatters(NamedTuple):
-    """Sums of outer products of deviations.
+    """Sums of outer products of deviations, of some clusters and of all.
 
     Attributes
     ----------
-    own : ndarray of shape (n_clusters, n_features, n_features)
-        Those of some clusters.
-    n_samples : ndarray of shape (n_clusters,)
-    pooled : ndarray of shape (n_features, n_features)
+    own, n_samples : ndarray of shape (n_clusters, n_features, n_features) and (n_clusters,)
+        Those of some clusters, and their numbers of samples.
+    pooled, pooled_axes : ndarray of shape (n_features, n_features), and its Axes
         The sum over all clusters.
     pooled_dof : float
         The number of all samples, less one for each cluster.
-    pooled_axes : Axes
     pooling : ndarray of shape (n_poolings - 1,)
         The strengths of pooling, except for the last: the pooled covariance alone.
     """
@@ -372,16 +351,8 @@ def choose_shrinkage(
 ) -> Shrinkage:
     """Return the strengths under which Gaussians make held-out samples likeliest.
 
-    Parameters
-    ----------
-    moments : sequence of Moments
-        Those of the training samples of each fold.
-    held_out : sequence of Weighted
-        The samples held out of each.
-    ridge : ndarray of shape (n_features, n_features)
-        The matrix that is added to every covariance.
-    pooled : ndarray of shape (n_features, n_features) or None
-        The pooled covariance, if there are several clusters.
+    There are one mean and covariance of training samples and one set of held-out samples for each
+    fold. The ridge is added to every covariance. ``pooled`` is None if there is one cluster only.
     """
     pooling = 0.0
     if pooled is not None:

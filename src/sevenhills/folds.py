@@ -106,17 +106,9 @@ def without_a_fifth(weights: np.ndarray, rng: np.random.RandomState) -> np.ndarr
 
 
 def deal_in_turn(weights: np.ndarray, n_folds: int) -> np.ndarray:
-    """Return the weight of every row that each fold holds out, if copies are dealt out in turn.
+    """Return the weight of every row (columns) that each fold (rows) holds out.
 
-    Parameters
-    ----------
-    weights : ndarray of shape (n_rows,)
-    n_folds : int
-        With fewer copies than folds, the last folds hold out nothing.
-
-    Returns
-    -------
-    ndarray of shape (n_folds, n_rows)
+    Copies are dealt out in turn. With fewer copies than folds, the last folds hold out nothing.
 
     Examples
     --------

@@ -22,11 +22,10 @@ from sevenhills.metrics import (
     wasserstein_indicator,
 )
 from study import PRESETS, Cell, Plan, Row, Store, published, run
-from study.agreement import Agreement, reason
 from study.catalogue import ABLATIONS, RECIPES, name_of
 from study.command import app
-from study.measure import MEASURES, Trial, measure, published_truth
-from study.report import write_page, write_tables
+from study.report import Agreement, reason, write_page, write_tables
+from study.runs import MEASURES, Trial, measure, published_truth
 from study.tables import (
     Entry,
     Summary,
@@ -38,7 +37,7 @@ from study.tables import (
     to_markdown,
 )
 
-SMALL = Plan(("aniso", "varied"), ("rome", "mpw", "rome-dbcv-n-knn"), runs=2, n_samples=60)
+SMALL = Plan(("aniso", "varied"), ("rome", "parzen", "rome-dbcv-n-knn"), runs=2, n_samples=60)
 
 
 def row(cell, value, error="", **others):
@@ -136,7 +135,7 @@ class TestMeasures:
         varied = datasets.load("varied")
         X, Y = varied.split(1, 200)
         trial = Trial("varied", 1, 200)
-        for name in ("rome", "rome-dbcv-plain-kde", "mpw", "gaussian_kde"):
+        for name in ("rome", "rome-dbcv-plain-kde", "parzen", "kde"):
             first, second = (RECIPES[name].build(varied).fit(half) for half in (X, Y))
             cells = [Cell("varied", 1, 200, name, metric) for metric in MEASURES]
             found = {r.metric: r.value for r in measure(trial, name, cells)}
@@ -164,7 +163,7 @@ class TestMeasures:
 
     def test_a_failure_is_recorded(self, monkeypatch):
         monkeypatch.setattr(ROME, "fit", lambda *_, **__: 1 / 0)
-        cells = [Cell("aniso", 0, 50, "rome", "L_hat"), Cell("aniso", 0, 50, "mpw", "L_hat")]
+        cells = [Cell("aniso", 0, 50, "rome", "L_hat"), Cell("aniso", 0, 50, "parzen", "L_hat")]
         trial = Trial("aniso", 0, 50)
         (failed,), (fine,) = (measure(trial, c.estimator, [c]) for c in cells)
         assert np.isnan(failed.value)
@@ -231,7 +230,7 @@ class TestRuns:
         again = run(SMALL, tmp_path / "parts", n_jobs=2)
         assert [(r.cell, r.value) for r in again] == [(r.cell, r.value) for r in whole]
         assert all(r.seconds == seconds[r.cell] for r in again if r.cell in seconds)
-        monkeypatch.setattr("study.runner._work", lambda *_: 1 / 0)
+        monkeypatch.setattr("study.runs._work", lambda *_: 1 / 0)
         assert run(SMALL, tmp_path / "parts", n_jobs=1) == again
 
     def test_failures_do_not_stop_the_rest_and_can_be_tried_again(self, tmp_path, monkeypatch):
@@ -246,7 +245,7 @@ class TestRuns:
         assert not any(r.error for r in run(SMALL, tmp_path, n_jobs=1, retry=True))
 
     def test_progress(self, tmp_path, monkeypatch):
-        monkeypatch.setattr("study.runner._PAUSE", 0.01)
+        monkeypatch.setattr("study.runs._PAUSE", 0.01)
         seen, is_seen = [], Event()
 
         def look(n, running):
@@ -258,7 +257,7 @@ class TestRuns:
             assert is_seen.wait(60)
             return measure(*args)
 
-        monkeypatch.setattr("study.runner.measure", measure_when_seen)
+        monkeypatch.setattr("study.runs.measure", measure_when_seen)
         run(SMALL, tmp_path, n_jobs=1, progress=look)
         counts = [n for n, _ in seen]
         assert counts == sorted(counts)
@@ -269,7 +268,7 @@ class TestRuns:
 class TestInterruption:
     PLAN = """
         distributions = ["aniso", "varied"]
-        estimators = ["rome", "mpw", "gmm_bic"]
+        estimators = ["rome", "parzen", "gmm"]
         runs = 3
         n_samples = 200
     """
@@ -285,11 +284,11 @@ class TestInterruption:
 
     #: Workers store the figures of one data set each and wait, so that the work cannot end.
     WAITING = (
-        "from study import runner\n"
+        "from study import runs\n"
         "def work(folder, cells):\n"
-        "    import time; from study.runner import _work\n"
+        "    import time; from study.runs import _work\n"
         "    _work(folder, cells); time.sleep(600)\n"
-        "runner._work = work\n"
+        "runs._work = work\n"
     )
 
     @pytest.fixture
@@ -406,10 +405,10 @@ class TestTables:
     def test_likelihood_factors(self):
         rows = []
         for number in range(4):
-            cells = [Cell("aniso", number, 3000, name, "L_hat") for name in ("rome", "mpw")]
+            cells = [Cell("aniso", number, 3000, name, "L_hat") for name in ("rome", "parzen")]
             rows += [row(cells[0], 1.0 + 0.01 * number), row(cells[1], 0.5)]
         (factor,) = likelihood_factors(rows)
-        assert factor.other == "mpw"
+        assert factor.other == "parzen"
         assert_allclose(factor.value, np.exp(0.5 + 0.01 * np.arange(4)).mean())
         assert factor.p_value < 0.01
 
@@ -433,7 +432,7 @@ class TestCommand:
         path.write_text('estimators = ["rme"]')
         done = self.call("--plan", path, "--out", tmp_path / "out")
         assert done.exit_code == 2
-        assert "gaussian_kde" in done.stderr
+        assert "parzen" in done.stderr
         assert "Traceback" not in done.stderr
         assert not (tmp_path / "out").exists()
 

@@ -103,16 +103,6 @@ def test_likelihood_never_falls_where_nothing_is_shrunk(seed, n_components, dof)
         before = after
 
 
-def test_one_gaussian_has_mean_and_covariance():
-    X = awkward("random", 0, 50, 3)
-    prior = Prior(0.0, 0.0, None, np.zeros((3, 3)))
-    start = np.ones((50, 1))
-    components, shares = fit_components(quadratic_features(X), np.ones(50), start, prior)
-    assert_allclose(components.means, [X.mean(axis=0)], atol=1e-9)
-    assert_allclose(components.covariances, [np.cov(X.T, ddof=0)], atol=1e-8)
-    assert_array_equal(shares, 1.0)
-
-
 def test_far_samples_pull_less_on_a_student():
     X = np.append(awkward("random", 0, 50, 1), [[100.0]], axis=0)
     prior = Prior(0.0, 0.0, None, 1e-8 * np.eye(1))

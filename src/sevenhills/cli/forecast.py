@@ -117,7 +117,7 @@ def _show(evaluation: "Evaluation", written: list[Path]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from ..report.forecast_page import verdicts
+    from ..report.evaluation_report import verdicts
 
     table = Table(box=None, pad_edge=False)
     table.add_column("measure")

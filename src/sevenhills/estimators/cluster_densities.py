@@ -23,7 +23,7 @@ from ..whitening import (
     whiten_along,
 )
 from .cluster_records import Cluster
-from .parzen import Neighbourhoods, neighbours_of_window, window_transforms
+from .parzen import Neighborhoods, window_neighbors, window_transforms
 
 #: The densities that can be put on a cluster.
 DENSITIES = ("kde", "gaussian", "knn", "mpw")
@@ -252,8 +252,8 @@ def _windows(clusters: Grouping, whitening: ClusterWhitening, n_jobs: int | None
     windows = []
     for (start, end), transform in zip(pairwise(bounds), whitening.maps.transforms, strict=False):
         own, own_weights = members[start:end], weights[start:end]
-        k = neighbours_of_window(float(own_weights.sum()), clusters.n_features)
-        near = Neighbourhoods.of(own @ transform, own_weights, k, n_jobs)
+        k = window_neighbors(float(own_weights.sum()), clusters.n_features)
+        near = Neighborhoods.from_points(own @ transform, own_weights, k, n_jobs)
         windows.append(window_transforms(own, near, whitening.min_std))
     return ClusterKernels(
         weights=weights / clusters.weights.sum(),

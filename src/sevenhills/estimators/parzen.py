@@ -22,12 +22,12 @@ _BLOCK_NUMBERS = 2**20
 _SQUARES_LOST = 1e-8
 
 
-def neighbours_of_window(total: float, n_features: int) -> int:
+def window_neighbors(total: float, n_features: int) -> int:
     r"""Return the number of neighbors of a kernel: :math:`\max(M, \lfloor\sqrt N / 1.5\rfloor)`."""
     return max(1, int(min(total, max(n_features, np.sqrt(total) / 1.5))))
 
 
-class Neighbourhoods(NamedTuple):
+class Neighborhoods(NamedTuple):
     """The nearest points of every point, itself first, that add up to a number of samples.
 
     Attributes
@@ -49,9 +49,9 @@ class Neighbourhoods(NamedTuple):
     n_jobs: int
 
     @classmethod
-    def of(
+    def from_points(
         cls, points: np.ndarray, weights: np.ndarray, n_neighbors: int, n_jobs: int | None
-    ) -> "Neighbourhoods":
+    ) -> "Neighborhoods":
         """Prepare the search for neighborhoods of ``n_neighbors`` samples, or of all if fewer."""
         mass = min(float(n_neighbors), float(weights.sum()))
         n_most = most_needed(weights, mass)
@@ -70,7 +70,7 @@ class Neighbourhoods(NamedTuple):
 
 def window_transforms(
     points: np.ndarray,
-    near: Neighbourhoods,
+    near: Neighborhoods,
     min_std: float,
     n_directions: int | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -86,7 +86,7 @@ def window_transforms(
     Parameters
     ----------
     points : ndarray of shape (n_points, n_features)
-    near : Neighbourhoods
+    near : Neighborhoods
         The neighbors of every point, including itself.
     min_std : float
     n_directions : int, optional
@@ -102,8 +102,8 @@ def window_transforms(
     step = max(1, _BLOCK_NUMBERS // (near.n_most * n_features))
     for start in range(0, n_points, step):
         rows = slice(start, start + step)
-        neighbours, shares = near.around(rows)
-        apart = points[neighbours] - points[rows, None]
+        neighbors, shares = near.around(rows)
+        apart = points[neighbors] - points[rows, None]
         variances, axes = _principal_moments(apart * np.sqrt(shares)[:, :, None])
         if n_directions is not None:
             variances[:, : n_features - n_directions] = 0.0
@@ -212,10 +212,10 @@ class ManifoldParzen(DensityEstimator):
     def _fit(self, X: np.ndarray, weights: np.ndarray | None) -> None:
         points = Points.from_samples(X, weights)
         total = float(points.weights.sum())
-        n_neighbors = self._resolve_neighbours(total, X.shape[1])
+        n_neighbors = self._resolve_neighbors(total, X.shape[1])
         whole = Grouping.from_points(points)
         # Ties between neighbors are broken in the same way for every order of the features.
-        near = Neighbourhoods.of(
+        near = Neighborhoods.from_points(
             points.X[:, points.features], whole.weights, n_neighbors, self.n_jobs
         )
         spread = resolve_min_std(self.min_std, whole)
@@ -230,14 +230,14 @@ class ManifoldParzen(DensityEstimator):
         self.n_neighbors_ = n_neighbors
         self.min_std_ = spread * points.unit
 
-    def _resolve_neighbours(self, n_samples: float, n_features: int) -> int:
+    def _resolve_neighbors(self, n_samples: float, n_features: int) -> int:
         """Return the number of neighbors; refuse numbers that exceed samples or features."""
         if self.n_directions is not None and self.n_directions > n_features:
             raise ValueError(
                 f"n_directions must not exceed the {n_features} features, got {self.n_directions}"
             )
         if isinstance(self.n_neighbors, str):
-            return neighbours_of_window(n_samples, n_features)
+            return window_neighbors(n_samples, n_features)
         if self.n_neighbors > n_samples:
             raise ValueError(
                 f"n_neighbors must not exceed n_samples = {n_samples:g}, got {self.n_neighbors}"

@@ -1,151 +1,194 @@
-"""What was found: figures, clusters and modes."""
+"""Outliers among the samples, and the quality of a model on held-out samples."""
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 
-from ..density import ModeTable
 from ..estimate import Estimate
-from ..estimators.cluster_records import Cluster, StackedCluster
-from ..estimators.summary import describe_choice
-from .page import Html, absent, fill, table, text
+from ..estimators import DensityOutlierDetector, GaussianKDE, GaussianMixtureBIC
+from ..metrics import calibration_error
+from ..validation import random_generator
 from .subject import Subject
 
-#: Rows of tables, and features that have a column in them.
-_MOST_ROWS = 30
-#: What stands where there is no number.
-NOTHING = "\N{EN DASH}"
-MOST_COLUMNS = 6
+#: Larger data sets are scored by the fit itself instead of by cross-validation.
+_MAX_CROSS_VALIDATED = 20_000
+#: Outliers that are listed.
+_MAX_OUTLIERS = 20
+#: Draws by which probabilities are estimated.
+_N_DRAWS = 2000
+#: Without cross-validation: samples outside of this highest-density region are outliers.
+_CONFIDENCE = 0.99
+
+#: Quality is measured on at most and at least this many samples, and this share is held out.
+_MAX_SAMPLES = 10_000
+_MIN_SAMPLES = 10
+_HELD_OUT = 0.2
+#: Confidences of the calibration curve.
+_CONFIDENCES = np.linspace(0, 1, 51)
 
 
-def figure_of(value: Any) -> str:
-    """Return a number for a table, with a true minus sign."""
-    if value is None or not np.isfinite(value):
-        return NOTHING
-    return f"{value:.4g}".replace("-", "\N{MINUS SIGN}")
+@dataclass(frozen=True, eq=False)
+class Outliers:
+    """The samples of lowest density.
+
+    Attributes
+    ----------
+    count : int
+        The number of outliers.
+    rows : ndarray of int
+        The first of them, lowest density first.
+    scores : ndarray
+        Their log densities.
+    p_values : ndarray or None
+        The probability that the density at a new sample is no higher; None if it is not known.
+    rule : str
+        The definition of an outlier, in words.
+    """
+
+    count: int
+    rows: np.ndarray
+    scores: np.ndarray
+    p_values: np.ndarray | None
+    rule: str
 
 
-def estimate_of(value: Estimate) -> str:
-    """Return a number and its error for a table, with a true minus sign."""
-    return str(value).replace("-", "\N{MINUS SIGN}").replace("nan", NOTHING)
-
-
-def chip(label: int) -> Html:
-    """Return a cluster's name with its colour."""
-    name = "noise" if label < 0 else f"cluster {label}"
-    return Html(f'<span class="chip" data-label="{int(label)}"></span>{name}')
-
-
-def tiles(figures: Sequence[tuple[str, Any]]) -> Html:
-    """Return figures with what they count."""
-    return Html(
-        "".join(
-            fill("tile.html", name=_counted(name, value), figure=value) for name, value in figures
-        )
+def find_outliers(subject: Subject, seed: int) -> Outliers | str:
+    """Return the outliers among the samples, or the reason why there are none to return."""
+    if subject.X is None:
+        return "The samples were not given, so there are no outliers to list."
+    if not subject.is_estimator:
+        return _outside_of_region(subject, subject.X, seed)
+    held_out = 1 < len(subject.X) <= _MAX_CROSS_VALIDATED
+    detector = DensityOutlierDetector(
+        subject.model, n_folds=5 if held_out else None, n_draws=_N_DRAWS, random_state=seed
+    )
+    try:
+        detector.fit(subject.X)
+    except ValueError as error:
+        return f"Outliers could not be detected: {error}."
+    scores, fence = detector.training_scores_, detector.offset_
+    count = int((scores < fence).sum())
+    rows = _lowest(scores, count)
+    has_p_values = subject.can_be_sampled and len(rows) > 0
+    scored = "by fits to other samples" if held_out else "by the fit itself"
+    return Outliers(
+        count=count,
+        rows=rows,
+        scores=scores[rows],
+        p_values=detector.p_values(subject.X[rows]) if has_p_values else None,
+        rule=(
+            f"Samples are scored {scored}. An outlier has a log density below {fence:.4g}, 1.5 "
+            "interquartile ranges below the lower quartile."
+        ),
     )
 
 
-def _counted(name: str, value: Any) -> str:
-    """Return the name of what is counted, in the singular if there is one."""
-    return name.removesuffix("s") if str(value) == "1" else name
-
-
-def summary_html(
-    subject: Subject, modes: ModeTable | None, n_outliers: int | None, shown: Sequence[int]
-) -> Html:
-    """Return the first section of the page."""
-    counts: list[tuple[str, Any]] = [
-        ("samples", NOTHING if subject.n_samples is None else f"{subject.n_samples:,}"),
-        ("features", len(subject.names)),
-    ]
-    if subject.labels is not None:
-        counts += [
-            ("clusters", len(np.unique(subject.labels[subject.labels >= 0]))),
-            ("noise samples", f"{int((subject.labels < 0).sum()):,}"),
-        ]
-    if modes is not None:
-        counts.append(("modes", len(modes)))
-    if n_outliers is not None:
-        counts.append(("outliers", f"{n_outliers:,}"))
-    return fill(
-        "summary.html",
-        tiles=tiles(counts),
-        choice=_choice(subject),
-        clusters=_cluster_table(subject),
-        modes=_mode_table(subject, modes, shown),
+def _outside_of_region(subject: Subject, X: np.ndarray, seed: int) -> Outliers:
+    probability = subject.density.hdr_probability(X, n_draws=_N_DRAWS, random_state=seed)
+    scores = subject.density.logpdf(X)
+    count = int((probability > _CONFIDENCE).sum())
+    rows = _lowest(scores, count)
+    return Outliers(
+        count=count,
+        rows=rows,
+        scores=scores[rows],
+        p_values=1 - probability[rows],
+        rule=f"An outlier lies outside of the {_CONFIDENCE:.0%} highest-density region.",
     )
 
 
-def notes_html(notes: Sequence[str]) -> Html:
-    """Return what is to be said of the samples."""
-    if not notes:
-        return Html("")
-    items = "".join(f"<li>{text(note)}</li>" for note in notes)
-    return Html(f'<p class="note">About the data</p><ul class="notes">{items}</ul>')
+def _lowest(scores: np.ndarray, count: int) -> np.ndarray:
+    return np.argsort(scores, kind="stable")[: min(count, _MAX_OUTLIERS)]
 
 
-def _choice(subject: Subject) -> str:
-    if subject.labels is None:
-        return f"{subject.kind} describes all samples by one density and knows no clusters."
-    text = describe_choice(subject.candidates)
-    n_fragments = getattr(subject.model, "n_fragments_", 0)
-    if n_fragments:
-        text += (
-            f" {n_fragments} clusters were found that would not hold on new samples; "
-            "they were put together."
-        )
-    return text
+@dataclass(frozen=True, eq=False)
+class HeldOutScores:
+    """The scores of an estimator on held-out samples.
+
+    Attributes
+    ----------
+    name : str
+    scores : ndarray of shape (n_held_out,)
+        The log densities.
+    calibration : Estimate
+    coverage : ndarray
+        The shares of held-out samples inside highest-density regions of increasing confidence.
+    """
+
+    name: str
+    scores: np.ndarray
+    calibration: Estimate
+    coverage: np.ndarray
 
 
-def _cluster_table(subject: Subject) -> Html:
-    clusters = subject.clusters
-    if not clusters:
-        return Html("")
-    stacked = isinstance(clusters[0], StackedCluster)
-    headings = ["cluster", "samples", "share"]
-    headings += ["gain", "members"] if stacked else ["widest std", "narrowest std", "bandwidth"]
-    cells = _stacked_cells if stacked else _cells
-    rows = [
-        (chip(each.label), f"{each.n_members:,}", f"{each.share:.1%}", *cells(each))
-        for each in clusters[:_MOST_ROWS]
-    ]
-    caption = "Clusters" + _cut_short(len(clusters))
-    if stacked:
-        caption += "; the gain is in held-out log density over a plain Gaussian"
-    return table(caption, headings, rows)
+@dataclass(frozen=True, eq=False)
+class Quality:
+    """The model, first, beside simpler estimators.
+
+    Attributes
+    ----------
+    estimators : list of HeldOutScores
+    n_train, n_held_out : int
+    failures : list of str
+        Estimators that could not be fitted, and why.
+    """
+
+    estimators: list[HeldOutScores]
+    n_train: int
+    n_held_out: int
+    failures: list[str]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the calibration curves, with the 95% band of a perfectly calibrated density."""
+        band = 1.96 * np.sqrt(_CONFIDENCES * (1 - _CONFIDENCES) / self.n_held_out)
+        return {
+            "confidences": _CONFIDENCES,
+            "lower": np.maximum(_CONFIDENCES - band, 0),
+            "upper": np.minimum(_CONFIDENCES + band, 1),
+            "curves": [{"name": each.name, "covered": each.coverage} for each in self.estimators],
+        }
 
 
-def _cells(cluster: Cluster) -> tuple[str, ...]:
-    widths = (cluster.stds.max(), cluster.stds.min(), cluster.bandwidth)
-    return tuple(figure_of(each) for each in widths)
+def measure_quality(subject: Subject, seed: int) -> Quality | str:
+    """Fit the model and simpler estimators to 80% of the samples and score them on the others.
+
+    Returns the reason in words if that is not possible.
+    """
+    if subject.X is None:
+        return "The samples were not given, so none of them could be held out."
+    if not subject.is_estimator:
+        return f"A {subject.kind} cannot be fitted to fewer samples, so none were held out."
+    if not subject.can_be_sampled:
+        return "The density does not integrate to one, so its likelihood has no meaning."
+    if len(subject.X) < _MIN_SAMPLES:
+        return f"{len(subject.X)} samples are too few to hold some of them out."
+    order = random_generator(seed).permutation(len(subject.X))[:_MAX_SAMPLES]
+    n_held_out = int(len(order) * _HELD_OUT)
+    held_out, train = subject.X[order[:n_held_out]], subject.X[order[n_held_out:]]
+    found = Quality([], len(train), n_held_out, [])
+    for estimator in _compared_estimators(subject.model):
+        try:
+            found.estimators.append(_score(estimator, train, held_out, seed))
+        except ValueError as error:
+            found.failures.append(f"{type(estimator).__name__} could not be fitted: {error}.")
+    return found if found.estimators else " ".join(found.failures)
 
 
-def _stacked_cells(cluster: StackedCluster) -> tuple[str, ...]:
-    members = zip(cluster.members, cluster.weights, strict=True)
-    gain = estimate_of(Estimate(cluster.gain, cluster.gain_error))
-    return gain, ", ".join(f"{name} {weight:.0%}" for name, weight in members)
+def _compared_estimators(model: Any) -> list[Any]:
+    others = [GaussianKDE(n_jobs=model.n_jobs), GaussianMixtureBIC(n_jobs=model.n_jobs)]
+    return [clone(model), *(each for each in others if type(each) is not type(model))]
 
 
-def _mode_table(subject: Subject, modes: ModeTable | None, shown: Sequence[int]) -> Html:
-    if modes is None:
-        return absent(f"{subject.kind} has no modes to list: its density is not made of kernels.")
-    columns = list(shown)[:MOST_COLUMNS]
-    headings = ["mode", "share", "significance", *(subject.names[i] for i in columns)]
-    rows = [
-        (
-            i + 1,
-            f"{modes.shares[i]:.1%}",
-            figure_of(modes.significances[i]),
-            *(figure_of(modes.locations[i, j]) for j in columns),
-        )
-        for i in range(min(len(modes), _MOST_ROWS))
-    ]
-    caption = "Modes of the density" + _cut_short(len(modes))
-    if len(columns) < len(subject.names):
-        caption += f", {len(columns)} of {len(subject.names)} features"
-    return table(caption, headings, rows)
-
-
-def _cut_short(n_rows: int) -> str:
-    return f", the first {_MOST_ROWS} of {n_rows}" if n_rows > _MOST_ROWS else ""
+def _score(estimator: Any, train: np.ndarray, held_out: np.ndarray, seed: int) -> HeldOutScores:
+    density = estimator.fit(train).density_
+    scores = density.logpdf(held_out, estimator.n_jobs)
+    own = density.logpdf(density.sample(_N_DRAWS, random_state=seed), estimator.n_jobs)
+    probability = 1 - np.searchsorted(np.sort(own), scores, side="right") / len(own)
+    return HeldOutScores(
+        name=type(estimator).__name__,
+        scores=scores,
+        calibration=calibration_error(own, scores, random_state=seed),
+        coverage=np.searchsorted(np.sort(probability), _CONFIDENCES, side="right") / len(scores),
+    )

@@ -159,10 +159,8 @@ class Samples:
 
     Attributes
     ----------
-    cell : Cell
-        The cluster.
-    rows : ndarray of shape (n_rows,)
-        The rows of the cell.
+    cell, rows : Cell and ndarray of shape (n_rows,)
+        The cluster, and the rows of it.
     weights : ndarray of shape (n_rows,)
         The number of samples that each row stands for.
     ellipse : Ellipse

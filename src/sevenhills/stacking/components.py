@@ -37,10 +37,7 @@ def gaussian_kernels(
 ) -> KernelMixture:
     """Return the mixture of Gaussians that share one covariance, or have one each.
 
-    Raises
-    ------
-    numpy.linalg.LinAlgError
-        If a covariance is singular.
+    A covariance that is not positive definite raises ``numpy.linalg.LinAlgError``.
     """
     shared = covariances.ndim == 2
     return KernelMixture(
@@ -252,17 +249,8 @@ def fit_components(
 ) -> ComponentFit:
     """Fit components by expectation maximization.
 
-    Parameters
-    ----------
-    features : ndarray
-        Rows as :func:`quadratic_features`.
-    weights : ndarray of shape (n_rows,)
-        The number of samples that each row stands for.
-    shares : ndarray of shape (n_rows, n_components)
-        The responsibilities to start from.
-    prior : Prior
-    dof : float
-        Degrees of freedom of all components.
+    Rows are given as :func:`quadratic_features`, with the number of samples that each stands for.
+    The fit starts from the responsibilities ``shares`` (n_rows, n_components).
     """
     weighted, total = _weighted(features, weights), weights.sum()
     before, pulls = -np.inf, None
