@@ -77,5 +77,5 @@ def others_log_density(density, X):
 
 
 def calibration_error(levels):
-    """Expected calibration error of the study, from the probability that is denser than the truth."""
+    """Expected calibration error of the study, from the levels of the truths."""
     return np.mean([abs(np.mean(levels > k / 200) + k / 200 - 1) for k in range(201)])
