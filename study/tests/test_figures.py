@@ -120,7 +120,7 @@ def test_what_cannot_be_fitted_is_written(tiny, monkeypatch):
     made, entry = fit_pictures.Fits(0), datasets.load("aniso")
     monkeypatch.setattr(made, "try_fit", lambda entry, name: None)
     figure = fit_pictures.draw_samples(made, [entry], {"vine": "VC"})
-    assert "could not be fitted" in texts(figure)
+    assert "fit failed" in texts(figure)
 
 
 def test_samples_lie_over_data():
@@ -137,7 +137,7 @@ def test_boxes_are_named_from_the_top():
 
 
 def test_sweep_depends_on_the_number_of_neighbours():
-    sweep = sweeps.sweep_neighbours(datasets.load("varied"), 100, [0, 1])["alpha_k"]
+    sweep = sweeps.sweep_neighbors(datasets.load("varied"), 100, [0, 1])["alpha_k"]
     assert sweep.n_neighbors.tolist() == [5] * len(sweep.values)
     assert sweep.n_clusters.shape == (2, len(sweep.values))
     assert (np.ptp(sweep.log_likelihood, axis=1) == 0).all()

@@ -221,7 +221,7 @@ class TestAblations:
 
     def test_summaries_say_what_was_done(self, moons):
         assert "dbcv score" in ROME(selection="dbcv").fit(moons).summary()
-        assert "neighbours" in ROME(density="knn").fit(moons).summary()
+        assert "neighbors" in ROME(density="knn").fit(moons).summary()
 
     def test_bad_choices(self, moons):
         with pytest.raises(ValueError, match="density must be one of"):

@@ -102,26 +102,12 @@ class Candidates(Cuts):
         rest = np.argsort(-self.scores, kind="stable")
         return np.concatenate([[self.chosen], rest[rest != self.chosen]])
 
-    def describe(self, most: int = 5) -> str:
-        """Return the best candidates as lines of text, the chosen one marked."""
-        estimated = bool(self.errors.any())
-        lines = [
-            f"  {'rule':<8}{'parameter':>11}{'clusters':>10}{'noise':>8}{'score':>11}{'cuts':>6}"
-            + f"{'error':>11}" * estimated
-        ]
-        for i in self.ranking()[:most]:
-            score = "one label" if self.scores[i] == TRIVIAL_SCORE else f"{self.scores[i]:.4f}"
-            lines.append(
-                f"{'*' if i == self.chosen else ' '} {self.rules[i]:<8}{self.parameters[i]:>11.4g}"
-                f"{self.n_clusters[i]:>10}{self.noise_share[i]:>8.1%}{score:>11}{self.n_cuts[i]:>6}"
-                + f"{self.errors[i]:>11.1e}"
-                * estimated
-            )
-        return "\n".join(lines)
-
     def __repr__(self) -> str:
-        n_cuts = int(self.n_cuts.sum())
-        return f"Candidates({len(self)} distinct of {n_cuts} cuts)\n{self.describe()}"
+        rule, parameter = self.rules[self.chosen], self.parameters[self.chosen]
+        return (
+            f"Candidates({len(self)} distinct of {int(self.n_cuts.sum())} cuts, "
+            f"chosen: {rule} at {parameter:.4g}, n_clusters={self.n_clusters[self.chosen]})"
+        )
 
 
 class Scores(NamedTuple):

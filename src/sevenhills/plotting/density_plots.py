@@ -133,12 +133,14 @@ def _draw_regions(
     from matplotlib.patches import PathPatch
     from matplotlib.path import Path
 
+    # Outlines alone lie above points, which matplotlib draws at 2.
+    line = {"edgecolor": color, "linewidth": 0.8, "zorder": 1 if is_filled else 2.5}
     for confidence in sorted(confidences, reverse=True):
         outlines = density.hdr_contours(confidence)
         path = Path.make_compound_path(*(Path(outline, closed=True) for outline in outlines))
         if is_filled:
             ax.add_patch(PathPatch(path, facecolor=color, alpha=0.25, edgecolor="none"))
-        ax.add_patch(PathPatch(path, facecolor="none", edgecolor=color, linewidth=0.8))
+        ax.add_patch(PathPatch(path, facecolor="none", **line))
     ax.autoscale()
     _name_axes(density, ax)
     ax.set_title("regions of " + ", ".join(f"{confidence:.0%}" for confidence in confidences))
