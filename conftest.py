@@ -44,12 +44,14 @@ def pytest_sessionstart(session):
     """Compile most kernels before workers start, which would each compile all of them."""
     if not session.config.getoption("numprocesses", None):
         return
-    from sevenhills import ROME, AutoROME, ManifoldParzen, datasets
+    from sevenhills import ROME, AutoROME, KernelDensityCV, ManifoldParzen, datasets
+    from sevenhills.forecast import evaluate
 
-    X = datasets.load("two_moons").sample(400, random_state=0)
-    for estimator in (ROME(selection="dbcv"), AutoROME()):
+    X = datasets.load("two_moons").sample(170, random_state=0)
+    for estimator in (ROME(selection="dbcv"), AutoROME(), KernelDensityCV()):
         estimator.fit(X).score_samples(X)
-    ROME().fit(datasets.load("trajectories").sample(300, random_state=0)).score_samples(
+    ROME().fit(X[:40]).score_samples(X)
+    ROME().fit(datasets.load("trajectories").sample(100, random_state=0)).score_samples(
         X[:, [0] * 24]
     )
     for density in (ROME().fit(X).density_, ManifoldParzen().fit(X).density_):
@@ -57,7 +59,8 @@ def pytest_sessionstart(session):
         density.hess_logpdf(X[:5])
         density.conditional({0: 0.5}).mean()
         density.marginal(0).cdf(X[:5, :1])
-        density.logpdf(np.tile(X, (200, 1)))
+    ROME().fit(X).density_.logpdf(np.tile(X, (1300, 1)))  # so many that the fast sums are used
+    evaluate(X.reshape(2, 17, 5, 2), X[:10].reshape(2, 5, 2))
 
 
 def pytest_ignore_collect(collection_path, config):

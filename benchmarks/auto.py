@@ -1,6 +1,6 @@
-"""AutoROME: its cost beyond the clustering, and its results on the rows of the study.
+"""AutoROME: what it costs beyond the clustering, and how it does on the rows of the study.
 
-Run it with ``make bench-auto``. Every cost is measured in its own process; the rows of the study
+Start it with ``make bench-auto``. Costs come from processes of their own; the rows of the study
 are read from the stored results of ``make reproduce``.
 """
 
@@ -13,7 +13,7 @@ from benchmarks.measuring import Bars, report, run_part
 from sevenhills import AutoROME, datasets
 from sevenhills.clustering import Points, find_clusters
 
-#: Distribution and number of samples, and the upper limit on CPU seconds beyond the clustering.
+#: Distribution, number of samples, and the seconds that may be spent beyond the clustering.
 COSTS = {
     ("gaussian", 3000): 0.15,
     ("elliptical", 3000): 0.15,
@@ -24,7 +24,7 @@ COSTS = {
     ("trajectories", 3000): 2.0,
     ("two_moons", 30_000): 20.0,
 }
-#: Upper limit on the mean distance to the log-likelihood of the truth.
+#: The mean distance to the log-likelihood of the truth that is allowed.
 GAPS = {
     "aniso": 0.005,
     "elliptical": 0.005,
@@ -41,8 +41,8 @@ BARS = Bars(
         **{f"gap of {name}": bar for name, bar in GAPS.items()},
     }
 )
-RIVALS = ("rome", "mpw", "vine")
-#: The number of Gaussians in the truth.
+RIVALS = ("rome", "parzen", "vine")
+#: The Gaussians of which the truth consists.
 GAUSSIANS = {"aniso": 3, "varied": 3, "gaussian": 1, "elliptical": 1, "rotated_elliptical": 1}
 
 
@@ -84,7 +84,7 @@ def print_costs():
 
 
 def print_rows(path):
-    """Compare AutoROME with the estimators of the study, run by run."""
+    """Print how AutoROME does beside the estimators of the study, run by run."""
     rows = pd.read_parquet(path)
     table = rows.pivot_table(
         index=["distribution", "run"], columns=["metric", "estimator"], values="value"

@@ -3,7 +3,7 @@
 ``python -m benchmarks.torture`` prints one row for each estimator, ours and for comparison those of
 scikit-learn and scipy. ``--failures`` lists every failure after it, ``--markdown`` prints the table
 for a page, ``--only ROME`` keeps the estimators with that in their name. The cases are those of
-``tests/torture``, each with a time limit.
+``tests/laws/torture``, each with a time limit.
 """
 
 import argparse
@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from benchmarks.measuring import Bars
-from tests.torture import CASES, OURS, PEERS, Case, Subject, run, why_not
+from tests.laws.torture import CASES, OURS, PEERS, Case, Subject, run, why_not
 
 SECONDS = 20
 BARS = Bars(at_most={"failures of ours": 0})

@@ -1,3 +1,5 @@
+"""Figures of the study."""
+
 from functools import partial
 from itertools import islice
 
@@ -6,15 +8,7 @@ import numpy as np
 import pytest
 
 from sevenhills import datasets, plotting
-from study import (
-    boxes,
-    cluster_pictures,
-    figures,
-    fits,
-    sample_pictures,
-    sweep_pictures,
-    sweeps,
-)
+from study import boxes, figures, fit_pictures, sweeps
 from study.figures import draw_figures
 
 pytestmark = pytest.mark.usefixtures("_no_place_is_searched_for_a_legend")
@@ -22,17 +16,17 @@ pytestmark = pytest.mark.usefixtures("_no_place_is_searched_for_a_legend")
 
 @pytest.fixture
 def tiny(monkeypatch):
-    monkeypatch.setattr(fits, "N_SAMPLES", 60)
-    monkeypatch.setattr(sample_pictures, "N_DRAWN", 30)
-    monkeypatch.setattr(sample_pictures, "N_GRID", 8)
-    monkeypatch.setattr(cluster_pictures, "CLUSTER_SIZES", (50, 60))
-    monkeypatch.setattr(sweep_pictures, "SWEEP_SIZES", (50,))
-    monkeypatch.setattr(sweep_pictures, "SWEEP_RUNS", 1)
+    monkeypatch.setattr(fit_pictures, "N_SAMPLES", 60)
+    monkeypatch.setattr(fit_pictures, "N_DRAWN", 30)
+    monkeypatch.setattr(fit_pictures, "N_GRID", 8)
+    monkeypatch.setattr(fit_pictures, "CLUSTER_SIZES", (50, 60))
+    monkeypatch.setattr(sweeps, "SWEEP_SIZES", (50,))
+    monkeypatch.setattr(sweeps, "SWEEP_RUNS", 1)
     monkeypatch.setitem(sweeps.SWEEPS, "k_min", (3, 5))
     monkeypatch.setitem(sweeps.SWEEPS, "k_max", (10, 20))
     monkeypatch.setitem(sweeps.SWEEPS, "alpha_k", (100, 400))
     # A vine of 24 dimensions takes seconds.
-    monkeypatch.setattr(sample_pictures, "BASELINES", ("rome", "mpw"))
+    monkeypatch.setattr(fit_pictures, "BASELINES", ("rome", "parzen"))
 
 
 def make_results(metrics):
@@ -41,7 +35,7 @@ def make_results(metrics):
         (distribution, run, estimator, metric, rng.uniform(0.01, 0.02))
         for distribution in ("aniso", "varied", "trajectories")
         for run in range(4)
-        for estimator in ("rome", "mpw", "vine", "oracle")
+        for estimator in ("rome", "parzen", "vine", "oracle")
         for metric in metrics
     ]
     columns = zip(*cells, strict=True)
@@ -55,7 +49,7 @@ def texts(figure):
 
 @pytest.mark.slow
 def test_every_figure_is_written(tmp_path, tiny):
-    results = make_results(("D_JS", "W_hat", "L_hat", "D_JS_true", "colour"))
+    results = make_results(("D_JS", "W_hat", "L_hat", "D_JS_true", "other"))
     results["value"][:9] = np.nan
     said = []
     drawn = draw_figures(
@@ -73,7 +67,7 @@ def test_every_figure_is_written(tmp_path, tiny):
     assert files == {f"{stem}.{ending}" for stem in stems for ending in ("png", "svg")}
     assert min(path.stat().st_size for path in (tmp_path / "figures").iterdir()) > 5_000
     assert [f"drawing {stem}" for stem in stems] == [s for s in said if s.startswith("drawing")]
-    assert any("colour" in line for line in said)
+    assert any("other" in line for line in said)
 
 
 @pytest.mark.parametrize("results", [None, {"value": np.array([])}])
@@ -95,9 +89,9 @@ def test_without_results_there_are_no_boxes(tmp_path, tiny, monkeypatch, results
 
 def test_what_a_box_cannot_show_is_written():
     results = make_results(["L_hat"])
-    is_vine, is_mpw = results["estimator"] == "vine", results["estimator"] == "mpw"
+    is_vine, is_parzen = results["estimator"] == "vine", results["estimator"] == "parzen"
     results["value"][is_vine] = -200.0
-    results["value"][is_mpw & (results["run"] < 2)] = -np.inf
+    results["value"][is_parzen & (results["run"] < 2)] = -np.inf
     results["value"][results["estimator"] == "oracle"] = np.nan
     figure = boxes.draw_boxes(results, "L_hat", [datasets.load("trajectories")])
     said = texts(figure)
@@ -109,7 +103,7 @@ def test_what_a_box_cannot_show_is_written():
 def test_divergences_of_zero_are_written():
     results = make_results(["D_JS"])
     results["value"][results["estimator"] == "oracle"] = 0.0
-    results["value"][(results["estimator"] == "mpw") & (results["run"] == 1)] = 0.0
+    results["value"][(results["estimator"] == "parzen") & (results["run"] == 1)] = 0.0
     figure = boxes.draw_boxes(results, "D_JS", [datasets.load("aniso")])
     assert {"not above zero", "1 of 4 not above zero"} <= set(texts(figure))
     assert figure.axes[0].get_xscale() == "log"
@@ -123,10 +117,10 @@ def test_published_means_are_those_of_the_same_truth():
 
 
 def test_what_cannot_be_fitted_is_written(tiny, monkeypatch):
-    made, entry = fits.Fits(0), datasets.load("aniso")
+    made, entry = fit_pictures.Fits(0), datasets.load("aniso")
     monkeypatch.setattr(made, "try_fit", lambda entry, name: None)
-    figure = sample_pictures.draw_samples(made, [entry], {"vine": "VC"})
-    assert "could not be fitted" in texts(figure)
+    figure = fit_pictures.draw_samples(made, [entry], {"vine": "VC"})
+    assert "fit failed" in texts(figure)
 
 
 def test_samples_lie_over_data():
@@ -142,8 +136,8 @@ def test_boxes_are_named_from_the_top():
     assert named["a"] > named["b"]
 
 
-def test_sweep_depends_on_the_number_of_neighbours():
-    sweep = sweeps.sweep_neighbours(datasets.load("varied"), 100, [0, 1])["alpha_k"]
+def test_sweep_depends_on_the_number_of_neighbors():
+    sweep = sweeps.sweep_neighbors(datasets.load("varied"), 100, [0, 1])["alpha_k"]
     assert sweep.n_neighbors.tolist() == [5] * len(sweep.values)
     assert sweep.n_clusters.shape == (2, len(sweep.values))
     assert (np.ptp(sweep.log_likelihood, axis=1) == 0).all()

@@ -11,7 +11,7 @@ from sevenhills.metrics import (
     wasserstein_indicator,
 )
 from study import published
-from study.measure import published_truth
+from study.runs import published_truth
 
 pytestmark = [
     pytest.mark.slow,

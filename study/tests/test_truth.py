@@ -6,7 +6,7 @@ from scipy.stats import multivariate_normal
 from sklearn.datasets import make_blobs
 
 from sevenhills import datasets
-from study.measure import published_truth
+from study.runs import published_truth
 
 
 def test_only_varied_was_published_with_another_truth():

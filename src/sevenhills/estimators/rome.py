@@ -3,25 +3,22 @@
 from typing import Any
 
 import numpy as np
-from sklearn.utils import estimator_html_repr
-from sklearn.utils.validation import check_is_fitted
 
 from ..clustering import (
-    CRITERIA,
-    FEWEST_TO_CLUSTER,
     Candidates,
     Cuts,
     Ordering,
     Points,
     Scores,
-    check_resolution,
     choose,
     cut,
     neighbors_for,
     order_by_reachability,
     score,
 )
-from ..density import KernelMixture, NeighborDensity, Regions
+from ..clustering.points import FEWEST_TO_CLUSTER, check_resolution
+from ..clustering.selection import CRITERIA
+from ..density import Density, KernelMixture, NeighborDensity
 from ..progress import Progress, print_progress
 from ..validation import (
     check_choice,
@@ -32,7 +29,7 @@ from ..validation import (
     check_positive,
 )
 from ..whitening import Grouping
-from .base import DensityEstimator
+from .base import ClusterEstimator
 from .cluster_densities import (
     DENSITIES,
     SHRINKAGE,
@@ -43,10 +40,10 @@ from .cluster_densities import (
     whiten_clusters,
 )
 from .cluster_records import Cluster
-from .summary import cluster_table_html, describe_fit, describe_resolution
+from .summary import Summary, summarize_clusters
 
 
-class ROME(DensityEstimator):
+class ROME(ClusterEstimator):
     r"""Robust multi-modal density estimation.
 
     The samples are ordered by OPTICS reachability, the ordering is cut into candidate
@@ -162,9 +159,7 @@ class ROME(DensityEstimator):
     ordering_: Ordering | None
     candidates_: Candidates | None
     clusters_: tuple[Cluster, ...]
-    labels_: np.ndarray
     min_std_: float
-    resolution_: np.ndarray
     density_: KernelMixture | NeighborDensity
 
     def __init__(
@@ -294,28 +289,15 @@ class ROME(DensityEstimator):
             raise ValueError("n_eps and n_xi must not both be zero")
         check_count(self.exact_below, "exact_below")
 
-    def _density_class(self) -> type[Regions]:
+    def _density_class(self) -> type[Density]:
         return NeighborDensity if self.density == "knn" else KernelMixture
 
-    def summary(self) -> str:
-        """Return in a few lines what was found and why this clustering was chosen."""
-        check_is_fitted(self)
-        return describe_fit(
+    def _summary(self) -> Summary:
+        return summarize_clusters(
             self.clusters_,
-            self.min_std_,
             self.candidates_,
-            self.density_,
-            self.density,
-            self._describe_resolution(),
+            density=self.density,
+            n_kernels=self.density_.n_kernels,
+            min_std=self.min_std_,
+            rounded=self._describe_resolution(),
         )
-
-    def _html_repr(self) -> str:
-        """Return scikit-learn's diagram, followed by a table of the clusters once fitted."""
-        diagram: str = estimator_html_repr(self)
-        if not hasattr(self, "clusters_"):
-            return diagram
-        rounded = self._describe_resolution()
-        return diagram + cluster_table_html(self.clusters_, self.candidates_, rounded)
-
-    def _describe_resolution(self) -> str:
-        return describe_resolution(self.resolution_, getattr(self, "feature_names_in_", None))

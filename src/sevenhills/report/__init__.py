@@ -1,7 +1,7 @@
-"""Pages in one file that needs nothing else: what a fit found, what an evaluation found."""
+"""Reports in one HTML file: about a fit, and about an evaluation of forecasts."""
 
-from .contents import build_report, report
-from .forecast_page import forecast_html, forecast_report
+from .evaluation_report import forecast_html, forecast_report
+from .fit_report import build_report, report
 from .page import Report
 
 __all__ = ["Report", "build_report", "forecast_html", "forecast_report", "report"]

@@ -1,4 +1,4 @@
-"""Directions to look along: some of the features, or the principal axes."""
+"""The directions of plots: features or principal axes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,40 +6,40 @@ from typing import Any
 
 import numpy as np
 
-from ..density import KernelMixture, Regions
+from ..density import Density, KernelMixture
 from .subject import Subject
 
-#: More features, or more axes, do not fit into menus and files.
-MOST_FEATURES = 24
-MOST_AXES = 6
-#: Draws from the density that fix ranges and grids.
+#: Features and axes that are shown: more make large files and long menus.
+MAX_FEATURES = 24
+MAX_AXES = 6
+#: Draws from the density that determine ranges and grids.
 _N_DRAWS = 4000
-#: What a range leaves out at either end, if it is far away.
+#: A range reaches from this quantile to the opposite one, ...
 _TAIL = 0.005
-#: How far beyond that it may go, as a part of the range.
+#: ... and beyond them by at most this share of its length.
 _BEYOND = 0.25
 
 
 @dataclass(frozen=True, eq=False)
 class Coordinates:
-    """Directions to look along, and what is seen.
+    """Directions, and the density, the samples and draws along them.
 
     Attributes
     ----------
     names : tuple of str
-    density : Regions or None
-        Of all directions, or of those shown; None if it is not known.
+    density : Density or None
+        The density along all directions; None if it is not known.
     data : ndarray of shape (n_samples, n_shown) or None
     draws : ndarray of shape (n_draws, n_shown)
-        Samples of the density; none if it cannot be drawn from.
+        Samples of the density; none if it cannot be sampled.
     """
 
     names: tuple[str, ...]
-    density: Regions | None
+    density: Density | None
     data: np.ndarray | None
     draws: np.ndarray
 
-    def along(self, *which: int) -> Regions | None:
+    def along(self, *which: int) -> Density | None:
         """Return the density of some of the directions, None if it is not known."""
         if isinstance(self.density, KernelMixture):
             return self.density.marginal(list(which))
@@ -48,54 +48,54 @@ class Coordinates:
 
 @dataclass(frozen=True, eq=False)
 class PrincipalAxes:
-    """An affine map to the axes along which standardised features spread most.
+    """The affine map to the principal axes of the standardized features.
 
     Attributes
     ----------
-    middle, scales : ndarray of shape (n_features,)
-        What features are reduced and divided by.
+    center, scales : ndarray of shape (n_features,)
+        The center and the standard deviations of the features.
     axes : ndarray of shape (n_features, n_features)
         The axes as rows, the widest first.
     shares : ndarray of shape (n_features,)
-        The part of all variance along every axis.
+        The shares of the variance.
     """
 
-    middle: np.ndarray
+    center: np.ndarray
     scales: np.ndarray
     axes: np.ndarray
     shares: np.ndarray
 
     @classmethod
-    def of(cls, X: np.ndarray) -> "PrincipalAxes":
-        """Return the principal axes of samples; features that do not vary have no part in them.
+    def from_samples(cls, X: np.ndarray) -> "PrincipalAxes":
+        """Return the principal axes of samples; constant features have no loadings.
 
-        Values that are far away are pulled in, lest a few of them turn all axes.
+        Values that are far away are clipped, so that a few outliers do not turn all axes.
         """
         X = np.clip(X, *np.transpose([usual_range(column) for column in X.T]))
-        middle, stds = X.mean(axis=0), X.std(axis=0)
+        center, stds = X.mean(axis=0), X.std(axis=0)
         scales = np.where(stds > 0, stds, 1.0)
-        Z = (X - middle) / scales
+        Z = (X - center) / scales
         variances, columns = np.linalg.eigh(Z.T @ Z / len(Z))
         axes = columns.T[::-1]
-        # The sign of an axis means nothing: its largest part is positive.
+        # The sign of an axis is arbitrary: its largest loading is positive.
         largest = np.abs(axes).argmax(axis=1)
         axes = axes * np.sign(axes[np.arange(len(axes)), largest])[:, None]
         shares = np.maximum(variances[::-1], 0.0)
-        return cls(middle, scales, axes, shares / (shares.sum() or 1.0))
+        return cls(center, scales, axes, shares / (shares.sum() or 1.0))
 
     @property
     def matrix(self) -> np.ndarray:
-        """What turns features, from the right, into coordinates along the axes."""
+        """The matrix that maps features, from the right, to coordinates along the axes."""
         return self.axes.T / self.scales[:, None]
 
     @property
     def shift(self) -> np.ndarray:
-        """What is added then."""
-        return -self.middle @ self.matrix
+        """The offset that is added then."""
+        return -self.center @ self.matrix
 
     def apply(self, X: np.ndarray) -> np.ndarray:
         """Return samples in coordinates along the axes."""
-        return (X - self.middle) @ self.matrix
+        return (X - self.center) @ self.matrix
 
 
 def usual_range(values: np.ndarray) -> tuple[float, float]:
@@ -106,7 +106,7 @@ def usual_range(values: np.ndarray) -> tuple[float, float]:
 
 
 def draws_of(subject: Subject, seed: int) -> np.ndarray:
-    """Return samples of the density of a subject, none if it has none."""
+    """Return samples of the density, none if it cannot be sampled."""
     if not subject.can_be_sampled:
         return np.empty((0, len(subject.names)))
     return subject.density.sample(_N_DRAWS, random_state=seed)
@@ -123,7 +123,7 @@ def feature_coordinates(subject: Subject, shown: Sequence[int], draws: np.ndarra
     )
 
 
-def _density_of(subject: Subject, kept: list[int]) -> Regions | None:
+def _density_of(subject: Subject, kept: list[int]) -> Density | None:
     if subject.mixture is not None:
         return subject.mixture.marginal(kept)
     is_whole = kept == list(range(len(subject.names))) and subject.density.is_normalized
@@ -132,7 +132,7 @@ def _density_of(subject: Subject, kept: list[int]) -> Regions | None:
 
 def axis_coordinates(subject: Subject, axes: PrincipalAxes, draws: np.ndarray) -> Coordinates:
     """Return the first principal axes as directions."""
-    n_shown = min(MOST_AXES, len(subject.names))
+    n_shown = min(MAX_AXES, len(subject.names))
     mixture = subject.mixture
     return Coordinates(
         names=tuple(f"axis {i + 1}" for i in range(n_shown)),
@@ -143,44 +143,44 @@ def axis_coordinates(subject: Subject, axes: PrincipalAxes, draws: np.ndarray) -
 
 
 def features_to_show(subject: Subject, wanted: Sequence[Any] | None) -> list[int]:
-    """Return the features to show: those asked for, or those in which clusters differ most."""
+    """Return the given features, by default those in which clusters differ most."""
     if wanted is not None:
         return [_index_of(subject.names, each) for each in wanted]
     everything = list(range(len(subject.names)))
-    if len(everything) <= MOST_FEATURES:
+    if len(everything) <= MAX_FEATURES:
         return everything
     if subject.X is None or subject.labels is None:
-        return everything[:MOST_FEATURES]
-    told = _told_apart(subject.X, subject.labels)
-    return sorted(np.argsort(-told, kind="stable")[:MOST_FEATURES].tolist())
+        return everything[:MAX_FEATURES]
+    separation = _separation(subject.X, subject.labels)
+    return sorted(np.argsort(-separation, kind="stable")[:MAX_FEATURES].tolist())
 
 
 def first_pair(subject: Subject, shown: Sequence[int]) -> list[int]:
-    """Return two of the features shown, by their places, between which clusters are best seen."""
+    """Return the positions of the two features that separate clusters best."""
     if len(shown) < 2 or subject.X is None or subject.labels is None:
         return [0, min(1, len(shown) - 1)]
     X = subject.X[:, list(shown)]
-    told = _told_apart(X, subject.labels)
-    best = int(np.argmax(told))
-    # A feature that says the same again is of no use.
-    use = told * (1 - _alike(X, best))
-    use[best] = -1.0
-    return sorted([best, int(np.argmax(use))])
+    separation = _separation(X, subject.labels)
+    best = int(np.argmax(separation))
+    # A feature that is correlated with the best one adds little.
+    gain = separation * (1 - _squared_correlations(X, best))
+    gain[best] = -1.0
+    return sorted([best, int(np.argmax(gain))])
 
 
-def _alike(X: np.ndarray, i: int) -> np.ndarray:
+def _squared_correlations(X: np.ndarray, i: int) -> np.ndarray:
     """Return the squared correlations of all features with one of them."""
     Z = X - X.mean(axis=0)
     squares = (Z * Z).sum(axis=0) * (Z[:, i] @ Z[:, i])
     return np.divide((Z[:, i] @ Z) ** 2, squares, out=np.zeros_like(squares), where=squares > 0)
 
 
-def _told_apart(X: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Return, for every feature, the part of its variance that lies between clusters."""
+def _separation(X: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Return, for every feature, the share of its variance between clusters."""
     _, which = np.unique(labels, return_inverse=True)
     sizes = np.bincount(which)
-    middles = np.stack([np.bincount(which, column) for column in X.T], axis=1) / sizes[:, None]
-    between = sizes @ (middles - X.mean(axis=0)) ** 2 / len(X)
+    means = np.stack([np.bincount(which, column) for column in X.T], axis=1) / sizes[:, None]
+    between = sizes @ (means - X.mean(axis=0)) ** 2 / len(X)
     total = X.var(axis=0)
     return np.divide(between, total, out=np.zeros_like(total), where=total > 0)
 

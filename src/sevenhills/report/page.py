@@ -1,51 +1,78 @@
-"""The page: sections, styles, scripts and data in one file."""
+"""The page: sections, styles, scripts and data in one HTML file."""
 
-from collections.abc import Iterable, Sequence
+import gzip
+import json
+from base64 import b64encode
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from html import escape
 from importlib.resources import files
 from pathlib import Path
-from string import Template
 from typing import Any
 
 from ..atomic_write import atomic_write
+from ..extras import import_extra
+from ..json_values import json_value
 from ..plotting.canvas import COLORS, NOISE_COLOR
-from .packing import to_json
 
-_SCRIPTS = ("core.js", "density.js", "clusters.js", "samples.js", "outliers.js", "quality.js")
-
-
-class Html(str):
-    """Text that is HTML already."""
+#: Scripts of every page, and of pages with interactive plots.
+_SCRIPTS = ("theme.js",)
+_PLOT_SCRIPTS = (
+    "core.js",
+    "density.js",
+    "clusters.js",
+    "samples.js",
+    "outliers.js",
+    "quality.js",
+)
 
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the page.
+    """A section of a page.
 
     Attributes
     ----------
     name : str
-        Its anchor, and the key of its data.
+        The anchor of the section.
     heading : str
-    body : Html
+    body : str
+        HTML, as :func:`render` returns it.
     """
 
     name: str
     heading: str
-    body: Html
+    body: str
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table on a page.
+
+    Attributes
+    ----------
+    caption : str
+    headings : sequence of str
+    rows : sequence of sequences
+        The first cell of every row is its heading. Cells are values, or mappings that the
+        template ``parts.html`` knows.
+    """
+
+    caption: str
+    headings: Sequence[str]
+    rows: Sequence[Sequence[Any]]
 
 
 @dataclass(frozen=True)
 class Report:
-    """A page about a fit.
+    """A page in one HTML file.
 
     Attributes
     ----------
     title : str
     html : str
-        The whole page, which refers to nothing outside of it.
+        The whole page. It refers to nothing outside of it.
 
     Examples
     --------
@@ -65,7 +92,7 @@ class Report:
         Parameters
         ----------
         path : str or path-like
-            Written over if it exists.
+            Replaced if it exists.
 
         Returns
         -------
@@ -81,91 +108,70 @@ class Report:
 
     def _repr_html_(self) -> str:
         """Return the page in a frame, for notebooks."""
+        title, html = escape(self.title), escape(self.html)
         frame = 'style="width: 100%; height: 800px; border: 0"'
-        return f'<iframe title="{text(self.title)}" srcdoc="{text(self.html)}" {frame}></iframe>'
+        return f'<iframe title="{title}" srcdoc="{html}" {frame}></iframe>'
 
 
 def render_page(
-    title: str,
-    subtitle: str,
-    sections: Sequence[Section],
-    data: dict[str, Any],
-    scripts: Sequence[str] = _SCRIPTS,
+    title: str, subtitle: str, sections: Sequence[Section], data: dict[str, Any] | None = None
 ) -> Report:
-    """Put a page together.
+    """Return a page.
 
     Parameters
     ----------
     title, subtitle : str
     sections : sequence of Section
-    data : dict
-        What scripts draw, by the names of sections.
-    scripts : sequence of str
-        Files in ``assets``; the first is ``core.js``.
+    data : dict, optional
+        The data of interactive plots. Pages without them are small, since they do without plotly.
     """
-    data = {**data, "colours": COLORS, "noise": NOISE_COLOR}
-    html = fill(
+    scripts: tuple[str, ...] = _SCRIPTS
+    if data is not None:
+        data = {**data, "colors": COLORS, "noise": NOISE_COLOR}
+        scripts += _PLOT_SCRIPTS
+    html = render(
         "page.html",
         title=title,
         subtitle=subtitle,
-        links=Html("".join(f'<a href="#{s.name}">{text(s.heading)}</a>' for s in sections)),
-        sections=Html("".join(_section(each) for each in sections)),
-        style=Html(_asset("page.css")),
-        plotly=Html(_asset("plotly-cartesian.min.js")),
-        script=Html("\n".join(_asset(name) for name in scripts)),
-        data=Html(to_json(data)),
+        sections=sections,
+        style=_read("assets", "page.css"),
+        script="\n".join(_read("assets", name) for name in scripts),
+        data=None if data is None else to_json(data),
+        plotly=None if data is None else _packed_plotly(),
     )
     return Report(title, str(html))
 
 
-def _section(section: Section) -> str:
-    return fill("section.html", name=section.name, heading=section.heading, body=section.body)
+def render(template: str, **values: Any) -> str:
+    """Return a template of this package with values, which are escaped unless they are HTML."""
+    markupsafe = import_extra("markupsafe", "report", "reports need jinja2")
+    html: str = markupsafe.Markup(_environment().get_template(template).render(values))
+    return html
 
 
-def absent(reason: str) -> Html:
-    """Return what stands in place of something that there is not, and why."""
-    return Html(f'<p class="absent">{text(reason)}</p>')
-
-
-def fill(template: str, **values: Any) -> Html:
-    """Return a template with its gaps filled; whatever is not HTML is escaped."""
-    return Html(_template(template).substitute({key: text(v) for key, v in values.items()}))
-
-
-def text(value: Any) -> Html:
-    """Return a value as HTML."""
-    return value if isinstance(value, Html) else Html(escape(str(value)))
-
-
-def shorten(name: str, most: int = 28) -> str:
-    """Return a name, cut off where it is too long to be read in passing."""
-    return name if len(name) <= most else name[: most - 1] + "…"
-
-
-def table(caption: str, headings: Sequence[Any], rows: Iterable[Sequence[Any]]) -> Html:
-    """Return a table that scrolls by itself where it is too wide.
-
-    The first cell of every row is its heading.
-    """
-    # Long headings are cut on the page.
-    head = "".join(f'<th scope="col" title="{text(each)}">{text(each)}</th>' for each in headings)
-    body = "".join(_row(row) for row in rows)
-    return fill("table.html", caption=caption, head=Html(head), body=Html(body))
-
-
-def _row(row: Sequence[Any]) -> str:
-    first, *rest = row
-    cells = "".join(f"<td>{text(each)}</td>" for each in rest)
-    return f'<tr><th scope="row">{text(first)}</th>{cells}</tr>'
-
-
-def _asset(name: str) -> str:
-    return _read("assets", name)
+def to_json(value: Any) -> str:
+    """Return JSON that can be embedded in a script element, whatever its texts are."""
+    text = json.dumps(json_value(value), separators=(",", ":"), allow_nan=False, sort_keys=True)
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 @cache
-def _template(name: str) -> Template:
-    return Template(_read("templates", name))
+def _environment() -> Any:
+    jinja2 = import_extra("jinja2", "report", "reports need jinja2")
+    return jinja2.Environment(
+        loader=jinja2.FunctionLoader(partial(_read, "templates")),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+@cache
+def _packed_plotly() -> str:
+    """Return plotly.js, compressed to 40% of its size; ``core.js`` unpacks it."""
+    offline = import_extra("plotly.offline", "report", "reports need plotly")
+    return b64encode(gzip.compress(offline.get_plotlyjs().encode(), mtime=0)).decode()
 
 
 @cache

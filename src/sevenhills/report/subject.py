@@ -1,4 +1,4 @@
-"""What a report is about: a fitted model and the samples that it was fitted to."""
+"""The subject of a report: a fitted model and the samples that it was fitted to."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from ..clustering import Candidates, Ordering
-from ..density import KernelMixture, Regions
+from ..density import Density, KernelMixture
 from ..estimators import ROME
 from ..validation import check_queries
 
@@ -22,29 +22,29 @@ class Subject:
     Attributes
     ----------
     model : estimator or density
-    density : Regions
-        What it has fitted.
+    density : Density
+        The fitted density.
     X : ndarray of shape (n_samples, n_features) or None
         The samples, if they are known.
     names : tuple of str
-        Of the features.
+        The names of the features.
     rows : ndarray of shape (n_samples,) or None
-        What the samples are called, if not by their numbers.
+        The names of the samples, which are their indices by default.
     """
 
     model: Any
-    density: Regions
+    density: Density
     X: np.ndarray | None
     names: tuple[str, ...]
     rows: np.ndarray | None = None
 
     def name_of_row(self, row: int) -> str:
-        """Return what a sample is called."""
+        """Return the name of a sample."""
         return str(row if self.rows is None else self.rows[row])
 
     @property
     def kind(self) -> str:
-        """What the model is called."""
+        """The class of the model."""
         return type(self.model).__name__
 
     @property
@@ -53,13 +53,13 @@ class Subject:
         return self.density if isinstance(self.density, KernelMixture) else None
 
     @property
-    def is_recipe(self) -> bool:
+    def is_estimator(self) -> bool:
         """Whether the model can be fitted to other samples."""
         return hasattr(self.model, "fit")
 
     @property
     def can_be_sampled(self) -> bool:
-        """Whether there is a probability to draw samples by."""
+        """Whether the density integrates to one."""
         return self.density.is_normalized
 
     @property
@@ -69,22 +69,22 @@ class Subject:
 
     @property
     def clusters(self) -> tuple[Any, ...]:
-        """What became of every cluster, if the model has any."""
+        """Summaries of the clusters, if the model has any."""
         return getattr(self.model, "clusters_", ())
 
     @property
     def ordering(self) -> Ordering | None:
-        """The samples in order of reachability, if they were ordered."""
+        """The ordering by reachability, if there is one."""
         return getattr(self.model, "ordering_", None)
 
     @property
     def candidates(self) -> Candidates | None:
-        """The clusterings among which one was chosen, if there was a choice."""
+        """The candidate clusterings, if there was a choice."""
         return getattr(self.model, "candidates_", None)
 
     @property
     def n_samples(self) -> int | None:
-        """How many samples the model was fitted to, if that is known."""
+        """The number of samples that the model was fitted to, if it is known."""
         known = self.X if self.X is not None else self.labels
         return None if known is None else len(known)
 
@@ -94,10 +94,10 @@ class Subject:
         return getattr(self.model, "n_jobs", None)
 
 
-def subject_of(
+def make_subject(
     given: Any, X: Any, feature_names: Sequence[str] | None, rows: Any = None
 ) -> Subject:
-    """Return what to report about, fitting what is not fitted yet.
+    """Return the subject of a report; a model that is not fitted is fitted first.
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ def subject_of(
     X : samples or None
     feature_names : sequence of str or None
     rows : array-like or None
-        What the samples are called.
+        The names of the samples.
     """
     if isinstance(given, type):
         raise TypeError(f"model_or_data must be a model or samples, got the class {given.__name__}")
@@ -115,7 +115,7 @@ def subject_of(
         given, X = ROME(), given
     model = _fitted(given, X)
     density = getattr(model, "density_", model)
-    if not isinstance(density, Regions):
+    if not isinstance(density, Density):
         raise TypeError(
             f"model_or_data must be samples, a density or an estimator of this package that has "
             f"fitted one, got {type(given).__name__}"
@@ -159,14 +159,16 @@ def _check_rows(model: Any, X: np.ndarray | None) -> None:
             f"X must be the {len(labels)} samples that the model was fitted to, got {len(X)}"
         )
     ordering = getattr(model, "ordering_", None)
-    # Rounded rows were spread by up to half a unit before they were ordered.
+    # Rounded values were spread by up to half a unit before samples were ordered.
     slack = float(np.linalg.norm(getattr(model, "resolution_", 0.0)))
-    if X is not None and ordering is not None and not _could_be_ordered_so(X, ordering, slack):
-        raise ValueError("X must be the samples that the model was fitted to, these are others")
+    if X is not None and ordering is not None and not _agrees_with(X, ordering, slack):
+        raise ValueError(
+            "X must be the samples that the model was fitted to, but these differ from them"
+        )
 
 
-def _could_be_ordered_so(X: np.ndarray, ordering: Ordering, slack: float) -> bool:
-    """Whether no sample is farther from the one it was reached from than it was said to be."""
+def _agrees_with(X: np.ndarray, ordering: Ordering, slack: float) -> bool:
+    """Return whether no sample is farther from its predecessor than its reachability."""
     rows = np.flatnonzero(ordering.predecessor >= 0)
     steps = np.linalg.norm(X[rows] - X[ordering.predecessor[rows]], axis=1)
     rounding = 1e-9 * float(np.abs(X).max()) + slack
@@ -190,3 +192,32 @@ def _names(
     if len(names) != density.n_features:
         raise ValueError(f"feature_names must be {density.n_features} names, got {len(names)}")
     return names
+
+
+def thin(subject: Subject, n_points: int, kept: np.ndarray) -> np.ndarray:
+    """Return a subset of the samples, evenly spread over the ordering.
+
+    Neighbors in the ordering are neighbors in space. Every k-th sample of the ordering therefore
+    represents the density with less variance than a random subset, and clusters keep their shares.
+
+    Parameters
+    ----------
+    subject : Subject
+    n_points : int
+        Largest size of the subset without ``kept``.
+    kept : ndarray of int
+        Samples that are always in the subset.
+
+    Returns
+    -------
+    ndarray of int
+        Increasing indices of samples.
+    """
+    if subject.X is None:
+        return np.empty(0, dtype=np.int64)
+    n_samples = len(subject.X)
+    if n_samples <= n_points:
+        return np.arange(n_samples)
+    places = (np.arange(n_points) * n_samples) // n_points
+    order = np.lexsort(subject.X.T) if subject.ordering is None else subject.ordering.order
+    return np.union1d(order[places], kept)

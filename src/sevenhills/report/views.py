@@ -1,38 +1,52 @@
-"""Densities along one direction and along two, on grids."""
+"""The data of the plots: densities on grids, points, and the ordering with its cuts.
 
+Arrays are embedded as base64, from which browsers make typed arrays.
+"""
+
+from base64 import b64encode
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 
-from ..density import KernelMixture, Regions
+from ..clustering import Candidates, Ordering
+from ..density import Density, KernelMixture
 from .coordinates import Coordinates, usual_range
-from .packing import DEPTH, pack, pack_heights, pack_rows
+from .subject import Subject
 
-#: Masses of the regions whose outlines are drawn.
-MASSES = (0.5, 0.8, 0.95)
-#: Grid lines of a curve.
+#: Confidences of the highest-density regions that are drawn, and draws that find their levels.
+CONFIDENCES = (0.5, 0.8, 0.95)
+_N_LEVEL_DRAWS = 2000
+#: Nodes of a curve.
 _N_LINE = 160
-#: Cells of all grids of pairs together, and the fewest and most grid lines of one.
-_CELLS = 400_000
+#: Nodes of all grids together, and smallest and largest number along one direction.
+_N_NODES = 400_000
 _N_GRID = (28, 80)
-#: Clusters that have curves of their own.
-_MOST_PARTS = 12
-_MOST_BINS = 60
+#: Largest number of clusters with curves of their own, and of bars in a histogram.
+_MAX_COMPONENTS = 12
+_MAX_BINS = 60
+#: Log densities are drawn down to this depth below the highest one.
+DEPTH = 14.0
+#: Largest number of columns of the reachability plot; samples beyond it share columns.
+_MAX_COLUMNS = 2400
+#: Largest number of runs of equal labels in all clusterings of a page.
+_MAX_RUNS = 40_000
+_TYPES = {"f4": "<f4", "u2": "<u2", "i4": "<i4"}
+_LARGEST = float(np.finfo(np.float32).max)
 
 
 def view_of(
     coordinates: Coordinates, rows: np.ndarray, n_draws: int, n_jobs: int | None
 ) -> dict[str, Any]:
-    """Return all that is drawn along some directions.
+    """Return the data of all plots along some directions.
 
     Parameters
     ----------
     coordinates : Coordinates
     rows : ndarray of int
-        The samples that are drawn as points.
+        The samples that are plotted as points.
     n_draws : int
-        How many draws are drawn as points.
+        The number of draws that are plotted as points.
     n_jobs : int or None
     """
     count = len(coordinates.names)
@@ -51,25 +65,25 @@ def view_of(
 
 
 def _grid(coordinates: Coordinates, i: int, n: int) -> np.ndarray:
-    """Return values along a direction: one half at equal distances, one half of equal mass.
+    """Return nodes along a direction, one half equidistant, one half at quantiles.
 
-    So a narrow hill beside a wide one is not lost between two of them.
+    The quantiles resolve narrow modes beside wide ones.
     """
-    seen = coordinates.draws[:, i]
+    values = coordinates.draws[:, i]
     if coordinates.data is not None:
-        seen = np.concatenate([seen, coordinates.data[:, i]])
-    low, high = usual_range(seen)
+        values = np.concatenate([values, coordinates.data[:, i]])
+    low, high = usual_range(values)
     if low == high:
         low, high = low - 0.5 * (abs(low) or 1.0), high + 0.5 * (abs(high) or 1.0)
     margin = 0.05 * (high - low)
     even = np.linspace(low - margin, high + margin, n - n // 2)
-    inside = seen[(seen >= low) & (seen <= high)]
+    inside = values[(values >= low) & (values <= high)]
     dense = np.quantile(inside, (np.arange(n // 2) + 0.5) / (n // 2))
     return np.unique(np.concatenate([even, dense]))
 
 
-def _line(density: Regions | None, grid: np.ndarray) -> dict[str, Any] | None:
-    """Return the density of one direction, and what every cluster adds to it."""
+def _line(density: Density | None, grid: np.ndarray) -> dict[str, Any] | None:
+    """Return the density along one direction, and the contributions of clusters."""
     if density is None:
         return None
     return {
@@ -77,20 +91,20 @@ def _line(density: Regions | None, grid: np.ndarray) -> dict[str, Any] | None:
         "y": pack(density.pdf(grid[:, None])),
         "parts": [
             {"label": label, "y": pack(share * part.pdf(grid[:, None]))}
-            for label, share, part in _parts(density)
+            for label, share, part in _components(density)
         ],
     }
 
 
-def _parts(density: Regions) -> list[tuple[int, float, KernelMixture]]:
-    """Return the largest clusters of a density: their labels, their shares and densities."""
+def _components(density: Density) -> list[tuple[int, float, KernelMixture]]:
+    """Return labels, weights and densities of the largest clusters."""
     if not isinstance(density, KernelMixture) or len(np.unique(density.clusters)) < 2:
         return []
     sizes = np.diff(density.offsets)
     of_kernel = np.repeat(density.clusters, sizes)
     labels = np.unique(density.clusters)
     shares = np.array([density.weights[of_kernel == label].sum() for label in labels])
-    largest = np.sort(np.argsort(-shares, kind="stable")[:_MOST_PARTS])
+    largest = np.sort(np.argsort(-shares, kind="stable")[:_MAX_COMPONENTS])
     return [
         (int(labels[i]), float(shares[i]), density.component(int(labels[i])))
         for i in largest
@@ -99,26 +113,26 @@ def _parts(density: Regions) -> list[tuple[int, float, KernelMixture]]:
 
 
 def _histogram(values: np.ndarray) -> dict[str, Any]:
-    """Return the heights of bars, as densities, over a range that leaves far values out."""
+    """Return a histogram, as a density, without values that are far away."""
     low, high = usual_range(values)
     if low == high:
         return {"edges": [], "heights": []}
     inside = values[(values >= low) & (values <= high)]
-    quarter, three = np.quantile(inside, [0.25, 0.75])
-    # Freedman and Diaconis' width, which repeated values can make zero.
-    width = 2 * (three - quarter) / len(inside) ** (1 / 3)
-    fewest = 2 * len(inside) ** (1 / 3)  # Rice's number, for the width is that of one hill
-    n_bins = _MOST_BINS if width == 0 else np.clip((high - low) / width, fewest, _MOST_BINS)
+    lower, upper = np.quantile(inside, [0.25, 0.75])
+    # The rule of Freedman and Diaconis; repeated values can make the width zero.
+    width = 2 * (upper - lower) / len(inside) ** (1 / 3)
+    n_least = 2 * len(inside) ** (1 / 3)  # Rice's rule, since the width assumes one mode
+    n_bins = _MAX_BINS if width == 0 else np.clip((high - low) / width, n_least, _MAX_BINS)
     counts, edges = np.histogram(inside, int(n_bins), (low, high))
     return {"edges": edges.tolist(), "heights": counts / len(values) / np.diff(edges)}
 
 
 def _pairs(coordinates: Coordinates, n_jobs: int | None) -> dict[str, Any] | None:
-    """Return the densities of all pairs of directions on grids, and the outlines' heights."""
+    """Return the densities of all pairs of directions on grids, with the levels of regions."""
     pairs = list(combinations(range(len(coordinates.names)), 2))
     if not pairs:
         return None
-    n = int(np.clip(np.sqrt(_CELLS / len(pairs)), *_N_GRID))
+    n = int(np.clip(np.sqrt(_N_NODES / len(pairs)), *_N_GRID))
     grids = [_grid(coordinates, i, n) for i in range(len(coordinates.names))]
     heights, levels = {}, {}
     for i, j in pairs:
@@ -128,21 +142,114 @@ def _pairs(coordinates: Coordinates, n_jobs: int | None) -> dict[str, Any] | Non
         nodes = np.stack(np.meshgrid(grids[i], grids[j]), axis=-1).reshape(-1, 2)
         logs = density.logpdf(nodes, n_jobs).reshape(len(grids[j]), len(grids[i]))
         heights[f"{i},{j}"] = pack_heights(logs)
-        levels[f"{i},{j}"] = _levels(logs, grids[i], grids[j])
+        levels[f"{i},{j}"] = [
+            float(density.hdr_level(each, _N_LEVEL_DRAWS, n_jobs=n_jobs)) - float(logs.max())
+            for each in CONFIDENCES
+        ]
     return {
         "grids": [pack_rows(grid[None]) for grid in grids],
         "heights": heights,
         "levels": levels,
-        "masses": MASSES,
+        "confidences": CONFIDENCES,
         "depth": DEPTH,
     }
 
 
-def _levels(logs: np.ndarray, x: np.ndarray, y: np.ndarray) -> list[float]:
-    """Return the log densities, below the highest, above which the grid holds given masses."""
-    logs = logs - logs.max()
-    masses = np.exp(logs) * np.gradient(y)[:, None] * np.gradient(x)
-    order = np.argsort(-logs, axis=None, kind="stable")
-    inside = np.cumsum(masses.ravel()[order])
-    last = np.searchsorted(inside, np.array(MASSES) * inside[-1])
-    return logs.ravel()[order][np.minimum(last, len(order) - 1)].tolist()
+def ordering_data(subject: Subject) -> dict[str, Any] | None:
+    """Return the reachability plot and its cuts, None if there is no ordering."""
+    ordering, candidates = subject.ordering, subject.candidates
+    if ordering is None or candidates is None or subject.labels is None:
+        return None
+    fitted = subject.labels[ordering.order]
+    differs = (subject.labels != candidates.labels()).any()
+    cuts = [_fitted_cut(fitted, candidates)] if differs else []
+    ranking = candidates.ranking()
+    n_runs = np.cumsum(np.diff(candidates.partitions.offsets)[ranking])
+    kept = ranking[: max(1, int(np.searchsorted(n_runs, _MAX_RUNS, side="right")))]
+    cuts += [_cut(candidates, int(i), place) for place, i in enumerate(kept, start=1)]
+    return {
+        "n": len(ordering.order),
+        "criterion": candidates.criterion,
+        "n_candidates": len(candidates),
+        "heights": pack(_columns(ordering)),
+        "cuts": cuts,
+    }
+
+
+def positions(ordering: Ordering, rows: np.ndarray) -> np.ndarray:
+    """Return the positions of samples in the ordering."""
+    places = np.empty(len(ordering.order), dtype=np.int64)
+    places[ordering.order] = np.arange(len(places))
+    return places[rows]
+
+
+def _columns(ordering: Ordering) -> np.ndarray:
+    """Return reachabilities in order, the maximum of samples that share a column."""
+    heights = ordering.reachability[ordering.order]
+    finite = np.isfinite(heights)
+    heights = np.where(finite, heights, heights[finite].max(initial=0.0))
+    n_columns = min(len(heights), _MAX_COLUMNS)
+    starts = np.arange(n_columns) * len(heights) // n_columns
+    return np.maximum.reduceat(heights, starts)
+
+
+def _fitted_cut(labels: np.ndarray, candidates: Candidates) -> dict[str, Any]:
+    """Return the clusters of the fit, in which clusters of the candidate may be merged."""
+    starts = np.flatnonzero(np.append(True, labels[1:] != labels[:-1]))
+    ends = np.append(starts[1:], len(labels))
+    return {
+        "place": 0,
+        "rule": str(candidates.rules[candidates.chosen]),
+        "parameter": candidates.parameters[candidates.chosen],
+        "n_clusters": len(np.unique(labels[labels >= 0])),
+        "noise": float((labels < 0).mean()),
+        "score": None,
+        "runs": pack(np.stack([ends, labels[starts]]), "i4"),
+    }
+
+
+def _cut(candidates: Candidates, i: int, place: int) -> dict[str, Any]:
+    runs = candidates.partitions[i]
+    return {
+        "place": place,
+        "rule": str(candidates.rules[i]),
+        "parameter": candidates.parameters[i],
+        "n_clusters": int(candidates.n_clusters[i]),
+        "noise": candidates.noise_share[i],
+        "score": candidates.scores[i],
+        "runs": pack(np.stack([runs[:, 1], runs[:, 2]]), "i4"),
+    }
+
+
+def pack(array: np.ndarray, kind: str = "f4") -> dict[str, Any]:
+    """Return an array for JSON, which ``core.js`` unpacks.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sevenhills.report.views import pack
+    >>> pack(np.array([1.0, 2.0]))
+    {'kind': 'f4', 'shape': [2], 'bytes': 'AACAPwAAAEA='}
+    """
+    array = np.asarray(array)
+    if kind == "f4":
+        array = np.clip(array, -_LARGEST, _LARGEST)
+    data = np.ascontiguousarray(array, dtype=_TYPES[kind])
+    return {"kind": kind, "shape": list(data.shape), "bytes": b64encode(data.tobytes()).decode()}
+
+
+def pack_rows(rows: np.ndarray) -> dict[str, Any]:
+    """Return rows relative to their medians, so that large numbers keep their digits.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n_rows, n_values)
+    """
+    medians = np.median(rows, axis=1) if rows.shape[1] else np.zeros(len(rows))
+    return {"medians": medians.tolist(), "rest": pack(rows - medians[:, None])}
+
+
+def pack_heights(logs: np.ndarray) -> dict[str, Any]:
+    """Return log densities relative to the highest one, in 65535 steps."""
+    depth = np.clip(logs.max(initial=-np.inf) - logs, 0.0, DEPTH)
+    return pack(np.rint((1 - depth / DEPTH) * 65535), "u2")

@@ -6,7 +6,7 @@
     const { ordering } = data;
     const cuts = root.querySelector(".cut");
     const highlight = root.querySelector(".highlight");
-    const told = root.querySelector(".told");
+    const status = root.querySelector(".status");
     const reachability = root.querySelector(".reachability");
     const scores = root.querySelector(".scores");
     const map = clusterMap(root);
@@ -22,7 +22,7 @@
     const redraw = () => {
       cuts.value = String(state.cut);
       fillHighlights(highlight);
-      told.textContent = textOf(ordering);
+      status.textContent = textOf(ordering);
       drawReachability(reachability, heights);
       drawScores(scores);
       map();
@@ -143,7 +143,7 @@
     const traces = [...outlines(heights)].sort(([a], [b]) => a - b).map(([key, line]) => {
       const own = [...new Set(line.labels)];
       const isFaded = state.highlight !== null && !own.includes(state.highlight);
-      const color = isFaded ? `${report.colourOf(key)}30` : report.colourOf(key);
+      const color = isFaded ? `${report.colorOf(key)}30` : report.colorOf(key);
       return {
         x: line.x, y: line.y, customdata: line.labels, mode: "lines", fill: "tozeroy",
         line: { width: 0.7, color }, fillcolor: color,
@@ -174,7 +174,7 @@
         x: own.map(([cut]) => cut.n_clusters), y: own.map(([cut]) => cut.score), name, mode: "markers",
         customdata: own.map(([cut, i]) => [i, report.share(cut.noise)]),
         hovertemplate: `%{x} clusters, %{customdata[1]} noise<br>${criterion} %{y:.4~g}<extra></extra>`,
-        marker: { symbol, size: 9, color: report.colourOf(k), opacity: 0.8 },
+        marker: { symbol, size: 9, color: report.colorOf(k), opacity: 0.8 },
       };
     });
     const now = cuts[state.cut];

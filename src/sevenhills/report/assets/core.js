@@ -1,5 +1,4 @@
-"use strict";
-// What all views share: the data, the state, colours, menus and how a picture is drawn.
+// The data, the state, colors, menus and plots, which all views share.
 const report = (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
   const state = { cut: 0, highlight: null, row: null };
@@ -20,25 +19,25 @@ const report = (() => {
     return Array.from({ length: n }, (_, i) => flat.subarray(i * width, (i + 1) * width));
   }
 
-  // Rows that were measured from their middles.
+  // Rows that are relative to their medians.
   function rowsOf(packed) {
-    return matrix(packed.rest).map((row, i) => Float64Array.from(row, (x) => x + packed.middles[i]));
+    return matrix(packed.rest).map((row, i) => Float64Array.from(row, (x) => x + packed.medians[i]));
   }
 
   const variable = (name) =>
     getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
-  // Black is for a light page; on a dark one it is white, and deep colours are lighter.
+  // Black is for a light page; on a dark one it is white, and deep colors are lighter.
   const ON_DARK = { "#0072B2": "#3C9FDB", "#D55E00": "#F07C26", "#009E73": "#2BBF93", "#000000": "#F2F2F2" };
-  function colourOf(label) {
+  function colorOf(label) {
     if (label < 0) return data.noise;
-    const colour = data.colours[label % data.colours.length];
-    return (document.documentElement.dataset.theme === "dark" && ON_DARK[colour]) || colour;
+    const color = data.colors[label % data.colors.length];
+    return (document.documentElement.dataset.theme === "dark" && ON_DARK[color]) || color;
   }
 
   const SYMBOLS = ["circle", "square", "diamond", "cross", "x", "star"];
   const symbolOf = (label) =>
-    label < 0 ? "circle" : SYMBOLS[Math.floor(label / data.colours.length) % SYMBOLS.length];
+    label < 0 ? "circle" : SYMBOLS[Math.floor(label / data.colors.length) % SYMBOLS.length];
   const nameOf = (label) => (label < 0 ? "noise" : `cluster ${label}`);
 
   const escaped = (text) => text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
@@ -196,9 +195,9 @@ const report = (() => {
     return places.map((place) => all[place]);
   }
 
-  // Labels that share a colour are drawn together: however many clusters, few traces.
+  // Labels that share a color are drawn together: however many clusters, few traces.
   function classOf(label) {
-    return label < 0 ? -1 : label % data.colours.length;
+    return label < 0 ? -1 : label % data.colors.length;
   }
 
   // Views that show the state are drawn again; the others are as they were.
@@ -213,60 +212,36 @@ const report = (() => {
 
   function paintChips() {
     for (const chip of document.querySelectorAll(".chip"))
-      chip.style.background = colourOf(Number(chip.dataset.label));
+      chip.style.background = colorOf(Number(chip.dataset.label));
   }
 
-  function remembered(value) {
-    try {
-      if (value) localStorage.setItem("sevenhills-theme", value);
-      return localStorage.getItem("sevenhills-theme");
-    } catch {
-      return null; // a page may be forbidden to remember anything
+  // Plotly is part of the page, compressed.
+  async function loadPlotly() {
+    const packed = document.getElementById("plotly");
+    const bytes = Uint8Array.from(atob(packed.textContent), (each) => each.charCodeAt(0));
+    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+    const script = document.createElement("script");
+    script.textContent = await new Response(stream).text();
+    packed.replaceWith(script);
+  }
+
+  async function start() {
+    if (!("DecompressionStream" in window)) {
+      const note = Object.assign(document.createElement("p"), { className: "absent" });
+      note.textContent = "The plots need a browser from 2023 or later.";
+      document.querySelector("main").prepend(note);
+      return;
     }
-  }
-
-  function setTheme(theme) {
-    document.documentElement.dataset.theme = theme;
-    const button = document.getElementById("theme");
-    button.textContent = theme === "dark" ? "Light" : "Dark";
-    button.setAttribute("aria-label", `Switch to ${theme === "dark" ? "light" : "dark"} colours`);
-    paintChips();
-    redrawAll();
-  }
-
-  function followTheme() {
-    const wish = window.matchMedia("(prefers-color-scheme: dark)");
-    const current = () => remembered() || (wish.matches ? "dark" : "light");
-    wish.addEventListener("change", () => setTheme(current()));
-    document.getElementById("theme").addEventListener("click", () => {
-      const next = document.documentElement.dataset.theme === "dark" ? "light" : "dark";
-      remembered(next);
-      setTheme(next);
-    });
-    setTheme(current());
-  }
-
-  function markSection() {
-    const links = new Map([...document.querySelectorAll("nav a")].map((a) => [a.hash.slice(1), a]));
-    const watch = new IntersectionObserver((entries) => {
-      for (const entry of entries) {
-        if (!entry.isIntersecting) continue;
-        for (const link of links.values()) link.removeAttribute("aria-current");
-        links.get(entry.target.id).setAttribute("aria-current", "true");
-      }
-    }, { rootMargin: "-20% 0px -70% 0px" });
-    for (const id of links.keys()) watch.observe(document.getElementById(id));
-  }
-
-  function start() {
+    await loadPlotly();
     for (const root of document.querySelectorAll("[data-view]")) {
       const { maker, linked } = makers[root.dataset.view];
       const redraw = maker(root);
       if (redraw) redraws.push({ redraw, linked });
     }
-    followTheme();
-    markSection();
-    // A picture's form depends on its width, not only its size.
+    const paint = () => { paintChips(); redrawAll(); };
+    page.onTheme(paint);
+    paint();
+    // The layout of a plot depends on its width.
     let width = window.innerWidth;
     window.addEventListener("resize", () => {
       if (window.innerWidth !== width) redrawAll();
@@ -276,7 +251,7 @@ const report = (() => {
   }
 
   return {
-    data, state, rows, revisionOf, axis, change, classOf, colourOf, count, draw, figure, fill, labels, matrix,
+    data, state, rows, revisionOf, axis, change, classOf, colorOf, count, draw, figure, fill, labels, matrix,
     byPlace, nameOf, pairOfMenus, resetButton, rowName, rowsOf, safe, share, start, symbolOf, tickName,
     titleAcross, titleUp, unpack, variable,
     // A view is made of an element and returns what draws it; a linked one shows the state.

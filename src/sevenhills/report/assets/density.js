@@ -46,7 +46,7 @@
 
   function partOf(x, part) {
     return { x, y: report.unpack(part.y), name: report.nameOf(part.label), mode: "lines",
-      line: { color: report.colourOf(part.label), width: 1.4, dash: "dot" } };
+      line: { color: report.colorOf(part.label), width: 1.4, dash: "dot" } };
   }
 
   report.view("pair", (root) => {
@@ -67,7 +67,7 @@
       if (has.modes && boxes.modes.checked) traces.push(modesOf(modes[i], modes[j]));
       if (has.points) traces.push(...report.markOf(points[i], points[j]));
       caption.textContent = has.regions
-        ? `Regions of highest density that hold ${view.pairs.masses.map(report.share).join(", ")} of the mass.`
+        ? `Highest-density regions with probability ${view.pairs.confidences.map(report.share).join(", ")}.`
         : "";
       report.draw(div, traces, {
         xaxis: report.axis(report.titleAcross(div, view.names[i]), { range: view.ranges[i] }),
@@ -98,12 +98,12 @@
     const x = report.rowsOf(pairs.grids[i])[0];
     const y = report.rowsOf(pairs.grids[j])[0];
     const levels = pairs.levels[i < j ? `${i},${j}` : `${j},${i}`];
-    const colour = report.variable("--region");
+    const color = report.variable("--region");
     // Plotly fills what does not meet the constraint.
     return levels.map((value) => ({
       type: "contour", x, y, z, showlegend: false, showscale: false, hoverinfo: "skip",
       autocontour: false, contours: { type: "constraint", operation: "<", value },
-      fillcolor: `rgba(${colour}, .2)`, line: { width: 1, color: `rgba(${colour}, .8)` },
+      fillcolor: `rgba(${color}, .2)`, line: { width: 1, color: `rgba(${color}, .8)` },
     }));
   }
 
@@ -113,7 +113,7 @@
         line: { color: report.variable("--card"), width: 1.5 } } };
   }
 
-  // Samples coloured by the clustering that is chosen, the highlighted cluster on top.
+  // Samples colored by the selected clustering, the highlighted cluster on top.
   report.pointsOf = (x, y, extra = {}) => {
     const labels = report.labels();
     const classes = new Map();
@@ -138,7 +138,7 @@
       customdata: members.map((k) => [report.rowName(k), known ? report.nameOf(labels[k]) : "sample"]),
       hovertemplate: "%{customdata[1]}, row %{customdata[0]}<br>%{x:.4~g}, %{y:.4~g}<extra></extra>",
       marker: {
-        size: labels.length > 1500 ? 3.5 : labels.length > 100 ? 4.5 : 6.5, color: report.colourOf(known ? own[0] : 0),
+        size: labels.length > 1500 ? 3.5 : labels.length > 100 ? 4.5 : 6.5, color: report.colorOf(known ? own[0] : 0),
         symbol: members.map((k) => report.symbolOf(labels[k])),
         opacity: highlight === null ? 0.75 : members.map((k) => (faded(k) ? 0.08 : 0.9)),
       },

@@ -14,15 +14,15 @@
   }, true);
 
   report.view("code", (root) => {
-    const told = root.querySelector(".told");
+    const status = root.querySelector(".status");
     root.querySelector(".copy").addEventListener("click", async () => {
       const code = root.querySelector("code");
       try {
         await navigator.clipboard.writeText(code.textContent);
-        told.textContent = "Copied.";
+        status.textContent = "Copied.";
       } catch {
         getSelection().selectAllChildren(code);
-        told.textContent = "Selected; copy it by the keyboard.";
+        status.textContent = "Selected; copy it by the keyboard.";
       }
     });
   });

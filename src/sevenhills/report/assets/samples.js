@@ -25,7 +25,7 @@
   const marks = (x, y, name, label, axes) => ({
     x, y, name, mode: "markers", ...axes,
     hovertemplate: "%{x:.4~g}, %{y:.4~g}<extra></extra>",
-    marker: { size: x.length > 100 ? 3.5 : 6, color: report.colourOf(label), opacity: 0.55 },
+    marker: { size: x.length > 100 ? 3.5 : 6, color: report.colorOf(label), opacity: 0.55 },
   });
 
   function drawPair(div, view, points, draws, [i, j]) {
@@ -55,7 +55,7 @@
   function drawLine(div, view, points, draws, i) {
     const bars = (x, name, label) => ({
       type: "histogram", x, name, histnorm: "probability density", opacity: 0.55, nbinsx: 50,
-      marker: { color: report.colourOf(label) }, hovertemplate: "%{x}: %{y:.3~g}<extra></extra>",
+      marker: { color: report.colorOf(label) }, hovertemplate: "%{x}: %{y:.3~g}<extra></extra>",
     });
     const traces = [bars(draws[i], "samples of the density", 3)];
     if (points) traces.unshift(bars(points[i], "data", 0));

@@ -1,0 +1,174 @@
+"""The report about a fit, without a browser."""
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.neighbors import KernelDensity
+
+from sevenhills import (
+    ROME,
+    AutoROME,
+    GaussianKDE,
+    GaussianMixtureBIC,
+    VineDensity,
+    datasets,
+)
+from sevenhills.report import build_report
+
+from .pages import EVIL, aniso, data_of, parsed
+
+ESTIMATORS = [
+    (ROME(), []),
+    (ROME(density="knn"), ["along pairs of features is not known", "does not integrate to one"]),
+    (ROME(selection=None), ["There is no ordering"]),
+    (AutoROME(), []),
+    (
+        VineDensity(),
+        ["its modes are not known", "along single features is not known", "finds no clusters"],
+    ),
+    (GaussianMixtureBIC(max_components=3), ["GaussianMixtureBIC finds no clusters"]),
+]
+
+
+@pytest.mark.parametrize(("estimator", "missing"), ESTIMATORS, ids=str)
+def test_every_estimator_has_a_page_and_says_what_it_lacks(estimator, missing):
+    page = build_report(estimator, X=aniso(60))
+    checker = parsed(page)
+    assert [tag for tag, _ in checker.tags].count("section") == 9
+    assert type(estimator).__name__ in page.title
+    for tag, attributes in checker.tags:
+        for name in ("src", "href"):
+            assert attributes.get(name, "#").startswith(("#", "data:")), tag
+    said = " ".join(checker.text)
+    for each in missing:
+        assert each in said
+    if not missing:
+        assert "is not known" not in said
+
+
+def degenerate():
+    rng = np.random.RandomState(0)
+    two = rng.normal(size=(40, 2))
+    slow = pytest.mark.slow
+    cases = {
+        "one feature": two[:, :1],
+        "constant feature": np.column_stack([two, np.full(40, 7.0)]),
+        "ties": np.repeat(rng.randint(0, 3, size=(15, 2)).astype(float), 4, axis=0),
+        "five samples": two[:5],
+        "four samples": two[:4],
+        "far outlier": np.concatenate([two, [[1e9, 0.0]]]),
+    }
+    rare = {
+        "large numbers": two + 1e9,
+        "small numbers": two * 1e-200,
+        "a line": two[:, :1] @ [[1.0, 2.0]],
+        "more features than samples": rng.normal(size=(12, 30)),
+    }
+    yield from (pytest.param(X, id=name) for name, X in cases.items())
+    yield from (pytest.param(X, id=name, marks=slow) for name, X in rare.items())
+
+
+@pytest.mark.parametrize("X", list(degenerate()))
+def test_degenerate_samples_have_a_page(X):
+    page = build_report(X)
+    parsed(page)
+    data_of(page)
+
+
+def test_same_input_same_bytes():
+    X = aniso(40)
+    model = ROME().fit(X)
+    assert build_report(model, X=X).html == build_report(X.copy()).html
+
+
+def test_names_are_escaped_everywhere():
+    X = pd.DataFrame(aniso(60), columns=[EVIL, 'a & b "c" </script>'])
+    page = build_report(X, title=EVIL)
+    checker = parsed(page)
+    assert EVIL not in page.html
+    assert page.html.count("<script") == 3
+    assert EVIL in "".join(checker.text)
+    assert data_of(page)["features"]["names"] == list(X.columns)
+
+
+def test_features_can_be_chosen():
+    X = pd.DataFrame(np.random.RandomState(0).normal(size=(60, 4)), columns=list("abcd"))
+    model = GaussianKDE().fit(X)
+    page = build_report(model, features=["d", 0])
+    assert data_of(page)["features"]["names"] == ["d", "a"]
+    with pytest.raises(ValueError, match="features has 'e'"):
+        build_report(model, features=["e"])
+    with pytest.raises(ValueError, match="from 0 to 3, got 4"):
+        build_report(model, features=[4])
+
+
+@pytest.mark.parametrize(
+    ("given", "X", "error", "message"),
+    [
+        (ROME, None, TypeError, "got the class ROME"),
+        (ROME(), None, ValueError, "X is missing: this ROME is not fitted"),
+        (aniso(20), aniso(20), ValueError, "must be a model where X is given"),
+        (ROME().fit(aniso(20)), aniso(19), ValueError, "the 20 samples .* got 19"),
+        (GaussianKDE().fit(aniso(20)), np.ones((3, 5)), ValueError, "X has 5 features"),
+        (ROME(density="knn").fit(aniso(20)), None, ValueError, "X is missing: a Neighbor"),
+        (KernelDensity().fit(aniso(20)), aniso(20), TypeError, "of this package .*KernelDensity"),
+    ],
+    ids=range(7),
+)
+def test_bad_input_is_refused(given, X, error, message):
+    with pytest.raises(error, match=message):
+        build_report(given, X=X)
+
+
+def test_the_code_makes_the_same_report(tmp_path):
+    X = aniso(60)
+    np.save(tmp_path / "hills.npy", X)
+    source = str(tmp_path / "hills.npy")
+    options = {"title": "Hills", "feature_names": ["x", "y"], "source": source}
+    page = build_report(ROME(min_std=0.1), X=X, **options)
+    code = "".join(parsed(page).text).partition("Copy the code")[2].partition("Made with")[0]
+    assert "ROME(min_std=0.1)" in code
+    exec(code.replace("report.html", str(tmp_path / "report.html")), {})
+    assert (tmp_path / "report.html").read_text(encoding="utf-8") == page.html
+
+
+def test_given_labels_are_in_the_code():
+    X = aniso(40)
+    model = ROME().fit(X, labels=np.arange(40) % 2)
+    said = "".join(parsed(build_report(model, X=X)).text)
+    assert "fit(X, labels=labels)" in said
+    assert "There is no ordering" in said
+
+
+def test_ten_thousand_points_stay_below_five_megabytes():
+    X = aniso(10_000)
+    density = GaussianMixtureBIC(max_components=3).fit(X).density_
+    assert len(build_report(density, X=X).html.encode()) < 3e6
+
+
+@pytest.mark.slow
+def test_ten_thousand_walks_stay_below_five_megabytes():
+    X = datasets.load("trajectories").sample(10_000, random_state=0)
+    assert len(build_report(ROME(min_std=0.1), X=X).html.encode()) < 5e6
+
+
+def test_rows_and_notes_of_a_table():
+    X = np.concatenate([aniso(60), [[60.0, 60.0]]])
+    model = ROME().fit(X)
+    rows = [*range(10, 70), f"{EVIL} & co"]
+    made = build_report(model, X=X, rows=rows, notes=[f"left out {EVIL}"])
+    said = " ".join(parsed(made).text)
+    assert f"left out {EVIL}" in said
+    assert f"{EVIL} & co" in said
+    assert EVIL not in re.sub(r'<script type="application/json".*', "", made.html, flags=re.DOTALL)
+    assert data_of(made)["row_names"] == [str(row) for row in rows]
+    with pytest.raises(ValueError, match="rows must name the 61 samples"):
+        build_report(model, X=X, rows=rows[1:])
+
+
+def test_one_feature_has_no_pairs():
+    made = build_report(ROME().fit(aniso(60)[:, :1]), X=aniso(60)[:, :1])
+    assert not {"pair", "axes"} & set(parsed(made).ids)
+    assert data_of(made)["features"]["draws"]["rest"]["shape"] == [1, 60]

@@ -1,0 +1,82 @@
+"""The data of plots."""
+
+import numpy as np
+
+from sevenhills import (
+    ROME,
+    AutoROME,
+)
+from sevenhills.report import build_report
+from sevenhills.report.subject import make_subject
+from sevenhills.report.views import DEPTH, ordering_data, pack, pack_heights, pack_rows, positions
+
+from .pages import aniso, data_of, unpacked
+
+
+def test_arrays_survive_packing():
+    rng = np.random.RandomState(0)
+    rows = rng.normal(size=(3, 50)) + np.array([[0.0], [1e12], [-1e6]])
+    packed = pack_rows(rows)
+    back = unpacked(packed["rest"]) + np.array(packed["medians"])[:, None]
+    np.testing.assert_allclose(back - rows, 0, atol=1e-3)
+    heights = rng.normal(size=(5, 4)) * 3
+    steps = (unpacked(pack_heights(heights)) / 65535 - 1) * DEPTH
+    np.testing.assert_allclose(
+        steps, np.maximum(heights - heights.max(), -DEPTH), atol=DEPTH / 65535
+    )
+    np.testing.assert_array_equal(unpacked(pack(np.arange(4), "i4")), np.arange(4))
+    assert pack_rows(np.empty((2, 0)))["rest"]["shape"] == [2, 0]
+
+
+def test_cuts_are_the_candidates():
+    X = aniso(300)
+    model = ROME().fit(X)
+    ordering = ordering_data(make_subject(model, X, None))
+    ranking = model.candidates_.ranking()
+    assert len(ordering["cuts"]) == len(ranking)
+    for cut, index in zip(ordering["cuts"], ranking, strict=True):
+        ends, labels = unpacked(cut["runs"])
+        by_place = np.repeat(labels, np.diff(ends, prepend=0))
+        expected = model.candidates_.labels(int(index))
+        np.testing.assert_array_equal(by_place, expected[model.ordering_.order])
+    rows = np.array([7, 3, 250])
+    np.testing.assert_array_equal(model.ordering_.order[positions(model.ordering_, rows)], rows)
+    heights = model.ordering_.reachability[model.ordering_.order][1:]
+    np.testing.assert_allclose(unpacked(ordering["heights"])[1:], heights, rtol=1e-6)
+
+
+def test_joined_clusters_stand_before_the_candidates():
+    X = np.random.RandomState(0).normal(size=(60, 2))
+    X[:6] += 12
+    model = AutoROME().fit(X)
+    cuts = ordering_data(make_subject(model, X, None))["cuts"]
+    ends, labels = unpacked(cuts[0]["runs"])
+    by_place = np.repeat(labels, np.diff(ends, prepend=0))
+    np.testing.assert_array_equal(by_place, model.labels_[model.ordering_.order])
+    assert (model.labels_ != model.candidates_.labels()).any()
+    assert [cut["place"] for cut in cuts[:2]] == [0, 1]
+
+
+def test_curves_and_levels_are_those_of_the_density():
+    X = aniso(200)
+    model = ROME().fit(X)
+    view = data_of(build_report(model))["features"]
+    line = view["lines"][1]
+    x = unpacked(line["x"]["rest"])[0] + line["x"]["medians"][0]
+    marginal = model.marginal(1)
+    np.testing.assert_allclose(unpacked(line["y"]), marginal.pdf(x[:, None]), rtol=1e-3, atol=1e-6)
+    parts = sum(unpacked(part["y"]) for part in line["parts"])
+    np.testing.assert_allclose(parts, unpacked(line["y"]), rtol=1e-4)
+    x, y = (unpacked(g["rest"])[0] + g["medians"][0] for g in view["pairs"]["grids"])
+    nodes = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
+    levels = np.array(view["pairs"]["levels"]["0,1"]) + model.score_samples(nodes).max()
+    expected = [float(model.hdr_level(mass)) for mass in (0.5, 0.8, 0.95)]
+    np.testing.assert_allclose(levels, expected, atol=0.15)
+
+
+def test_a_narrow_hill_is_not_lost_between_grid_lines():
+    rng = np.random.RandomState(0)
+    X = np.concatenate([rng.normal(size=(100, 2)), 1e4 + rng.normal(size=(100, 2))])
+    view = data_of(build_report(ROME().fit(X)))["features"]["pairs"]
+    heights = unpacked(view["heights"]["0,1"])
+    assert (heights > 60_000).sum() > 20
