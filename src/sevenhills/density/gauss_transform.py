@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..kernels.blocks import build_blocks
-from ..kernels.gauss_transform import LOT, N_TERMS, add_moments, fast_log_sums, translate
+from ..kernels.gauss_transform import BATCH, N_TERMS, add_moments, fast_log_sums, translate
 from .sums import Kernels, LogSums
 
 #: The side of a cell, in standard deviations of a kernel.
@@ -256,7 +256,10 @@ class _Cells(NamedTuple):
     def moments(self) -> np.ndarray:
         """Return the Chebyshev moments of every cell."""
         n_features, n_rows = self.n_features, N_TERMS ** (self.n_features - 1)
-        basis, products = np.zeros((n_features * LOT, N_TERMS)), np.zeros((n_features, LOT, n_rows))
+        basis, products = (
+            np.zeros((n_features * BATCH, N_TERMS)),
+            np.zeros((n_features, BATCH, n_rows)),
+        )
         out = np.zeros((len(self.keys), n_rows, N_TERMS))
         add_moments(self.Z, self.weights, self.starts, _SIDE, basis, products, out)
         return out

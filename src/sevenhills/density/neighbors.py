@@ -1,4 +1,4 @@
-"""Densities of clusters by their k nearest neighbours."""
+"""Nearest-neighbor densities of clusters."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,37 +14,37 @@ from ..validation import check_field, check_log_dets, check_queries, freeze
 from .mixture import KernelMixture
 from .regions import Density
 
-#: The numbers that a block of neighbours may hold.
+#: The numbers that a block of neighbors may hold.
 _BLOCK_NUMBERS = 2**20
-#: Sums of weights are rounded.
+#: The number of neighbors is reached at this fraction of it, since sums of weights are rounded.
 _ALMOST = 1 - 1e-9
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class NeighborCluster:
-    r"""The k-nearest-neighbour density of one cluster.
+    r"""The k-nearest-neighbor density of one cluster.
 
     .. math:: p(x) = \frac{k}{n \, V_M \, r_k^M} \, |\det T|
 
     where :math:`r_k` is the distance from :math:`x T` to the k-th nearest member and :math:`V_M`
-    the volume of the unit ball. Members that weigh more than one sample, or less, count as such.
+    the volume of the unit ball. A member of weight :math:`w` counts as :math:`w` samples.
 
     Parameters
     ----------
     members : ndarray of shape (n_members, n_features)
     weights : ndarray of shape (n_members,)
-        How many samples every member is.
+        The number of samples that every member stands for.
     location : ndarray of shape (n_features,)
-        A point near the members, from which coordinates are measured without cancelling.
+        The origin of the coordinates, near the members so that digits are kept.
     transform : ndarray of shape (n_features, n_features)
-        What turns differences, from the right, into the coordinates of the cluster.
+        The map from differences to the coordinates of the cluster, from the right.
     log_det : float
         The logarithm of its absolute determinant.
     n_neighbors : float
         The number :math:`k` of samples.
     min_radius : float
-        Neighbourhoods are taken to be no smaller than a ball of this radius, in data units, so
-        that the density stays finite at repeated samples.
+        The smallest radius of a neighborhood, in data units, which keeps the density finite at
+        repeated samples.
     """
 
     members: np.ndarray
@@ -74,11 +74,11 @@ class NeighborCluster:
 
     @cached_property
     def _tree(self) -> KDTree:
-        """What finds the neighbours."""
+        """The tree of the members, in the coordinates of the cluster."""
         return KDTree((self.members - self.location) @ self.transform)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out what can be computed again."""
+        """Leave cached values out of pickles and copies."""
         return {name: value for name, value in vars(self).items() if not name.startswith("_")}
 
     def logpdf(self, X: np.ndarray, n_jobs: int | None) -> np.ndarray:
@@ -90,7 +90,7 @@ class NeighborCluster:
         radii = np.full(len(X), np.inf)
         radii[near] = self._radii(Y[near], effective_n_jobs(n_jobs))
         with np.errstate(divide="ignore"):
-            # Volumes in data units: of the neighbourhood, and of the smallest ball.
+            # Radii in data units: of the neighborhood, and the smallest.
             log_radii = np.maximum(
                 np.log(radii) - self.log_det / n_features, np.log(self.min_radius)
             )
@@ -99,7 +99,7 @@ class NeighborCluster:
         return np.log(share) - log_ball - n_features * log_radii
 
     def _radii(self, Y: np.ndarray, n_jobs: int) -> np.ndarray:
-        """Return how far from every point the members reach the number of neighbours."""
+        """Return the distance of the k-th neighbor of every point, by weight."""
         n_most = most_needed(self.weights, self.n_neighbors)
         if (self.weights == 1.0).all():
             return np.asarray(self._tree.query(Y, k=[n_most], workers=n_jobs)[0])[:, 0]
@@ -116,14 +116,14 @@ class NeighborCluster:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class NeighborDensity(Density):
-    """A weighted sum of k-nearest-neighbour densities, and of kernels for what is noise.
+    """A weighted sum of k-nearest-neighbor densities, and of kernels for noise.
 
     It does not integrate to one, and cannot be sampled.
 
     Parameters
     ----------
     weights : ndarray of shape (n_clusters,)
-        The weights of the clusters, one minus that of the noise in all.
+        The weights of the clusters; they add up to one minus the weight of noise.
     clusters : tuple of NeighborCluster
     noise : KernelMixture or None
         The density of noise.
@@ -163,12 +163,12 @@ class NeighborDensity(Density):
 
     @property
     def n_kernels(self) -> int:
-        """The number of samples and kernels it is made of."""
+        """The number of members and kernels."""
         members = sum(len(cluster.members) for cluster in self.clusters)
         return members + (self.noise.n_kernels if self.noise else 0)
 
     def logpdf(self, X: Any, n_jobs: int | None = None) -> np.ndarray:
-        """Return the logarithm of the density, which is not normalised, at every row of ``X``."""
+        """Return the logarithm of the density, which is not normalized, at every row of ``X``."""
         X = check_queries(X, self.n_features)
         terms = [
             np.log(weight) + cluster.logpdf(X, n_jobs)
@@ -179,8 +179,8 @@ class NeighborDensity(Density):
         return logsumexp(terms, axis=0)
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> np.ndarray:
-        """Refuse to draw samples, for a density that does not integrate to one has none."""
+        """Raise an error: a density that does not integrate to one cannot be sampled."""
         raise ValueError(
-            "a k-nearest-neighbour density is not normalised and cannot be sampled; choose "
+            "a k-nearest-neighbor density is not normalized and cannot be sampled; choose "
             "density='kde', 'gaussian' or 'mpw'"
         )
