@@ -1,6 +1,6 @@
 """
-Highest-density regions, modes and p-values
-===========================================
+Highest-density regions and modes
+=================================
 
 The smallest region that holds 90 % of a distribution may have holes and several parts. A fitted
 density gives its outline, and whether a new point lies inside.
@@ -31,11 +31,11 @@ inside = (rome.hdr_probability(new) <= 0.9).mean()
 print(f"{len(polygons)} outlines; {inside:.1%} of 4000 new samples are inside of the region of 90%")
 
 # %%
-# ``hdr_probability`` is the probability of all points with higher density. One minus it is a
-# p-value for the hypothesis that a point follows the density.
+# ``hdr_probability`` is the probability of all points with higher density. One minus it is the
+# probability, under the fitted density, of a point that is as unlikely or more so.
 points = np.array([[-3.2, 0.8], [-2.2, 0.2], [2.2, 0.2], [4.5, 2.0]])
 for point, inner in zip(points, rome.hdr_probability(points), strict=True):
-    print(f"{point}: p = {1 - inner:.4f}")
+    print(f"{point}: outside of {inner:.2%}")
 
 # %%
 # The point below the bow lies in the middle of the data, and is an outlier nevertheless.
@@ -43,6 +43,6 @@ ax = plot_regions(rome, confidences=(0.99, 0.9, 0.5), modes=False)
 ax.plot(*X.T, ".", color="0.6", ms=2, zorder=0)
 ax.plot(*points.T, "k*", ms=10)
 for point, inner in zip(points, rome.hdr_probability(points), strict=True):
-    ax.annotate(f"p = {1 - inner:.2g}", point, (7, 3), textcoords="offset points")
-ax.set(xlim=(-5, 6), ylim=(-3.4, 2.8), title="Regions of 99%, 90% and 50%, and p-values")
+    ax.annotate(f"{inner:.1%}", point, (7, 3), textcoords="offset points")
+ax.set(xlim=(-5, 6), ylim=(-3.4, 2.8), title="Regions of 99%, 90% and 50%")
 plt.show()

@@ -247,7 +247,7 @@ def _controlled_positions(path: Path) -> dict[int, tuple[float, float]]:
         try:
             if not entry["is_x_agent"]:
                 continue
-            frame, position = _frame_and_centre(entry)
+            frame, position = _frame_and_center(entry)
         except KeyError as error:
             raise ValueError(f"{path}: an entry lacks the key {error}") from None
         except (TypeError, ValueError) as error:
@@ -270,7 +270,7 @@ def _read_entries(path: Path) -> Iterable[Any]:
     return entries
 
 
-def _frame_and_centre(entry: Any) -> tuple[int, tuple[float, float]]:
+def _frame_and_center(entry: Any) -> tuple[int, tuple[float, float]]:
     frame = float(entry["frame_id"])
     x, y, width, height = (float(number) for number in entry["bbox"])
     if not frame.is_integer() or not np.isfinite([x, y, width, height]).all():

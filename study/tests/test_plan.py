@@ -21,7 +21,7 @@ class TestPlans:
         for each in published():
             assert (each.distribution, name_of(each), each.metric) in cells
 
-    def test_no_samples_are_asked_of_neighbours(self):
+    def test_knn_densities_have_no_samples(self):
         cells = PRESETS["full"].cells()
         assert not any(c.metric == "W_hat" and c.estimator.endswith("knn") for c in cells)
         assert len(set(cells)) == len(cells)

@@ -25,10 +25,10 @@ from sevenhills import (
     compat,
     datasets,
 )
-from sevenhills.density.support import Bootstrap
+from sevenhills.density.bootstrap import Bootstrap
 
+from ..density.test_engines import by_engine
 from ..oracles import rome_log_density
-from ..test_engines import by_engine
 
 pytestmark = pytest.mark.usefixtures("silent")
 

@@ -16,6 +16,7 @@ from ..kernels.silhouettes import (
 )
 from ..progress import Progress
 from ..threads import map_blocks
+from ..validation import check_choice, check_field, check_permutation
 from .dbcv import dbcv_scores
 from .optics import Cuts, Partitions, best_of
 from .sampling import sample_scores
@@ -77,6 +78,25 @@ class Candidates(Cuts):
         partitions = (self.partitions.runs, self.partitions.offsets)
         for array in (*self.to_dict().values(), *partitions, self.order):
             array.flags.writeable = False
+
+    def _validate(self) -> None:
+        """Raise an error if the arrays contradict each other, as those of a file might."""
+        check_permutation(self.order, "order")
+        check_choice(self.criterion, "criterion", CRITERIA)
+        shape, largest = (len(self.partitions),), float(np.finfo(np.float64).max)
+        check_field(self.rules, "rules", "U", shape)
+        check_field(self.parameters, "parameters", "f", shape, -largest, largest)
+        check_field(self.n_cuts, "n_cuts", "i", shape, least=1)
+        check_field(self.n_clusters, "n_clusters", "i", shape, least=0)
+        check_field(self.noise_share, "noise_share", "f", shape, 0, largest)
+        check_field(self.scores, "scores", "f", shape, -largest, largest)
+        check_field(self.errors, "errors", "f", shape, 0, largest)
+        if not 0 <= self.chosen < len(self):
+            raise ValueError(f"chosen must be one of {len(self)} candidates, got {self.chosen}")
+        if self.partitions.runs[-1, 1] != len(self.order):
+            raise ValueError("partitions must lead through all samples")
+        if (self.n_clusters < self.partitions.n_clusters()).any():
+            raise ValueError("n_clusters must not be below the labels of a candidate")
 
     def labels(self, index: int | None = None) -> np.ndarray:
         """Return the labels of a candidate, of the chosen one by default, -1 being noise."""

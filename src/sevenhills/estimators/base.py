@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, DensityMixin, clone
 from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from ..density import KernelMixture, Regions
+from ..density import Density, KernelMixture
 from ..density.mixture import with_samples
 from ..validation import (
     check_choice,
@@ -84,7 +84,7 @@ class DensityEstimator(DensityMixin, BaseEstimator, ABC):
     estimators but the vine copula and nearest neighbors.
     """
 
-    density_: Regions
+    density_: Density
     n_jobs: int | None
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
@@ -199,7 +199,7 @@ class DensityEstimator(DensityMixin, BaseEstimator, ABC):
         check_is_fitted(self)
         return self.density_.sample(n_samples, random_state)
 
-    def _density_class(self) -> type[Regions]:
+    def _density_class(self) -> type[Density]:
         """Return the class of the density that would be fitted."""
         return KernelMixture
 
@@ -224,12 +224,12 @@ class DensityEstimator(DensityMixin, BaseEstimator, ABC):
     conditional = delegate(KernelMixture.conditional)
     cov = delegate(KernelMixture.cov)
     effective_sample_size = delegate(KernelMixture.effective_sample_size)
-    entropy = delegate(Regions.entropy)
+    entropy = delegate(Density.entropy)
     grad_logpdf = delegate(KernelMixture.grad_logpdf)
-    hdr_contours = delegate(Regions.hdr_contours)
-    hdr_intervals = delegate(Regions.hdr_intervals)
-    hdr_level = delegate(Regions.hdr_level)
-    hdr_probability = delegate(Regions.hdr_probability)
+    hdr_contours = delegate(Density.hdr_contours)
+    hdr_intervals = delegate(Density.hdr_intervals)
+    hdr_level = delegate(Density.hdr_level)
+    hdr_probability = delegate(Density.hdr_probability)
     hess_logpdf = delegate(KernelMixture.hess_logpdf)
     impute = delegate(KernelMixture.impute)
     integrate_product = delegate(KernelMixture.integrate_product)

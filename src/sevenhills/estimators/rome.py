@@ -5,21 +5,20 @@ from typing import Any
 import numpy as np
 
 from ..clustering import (
-    CRITERIA,
-    FEWEST_TO_CLUSTER,
     Candidates,
     Cuts,
     Ordering,
     Points,
     Scores,
-    check_resolution,
     choose,
     cut,
     neighbors_for,
     order_by_reachability,
     score,
 )
-from ..density import KernelMixture, NeighborDensity, Regions
+from ..clustering.points import FEWEST_TO_CLUSTER, check_resolution
+from ..clustering.selection import CRITERIA
+from ..density import Density, KernelMixture, NeighborDensity
 from ..progress import Progress, print_progress
 from ..validation import (
     check_choice,
@@ -290,7 +289,7 @@ class ROME(ClusterEstimator):
             raise ValueError("n_eps and n_xi must not both be zero")
         check_count(self.exact_below, "exact_below")
 
-    def _density_class(self) -> type[Regions]:
+    def _density_class(self) -> type[Density]:
         return NeighborDensity if self.density == "knn" else KernelMixture
 
     def _summary(self) -> Summary:
