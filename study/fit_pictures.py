@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 from scipy.spatial import cKDTree
 
-from sevenhills.clustering import TRIVIAL_SCORE, Ordering
+from sevenhills.clustering import Ordering
+from sevenhills.clustering.selection import TRIVIAL_SCORE
 from sevenhills.datasets import Distribution
 from sevenhills.plotting import plot_reachability, plot_samples, plot_trajectories
 from sevenhills.plotting.canvas import COLORS, color_of

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ..clustering import Candidates, Ordering, Points, check_resolution, find_clusters
+from ..clustering import Candidates, Ordering, Points, find_clusters
+from ..clustering.points import check_resolution
 from ..density import KernelMixture
 from ..stacking import CellFit, Member, Partition, join_small, merge_unstable, split_by_category
 from ..validation import check_min_std, random_generator

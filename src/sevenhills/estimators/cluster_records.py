@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..clustering import NOISE
+from ..clustering.optics import NOISE
 from ..validation import check_field
 
 

@@ -5,20 +5,19 @@ from typing import Any
 import numpy as np
 
 from ..clustering import (
-    CRITERIA,
-    FEWEST_TO_CLUSTER,
     Candidates,
     Cuts,
     Ordering,
     Points,
     Scores,
-    check_resolution,
     choose,
     cut,
     neighbors_for,
     order_by_reachability,
     score,
 )
+from ..clustering.points import FEWEST_TO_CLUSTER, check_resolution
+from ..clustering.selection import CRITERIA
 from ..density import Density, KernelMixture, NeighborDensity
 from ..progress import Progress, print_progress
 from ..validation import (

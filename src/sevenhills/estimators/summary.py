@@ -7,7 +7,9 @@ from textwrap import wrap
 
 import numpy as np
 
-from ..clustering import NOISE, TRIVIAL_SCORE, Candidates
+from ..clustering import Candidates
+from ..clustering.optics import NOISE
+from ..clustering.selection import TRIVIAL_SCORE
 from .cluster_records import Cluster, StackedCluster
 
 #: The parts of the density of a cluster, for every choice of ``density``.

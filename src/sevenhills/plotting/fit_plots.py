@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from ..clustering import TRIVIAL_SCORE
+from ..clustering.selection import TRIVIAL_SCORE
 from ..estimators import ROME, AutoROME
 from .canvas import (
     COLORS,

@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from .. import compat
-from ..clustering import NOISE
+from ..clustering.optics import NOISE
 from ..density import KernelMixture
 from ..estimators import ESTIMATORS, DensityClassifier
 from . import archive

@@ -12,8 +12,8 @@ from sevenhills.kernels.blocks import build_blocks, build_rotated_blocks, core_d
 from sevenhills.kernels.few_points import order_few_points
 from sevenhills.kernels.ordering import order_points
 
-from .oracles import plain_optics
-from .strategies import samples
+from ..oracles import plain_optics
+from ..strategies import samples
 
 
 @pytest.fixture(params=["table", "tree"])

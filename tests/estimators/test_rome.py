@@ -17,8 +17,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from sevenhills import ROME, datasets
 from sevenhills.whitening import silverman
 
-from .oracles import all_labels, plain_optics, rome_log_density, score
-from .strategies import samples
+from ..oracles import all_labels, plain_optics, rome_log_density, score
+from ..strategies import samples
 
 
 @pytest.fixture(scope="module")

@@ -10,8 +10,8 @@ from sevenhills.clustering.optics import Partitions, _all_cuts, best_of
 from sevenhills.clustering.selection import silhouette_scores
 from sevenhills.kernels.cuts import dbscan_cuts
 
-from .oracles import all_labels, score, without_single_members
-from .strategies import samples
+from ..oracles import all_labels, score, without_single_members
+from ..strategies import samples
 
 
 def labels_of(partitions, order):

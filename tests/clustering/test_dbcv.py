@@ -12,8 +12,8 @@ from sevenhills.clustering.dbcv import all_points_reach, dbcv_scores
 from sevenhills.kernels.blocks import build_blocks, core_distances, nearest_distances
 from sevenhills.kernels.spanning import spanning_tree
 
-from .oracles import dbcv
-from .strategies import samples
+from ..oracles import dbcv
+from ..strategies import samples
 
 
 @given(samples(min_samples=6, max_samples=70), st.sampled_from([3, 5, 12]))

@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from sevenhills import ROME, datasets, load, save
-from sevenhills.clustering import TRIVIAL_SCORE, cut, neighbors_for, order_by_reachability
+from sevenhills.clustering import cut, neighbors_for, order_by_reachability
 from sevenhills.clustering.optics import Partitions
 from sevenhills.clustering.sampling import sample_scores
 from sevenhills.clustering.selection import (
+    TRIVIAL_SCORE,
     _Silhouettes,
     sampled_silhouette_scores,
     silhouette_scores,
@@ -23,7 +24,7 @@ from sevenhills.clustering.selection import (
 from sevenhills.kernels.blocks import build_rotated_blocks, core_distances
 from sevenhills.kernels.ordering import order_points
 
-from .strategies import samples
+from ..strategies import samples
 
 NAMES = ("aniso", "two_moons", "gaussian", "trajectories")
 
@@ -143,14 +144,14 @@ def test_repeated_rows_are_weights():
 
 def test_errors_are_shown_and_stored(tmp_path):
     rome = ROME(exact_below=0).fit(hills(3000))
-    assert "error" in repr(rome.candidates_)
+    assert "error" in rome.summary()
     assert "error" in rome.candidates_.to_dict()
     save(rome, tmp_path / "model")
     loaded = load(tmp_path / "model")
     assert loaded.exact_below == 0
     assert_array_equal(loaded.candidates_.errors, rome.candidates_.errors)
     exact = ROME().fit(hills(300)).candidates_
-    assert "error" not in repr(exact)
+    assert "error" not in str(exact)
 
 
 def test_exact_below_is_checked():
