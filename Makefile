@@ -60,7 +60,7 @@ $(TORCH)/.ready: pyproject.toml
 
 # What needs PyTorch, which is too large for the environment of all other tests.
 test-torch: $(TORCH)/.ready
-	$(TORCH)/bin/python -m pytest tests/test_tensors.py
+	$(TORCH)/bin/python -m pytest tests/density/test_torch_export.py
 
 $(LOWEST)/.ready: pyproject.toml
 	$(PYTHON) -m venv --clear $(LOWEST)

@@ -1,6 +1,6 @@
-"""What the parts of the study cost: DBCV beside silhouettes, windows of one kernel each.
+"""CPU time of parts of the study: scores of clusterings, and manifold Parzen windows.
 
-Start it with ``make bench-study``. Every figure comes from a process of its own.
+Start it with ``make bench-study``. Every measurement runs in its own process.
 """
 
 from benchmarks.measuring import Bars, report, run_part

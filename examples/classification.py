@@ -2,8 +2,8 @@
 Classify with densities
 =======================
 
-Bayes' rule with a density of its own for every class: the classes may have any shape and any
-number of hills, and points that look like none of them are known as such.
+Bayes' rule with one density for each class. The classes may have any shape and any number of
+modes, and the densities also detect points that belong to no class.
 """
 
 import matplotlib.pyplot as plt
@@ -15,12 +15,12 @@ from sklearn.metrics import accuracy_score, log_loss
 from sevenhills import DensityClassifier
 
 # %%
-# Two classes, a moon each, that reach into each other.
+# Two interleaved half moons, one for each class.
 X, y = make_moons(400, noise=0.15, random_state=0)
 X_test, y_test = make_moons(2000, noise=0.15, random_state=1)
 
 # %%
-# Quadratic discriminant analysis has one Gaussian for each class, which cannot bend.
+# Quadratic discriminant analysis fits one Gaussian to each class, which cannot follow a moon.
 models = [DensityClassifier(), QuadraticDiscriminantAnalysis()]
 for model in models:
     model.fit(X, y)
@@ -30,11 +30,13 @@ for model in models:
     print(f"{type(model).__name__:30s} accuracy {accuracy:.3f}, log loss {loss:.3f}")
 
 # %%
-# Far from all data a classifier is as sure as anywhere. The log density over all classes says
-# that such a point is like nothing it has seen.
+# Far from all data, the probabilities of a classifier are as close to one as anywhere. A low log
+# density over all classes shows that such a point is unlike the training data.
 for place in ([0.0, 1.0], [4.0, 3.0]):
-    sure, seen = models[0].predict_proba([place]).max(), models[0].score_samples([place])[0]
-    print(f"{place}: class {models[0].predict([place])[0]} with {sure:.0%}, log density {seen:.1f}")
+    probability = models[0].predict_proba([place]).max()
+    log_density = models[0].score_samples([place])[0]
+    label = models[0].predict([place])[0]
+    print(f"{place}: class {label} with {probability:.0%}, log density {log_density:.1f}")
 
 figure, axes = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained", sharey=True)
 x, height = np.linspace(-1.6, 2.6, 120), np.linspace(-1.1, 1.6, 80)

@@ -2,8 +2,9 @@
 Score forecasts of walks, from end to end
 =========================================
 
-Walks are made up, so that their law is known. A predictor that goes straight on and one that
-looks for similar pasts are evaluated beside the oracle, which draws from that law.
+The walks are synthetic, so that their distribution is known. Two forecasters, one that assumes a
+constant velocity and one that looks for similar pasts, are compared with an oracle that draws
+from the true distribution.
 """
 
 import matplotlib.pyplot as plt
@@ -17,13 +18,13 @@ N_SAMPLES = 30
 training, test = make_walks(1000, random_state=0), make_walks(40, random_state=1)
 
 # %%
-# Forecasts are arrays of the shape (scenes, samples, steps, coordinates), whoever made them.
+# Forecasts are arrays of shape (scenes, samples, steps, coordinates).
 pasts = training.observed, training.truth
-straight, alike = ConstantVelocity().fit(*pasts), NearestPasts().fit(*pasts)
+straight, similar = ConstantVelocity().fit(*pasts), NearestPasts().fit(*pasts)
 samples = {
     "oracle": test.law.draw(N_SAMPLES, random_state=2),
     "constant velocity": straight.predict(test.observed, N_SAMPLES, random_state=2),
-    "nearest pasts": alike.predict(test.observed, N_SAMPLES),
+    "nearest pasts": similar.predict(test.observed, N_SAMPLES),
 }
 figure, axes = plt.subplots(1, 3, figsize=(10, 3.6), layout="constrained", sharex=True, sharey=True)
 for ax, (name, each) in zip(axes, samples.items(), strict=True):
@@ -32,7 +33,7 @@ for ax, (name, each) in zip(axes, samples.items(), strict=True):
     ax.set_title(name)
 
 # %%
-# Every measure with its error, in one call.
+# All measures with their standard errors.
 measures = ("nll", "nll_step", "energy_score", "ece", "ade", "min_ade_k")
 evaluations = {
     name: evaluate(each, test.truth, measures=measures) for name, each in samples.items()
@@ -41,7 +42,7 @@ for name, evaluation in evaluations.items():
     print(f"{name}\n{evaluation}\n")
 
 # %%
-# Which of the two is better? They are compared scene by scene.
+# The two forecasters, compared scene by scene.
 comparison = compare(evaluations["nearest pasts"], evaluations["constant velocity"])
 print(comparison)
 
@@ -53,8 +54,8 @@ axes[1].set_title("Coverage")
 axes[1].legend(frameon=False, loc="lower right")
 
 # %%
-# All of it as a page in one file; ``forecast_report`` writes it to a path, as does ``sevenhills
-# forecast``.
+# The results as a page of HTML; ``forecast_report`` and the command ``sevenhills forecast`` write
+# it to a file.
 page = forecast_html(evaluations["nearest pasts"], samples["nearest pasts"], test.truth)
 print(f"a page of {len(page) / 1e6:.1f} MB")
 plt.show()

@@ -2,7 +2,7 @@
 Many small data sets: which sensor has changed?
 ===============================================
 
-A density for each of 200 sensors, fitted in one call, and today's readings scored under each.
+One density for each of 200 sensors, fitted in one call, scores the readings of today.
 """
 
 import matplotlib.pyplot as plt
@@ -14,8 +14,8 @@ N_SENSORS, N_PAST, N_TODAY = 200, 150, 40
 rng = np.random.RandomState(0)
 
 # %%
-# Every sensor measures temperature and humidity in two states, by day and by night, that lie
-# elsewhere for each.
+# Every sensor measures temperature and humidity in two states, by day and by night. The states
+# differ from sensor to sensor.
 means = [[23, 35], [7, 65]] + rng.standard_normal((N_SENSORS, 2, 2)) * [3, 6]
 shears = 0.5 * rng.standard_normal((N_SENSORS, 2, 2, 2)) + np.eye(2)
 
@@ -30,15 +30,15 @@ def readings(n_rows):
 past, today = readings(N_PAST), readings(N_TODAY)
 
 # %%
-# Five of them have been moved indoors, where day and night differ a third less. Their means over
-# a day are what they were.
+# Five sensors were moved indoors, where the difference between day and night is a third smaller.
+# Their daily means stay the same.
 moved = np.sort(rng.choice(N_SENSORS, 5, replace=False))
 today[moved] += (means[moved].mean(axis=1)[:, None] - today[moved]) / 3
 print("moved:", moved)
 
 # %%
-# ``fit_many`` gives what a loop over ``ROME().fit`` would give, faster; ``n_jobs`` spreads it
-# over processes.
+# ``fit_many`` gives the same models as a loop over ``ROME().fit``, but faster; ``n_jobs`` sets the
+# number of processes.
 models = fit_many(past)
 expected = np.array([scores.mean() for scores in score_many(models, readings(N_TODAY))])
 found = np.array([scores.mean() for scores in score_many(models, today)])

@@ -2,8 +2,8 @@
 Synthetic samples
 =================
 
-A simulation needs more walks than were recorded, and a density can draw them. Are they good, and
-are they new?
+A simulation needs more walks than were recorded. Samples of a density can provide them, if they
+are realistic and no copies.
 """
 
 import matplotlib.pyplot as plt
@@ -15,31 +15,30 @@ from sevenhills.metrics import energy_test, mean_log_likelihood
 from sevenhills.plotting import plot_samples
 
 # %%
-# Walks of twelve steps in the plane, 24 numbers each, along one of six ways.
+# Walks of twelve steps in the plane, 24 numbers each, along one of six routes.
 walks, held_out = datasets.load("trajectories").split(run=0, n_samples=400)
 
 # %%
-# Held-out walks say how good a density is; a permutation test asks whether they can be told from
-# as many synthetic ones. A single covariance for all, as in a plain kernel density estimate,
-# smears the ways.
+# The log density of held-out walks measures the quality of a density. A permutation test shows
+# whether held-out and synthetic walks differ. The single covariance of a plain kernel density
+# estimate blurs the routes.
 models = {"AutoROME": AutoROME(), "ROME": ROME(), "GaussianKDE": GaussianKDE()}
 for name, model in models.items():
     model.fit(walks)
-    test = energy_test(held_out, model.sample(len(held_out), random_state=0), random_state=0)
+    test = energy_test(held_out, model.sample(len(held_out), random_state=0))
     score = mean_log_likelihood(model, held_out)
     print(f"{name:12s} held-out log density {score}, p-value {test.p_value:.3f}")
 
 # %%
-# Synthetic walks must not be copies: they should be as far from the recorded ones as other walks
-# are.
+# Synthetic walks that are no copies are as far from the recorded walks as held-out walks are.
 synthetic = models["AutoROME"].sample(len(held_out), random_state=0)
 nearest = NearestNeighbors(n_neighbors=1).fit(walks)
 for name, rows in (("held-out", held_out), ("synthetic", synthetic)):
     distances = nearest.kneighbors(rows)[0][:, 0]
-    print(f"{name:9s} walks: median distance to a recorded one {np.median(distances):.2f} m")
+    print(f"{name:9s} walks: median distance to a recorded walk {np.median(distances):.2f} m")
 
 # %%
-# Some of them, over those that were recorded.
+# Synthetic walks over recorded walks.
 figure, axes = plt.subplots(1, 2, figsize=(9, 4), layout="constrained", sharex=True, sharey=True)
 for ax, name in zip(axes, ("AutoROME", "GaussianKDE"), strict=True):
     plot_samples(walks, models[name].sample(40, random_state=1), ax).set_title(name)

@@ -1,4 +1,4 @@
-"""Box plots of the metrics, over the runs of the study."""
+"""Box plots of the metrics over runs."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,30 +11,30 @@ from sevenhills.plotting.canvas import current_axes
 from sevenhills.plotting.sample_plots import DATA_COLOR
 
 from .catalogue import RECIPES, name_of, published
-from .panels import new_panels, spoken
+from .panels import new_panels, title_of
 
-#: The estimators that have a box, from the top.
+#: The estimators with a box, from top to bottom.
 BOXES = ("rome", "auto", "parzen", "vine", "kde", "kde_cv", "gmm", "oracle")
-#: The title of every metric's picture and the name of its axis.
+#: Title and axis label of the figure of every metric.
 METRICS = {
     "D_JS": ("Divergence between two fits", "$D_{JS}$ (0 is best)"),
     "W_hat": ("Transport cost of samples", r"$\hat{W}$ (0 is best)"),
     "L_hat": ("Held-out log-likelihood", r"$\hat{L}$ (more is better)"),
     "D_JS_true": ("Divergence from the truth", "$D_{JS}$ from the truth (0 is best)"),
     "D_JS_as_published": (
-        "Divergence from what the study took for the truth",
+        "Divergence from the published truth",
         "$D_{JS}$ from the published truth (0 is best)",
     ),
 }
 
-#: Smaller values of W_hat than this are noise.
+#: Absolute values of W_hat below this are noise.
 _W_NOISE = 0.3
-#: A mean log-likelihood so far below the best one is written, not drawn.
-_FAR_BELOW = 30.0
+#: A median log-likelihood this far below the best is written as a number, not drawn.
+_MAX_BELOW = 30.0
 
 
 def has_boxes(results: Mapping[str, np.ndarray], metric: str, entry: Distribution) -> bool:
-    """Return whether there is a box to draw."""
+    """Return whether a distribution has results of a metric."""
     rows = np.asarray(results["metric"]) == metric
     rows &= np.asarray(results["distribution"]) == entry.name
     return bool((rows & np.isin(results["estimator"], BOXES)).any())
@@ -43,19 +43,19 @@ def has_boxes(results: Mapping[str, np.ndarray], metric: str, entry: Distributio
 def describe_boxes(metric: str) -> str:
     """Return the caption of a metric's picture."""
     remarks = {
-        "W_hat": f" The grey band, up to {_W_NOISE}, is what noise alone does. Linear up to 1, "
-        "logarithmic beyond.",
-        "L_hat": f" What lies more than {_FAR_BELOW:.0f} below the best median is written.",
-        "D_JS_true": " The study took another density for the truth of varied.",
+        "W_hat": f" The gray band, up to {_W_NOISE}, is the range of noise. The scale is linear "
+        "up to 1 and logarithmic beyond.",
+        "L_hat": f" Medians more than {_MAX_BELOW:.0f} below the best are given as numbers.",
+        "D_JS_true": " The published truth of varied is another density.",
     }
     return (
-        "Boxes hold the middle half of the runs, the line in them is the median; diamonds are the "
-        "means that the study published." + remarks.get(metric, "")
+        "Boxes span the quartiles of the runs, with a line at the median; diamonds are the "
+        "published means." + remarks.get(metric, "")
     )
 
 
 def draw_boxes(results: Mapping[str, np.ndarray], metric: str, shown: list[Distribution]) -> Any:
-    """Draw a panel for every distribution, with one box for every estimator."""
+    """Draw a panel for every distribution with a box for every estimator."""
     of_metric = np.asarray(results["metric"]) == metric
     table = {name: np.asarray(column)[of_metric] for name, column in results.items()}
     estimators = [name for name in BOXES if name in table["estimator"]]
@@ -64,7 +64,7 @@ def draw_boxes(results: Mapping[str, np.ndarray], metric: str, shown: list[Distr
         rows = table["distribution"] == entry.name
         groups = {name: table["value"][rows & (table["estimator"] == name)] for name in estimators}
         _draw_box_panel(ax, metric, groups, _published_means(entry, metric))
-        ax.set_title(spoken(entry))
+        ax.set_title(title_of(entry))
     figure.supxlabel(METRICS[metric][1], fontsize="medium")
     handles, names = panels[0].get_legend_handles_labels()
     figure.legend(handles, names, loc="outside upper right", frameon=False)
@@ -74,7 +74,7 @@ def draw_boxes(results: Mapping[str, np.ndarray], metric: str, shown: list[Distr
 def _draw_box_panel(
     ax: Any, metric: str, groups: Mapping[str, np.ndarray], marks: Mapping[str, float]
 ) -> None:
-    """Draw one box for every estimator; what cannot be drawn is written in its place."""
+    """Draw a box for every estimator, and remarks in place of values without a position."""
     least = _lowest_drawn(groups) if metric == "L_hat" else -np.inf
     far = {name for name, values in groups.items() if _median(values) < least}
     boxes = {name: _drawable(metric, groups[name], name in far) for name in groups}
@@ -106,13 +106,13 @@ def _draw_box_panel(
 
 
 def _drawable(metric: str, values: np.ndarray, is_far: bool) -> np.ndarray:
-    """Return the values that have a place on the axis: divergences have a logarithmic one."""
+    """Return the values with a position on the axis, which is logarithmic for divergences."""
     least = 0.0 if metric.startswith("D_JS") else -np.inf
     return values[np.isfinite(values) & (values > least) & (not is_far)]
 
 
 def _remark(ax: Any, y: float, text: str) -> None:
-    """Write into the line of a box, or beside it."""
+    """Write a remark at the height of a box."""
     where = {"transform": ax.get_yaxis_transform(), "ha": "left", "va": "center"}
     ax.text(0.03, y, text, fontsize=6, **where)
 
@@ -128,13 +128,13 @@ def _median(values: np.ndarray) -> float:
 
 
 def _lowest_drawn(groups: Mapping[str, np.ndarray]) -> float:
-    """Return below which value a box or a mark would squeeze the others."""
+    """Return the lowest value that is drawn; lower ones would compress the axis."""
     medians = [_median(values) for values in groups.values()]
-    return max((median for median in medians if np.isfinite(median)), default=0.0) - _FAR_BELOW
+    return max((median for median in medians if np.isfinite(median)), default=0.0) - _MAX_BELOW
 
 
 def _scale_metric(ax: Any, metric: str, values: np.ndarray) -> None:
-    """Choose a scale on which small and large values are both seen."""
+    """Choose a scale on which small and large values are visible."""
     ax.grid(axis="x", lw=0.3)
     ax.set_axisbelow(True)
     if metric == "W_hat":
@@ -155,7 +155,7 @@ def _scale_metric(ax: Any, metric: str, values: np.ndarray) -> None:
 
 
 def _set_ticks(ax: Any, low: float, high: float, ticks: list[float]) -> None:
-    """Show an interval, with at most four of the ticks inside."""
+    """Set the limits of the axis, with at most four of the ticks inside."""
     ticker = import_extra("matplotlib.ticker", "plot", "the figures need matplotlib")
     inside = [tick for tick in ticks if low <= tick <= high]
     inside = inside[:: -(-len(inside) // 4) or 1]
@@ -165,7 +165,7 @@ def _set_ticks(ax: Any, low: float, high: float, ticks: list[float]) -> None:
 
 
 def _published_means(entry: Distribution, metric: str) -> dict[str, float]:
-    """Return what the study printed, by estimator, in its main tables."""
+    """Return the published means of the main tables, by estimator."""
     if metric == "D_JS_true" and entry.name == "varied":
         return {}
     printed = "D_JS_true" if metric == "D_JS_as_published" else metric
@@ -178,16 +178,16 @@ def _published_means(entry: Distribution, metric: str) -> dict[str, float]:
 
 
 def plot_boxes(groups: Mapping[str, Any], marks: Mapping[str, float], ax: Any = None) -> Any:
-    """Draw a box for every group of numbers, the first on top, each named on the left.
+    """Draw a horizontal box for every group of numbers, the first on top.
 
-    A box holds the middle half, its line is the median, the whiskers reach up to 1.5 times as
-    far; what lies beyond are dots. A group without numbers leaves its line empty.
+    Whiskers reach to the last value within 1.5 interquartile ranges; values beyond are dots. An
+    empty group leaves its row empty.
 
     Parameters
     ----------
     groups : mapping of str to array-like of shape (n_values,)
     marks : mapping of str to float
-        Values to mark with a diamond, by group.
+        Values that are marked with a diamond, by group.
     ax : matplotlib axes, optional
 
     Returns

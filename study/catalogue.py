@@ -17,12 +17,12 @@ from sevenhills.estimators import ESTIMATORS, ROME, ManifoldParzen
 
 @dataclass(frozen=True)
 class Published:
-    """One cell of a table.
+    """A published figure, one cell of a table.
 
     Attributes
     ----------
     table : str
-        Which table it stands in.
+        The name of the table.
     distribution : str
         See :func:`sevenhills.datasets.names`.
     metric : str
@@ -30,15 +30,15 @@ class Published:
     method : str
         "rome", "mpw" or "vine".
     selection : str or None
-        "silhouette", "dbcv" or None for a single cluster; None for the rivals, too.
+        "silhouette", "dbcv" or None for a single cluster; None for other methods, too.
     decorrelate, normalize : bool or None
-        None where it makes no difference.
+        None if it has no effect.
     estimator : str or None
-        "kde", "gaussian" or "knn"; None for the rivals.
+        "kde", "gaussian" or "knn"; None for other methods.
     mean, std : float
         Over the runs.
     digit : float
-        One unit of the last digit in which the mean was printed.
+        One unit of the last published digit of the mean.
     """
 
     table: str
@@ -89,20 +89,20 @@ def _cell(row: dict[str, str]) -> Published:
 
 
 def _digit(row: dict[str, str]) -> float:
-    """Return one unit of the last digit printed; zeros at the end of the mean were lost."""
+    """Return one unit of the last published digit; trailing zeros of the mean are lost."""
     decimals = max(len(row[name].partition(".")[2]) for name in ("mean", "std"))
     return float(10.0**-decimals)
 
 
 SELECTIONS = ("silhouette", "dbcv", None)
-#: Whether to decorrelate and to normalise, by the code that names have for it.
+#: ROME's parameters decorrelate and normalize, by their code in names.
 MAPS = {"dn": (True, True), "n": (False, True), "plain": (False, False)}
 ORACLE = "oracle"
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """An estimator as it stands in a table.
+    """An estimator of the tables.
 
     Attributes
     ----------
@@ -116,7 +116,7 @@ class Recipe:
     title: str
 
     def build(self, distribution: Distribution) -> Any:
-        """Return the estimator, not fitted, with the study's ``min_std`` for a distribution."""
+        """Return the unfitted estimator, with the study's ``min_std`` for a distribution."""
         if self.name == ORACLE:
             return _Oracle(distribution)
         if self.is_rome:
@@ -126,11 +126,11 @@ class Recipe:
         return ESTIMATORS[self.name]()
 
     def settings(self) -> dict[str, Any]:
-        """Return the parameters of ROME, beyond ``min_std``, for which this stands."""
+        """Return the parameters of ROME other than ``min_std``."""
         if not self.is_rome:
-            raise ValueError(f"{self.name} is not a form of ROME")
+            raise ValueError(f"{self.name} is not an ablation of ROME")
         parts = ["rome", "silhouette", "dn", "kde"] if self.name == "rome" else self.name.split("-")
-        # Beside Gaussians, which need no map, the study did not scale noise.
+        # With Gaussians, the study does not whiten clusters, and does not scale noise.
         decorrelate, normalize = MAPS[parts[2] if len(parts) == 4 else "plain"]
         return {
             "selection": None if parts[1] == "none" else parts[1],
@@ -151,7 +151,7 @@ class Recipe:
 
 
 class _Oracle:
-    """The truth in the place of an estimator, which learns nothing from samples."""
+    """The truth as an estimator, which ignores samples."""
 
     def __init__(self, distribution: Distribution) -> None:
         self.truth = distribution.truth
@@ -164,7 +164,7 @@ class _Oracle:
 def ablation_name(
     selection: str | None, decorrelate: bool | None, normalize: bool | None, estimator: str
 ) -> str:
-    """Return the name of ROME with these settings; None where it makes no difference.
+    """Return the name of ROME with these settings; None if a setting has no effect.
 
     Examples
     --------
@@ -194,7 +194,7 @@ def name_of(cell: Published) -> str:
 
 
 def _ablations() -> list[Recipe]:
-    """Return the distinct ablations: seven for every way to choose a clustering."""
+    """Return the distinct ablations, seven for every selection."""
     recipes = []
     for selection, estimator in product(SELECTIONS, ("kde", "knn", "gaussian")):
         for code in ("dn",) if estimator == "gaussian" else MAPS:
@@ -206,12 +206,12 @@ def _ablations() -> list[Recipe]:
     return recipes
 
 
-_MAP_TITLES = {"dn": "decorrelated and normalised", "n": "normalised", "plain": "as it is"}
+_MAP_TITLES = {"dn": "decorrelated and normalized", "n": "normalized", "plain": "as it is"}
 _SELECTION_TITLES = {"silhouette": "silhouette", "dbcv": "DBCV", None: "no clustering"}
 
 #: The estimators of the study's main tables.
 BASELINES = ("rome", "parzen", "vine")
-#: What it does not have.
+#: Estimators that the study does not have.
 BEYOND = ("oracle", "auto", "kde", "kde_cv", "gmm")
 
 RECIPES = {

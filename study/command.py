@@ -43,8 +43,8 @@ def reproduce(
 ) -> None:
     """Rerun the ROME study.
 
-    Every table and figure is written beside the published ones. Every figure is stored as soon
-    as it is known; stopped at any moment, the same command goes on where it was.
+    Writes all tables and figures beside the published ones. Every result is stored as soon as it
+    is measured: after an interruption, the same command continues from the stored results.
 
     For example:
       python -m study --quick --out reproduction
@@ -62,10 +62,10 @@ def reproduce(
         page = page or out / "reproduction.md"
         write_page(page, planned, rows, pictures, os.path.relpath(out / "figures", page.parent))
     except KeyboardInterrupt:
-        screen.print(f"what is done is stored in {out}, the same command goes on from it")
+        screen.print(f"results are stored in {out}; the same command continues from them")
         raise
     print((out / "tables.md").read_text(encoding="utf-8"))
-    print(Agreement.of(paper_tables(rows)).describe())
+    print(Agreement.from_tables(paper_tables(rows)).describe())
     print(f"Written: {page}, and tables and figures in {out}")
 
 
@@ -87,7 +87,7 @@ def _run(plan: Plan, out: Path, jobs: int, retry: bool, screen: Console) -> list
 
 @contextmanager
 def _bar(screen: Console, total: int) -> Iterator[Any]:
-    """Show how far the work is, what runs, and how long it may still take."""
+    """Show a progress bar with the running cells and the remaining time."""
     columns = (
         BarColumn(bar_width=30),
         TextColumn("{task.completed:.0f}/{task.total:.0f}"),

@@ -1,4 +1,4 @@
-"""The pictures of the study, drawn from fits and results of our own."""
+"""All figures of the study."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -34,12 +34,12 @@ from .sweeps import SWEEPS, describe_sweep, draw_sweep, sweep_all
 
 @dataclass(frozen=True)
 class Figure:
-    """A picture on disk and what to say of it.
+    """A figure in a file, with its title and caption.
 
     Attributes
     ----------
     stem : str
-        The name of its files without the ending.
+        The name of its files without the extension.
     title : str
     caption : str
     """
@@ -58,28 +58,28 @@ def draw_figures(
     formats: Sequence[str] = ("png", "svg"),
     progress: Callable[[str], None] | None = None,
 ) -> list[Figure]:
-    """Draw the pictures of the study and write them into a folder.
+    """Draw the figures of the study and write them into a folder.
 
     Parameters
     ----------
     folder : Path
         Created if it does not exist.
     results : mapping of str to ndarray, or None
-        Columns "distribution", "run", "estimator", "metric" and "value" of equal length; None or
-        no rows leave out the box plots.
+        Columns "distribution", "run", "estimator", "metric" and "value". There are no box plots
+        without rows.
     distributions : sequence of str
-        Which distributions to draw, in this order.
+        The distributions to draw.
     run : int, default=0
-        The run of the study whose samples are drawn and fitted.
+        The run of the study.
     formats : sequence of str, default=("png", "svg")
-        The endings of the files.
+        The extensions of the files.
     progress : callable, optional
-        Called with a line of text before every picture, and for what is left out.
+        Called with a line of text before every figure, and for figures that are left out.
 
     Returns
     -------
     list of Figure
-        One for every picture, in the order of a report.
+        In the order of the page.
     """
     say = progress or _say_nothing
     folder = Path(folder)
@@ -104,7 +104,7 @@ def _plan(
     results: Mapping[str, np.ndarray] | None,
     say: Callable[[str], None],
 ) -> Iterator[Planned]:
-    """Give every figure with the function that draws it."""
+    """Yield every figure with the function that draws it."""
     if not chosen:
         say("no figures: there are no distributions")
         return
@@ -117,7 +117,7 @@ def _plan(
 
 
 def _plan_fits(fits: Fits, chosen: list[Distribution]) -> Iterator[Planned]:
-    """Give the figures of data, samples, clusters and orderings."""
+    """Yield the figures of data, samples, clusters and orderings."""
     plane = [entry for entry in chosen if is_plane(entry)]
     walks = [entry for entry in chosen if not is_plane(entry)]
     yield (
@@ -130,7 +130,7 @@ def _plan_fits(fits: Fits, chosen: list[Distribution]) -> Iterator[Planned]:
             partial(draw_samples, fits, plane, COLUMNS),
         )
         yield (
-            Figure("density_close", "Densities of the fits, seen closely", describe_close_ups()),
+            Figure("density_close", "Densities of the fits, close-ups", describe_close_ups()),
             partial(draw_close_ups, fits, plane),
         )
     if walks:
@@ -150,7 +150,7 @@ def _plan_fits(fits: Fits, chosen: list[Distribution]) -> Iterator[Planned]:
 
 
 def _plan_sweeps(run: int, chosen: list[Distribution]) -> Iterator[Planned]:
-    """Give a figure for every parameter; the fits for all are made with the first."""
+    """Yield a figure for every parameter; the first one makes all fits."""
     sweeps = cache(partial(sweep_all, chosen, run))
 
     def draw(parameter: str) -> Any:
@@ -164,7 +164,7 @@ def _plan_sweeps(run: int, chosen: list[Distribution]) -> Iterator[Planned]:
 def _plan_boxes(
     results: Mapping[str, np.ndarray], chosen: list[Distribution], say: Callable[[str], None]
 ) -> Iterator[Planned]:
-    """Give a figure for every metric that there are results of."""
+    """Yield a figure for every metric with results."""
     present = set(np.asarray(results["metric"]).tolist())
     for metric in [name for name in METRICS if name in present]:
         title, _ = METRICS[metric]

@@ -1,4 +1,4 @@
-"""What the published study got wrong, each with the measurement that shows it."""
+"""Errors of the published study, each with a measurement that shows it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,13 +19,13 @@ from .tables import Summary
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that is not as the study says.
+    """An error of the study.
 
     Attributes
     ----------
     title : str
     text : str
-        What is wrong, and what was measured.
+        The error and the measurement.
     """
 
     title: str
@@ -38,7 +38,7 @@ def findings(found: Mapping[tuple[str, str, str], Summary]) -> list[Finding]:
     Parameters
     ----------
     found : mapping
-        Figures by distribution, estimator and metric, of which those that are there are used.
+        Figures by distribution, estimator and metric; findings without figures are left out.
     """
     every = (
         sum_of_logs(),
@@ -56,31 +56,20 @@ def sum_of_logs() -> Finding:
     train, test = datasets.load("aniso").split(run=0)
     density = ROME(min_std=0.01).fit(train).density_
     assert isinstance(density, KernelMixture)
-    terms = np.array([_of_group(density, g).logpdf(test) for g in range(density.n_groups)])
+    terms = np.array([density.component(label).logpdf(test) for label in density.clusters])
     shares = np.log(np.diff(density.offsets) / density.n_kernels)
     right = logsumexp(terms + shares[:, None], axis=0).mean()
     printed = (terms + shares[:, None]).sum(axis=0).mean()
     return Finding(
         "Algorithm 1 adds logarithms",
-        "It adds up the log densities of the clusters where the densities themselves must be "
-        f"added. On aniso, run 0, the mean log-likelihood is {right:.2f} with the sum of "
-        f"densities, which is what the study reports, and {printed:.1f} with that of logarithms.",
-    )
-
-
-def _of_group(density: KernelMixture, g: int) -> KernelMixture:
-    rows = slice(density.offsets[g], density.offsets[g + 1])
-    return KernelMixture(
-        weights=density.weights[rows] / density.weights[rows].sum(),
-        means=density.means[rows],
-        offsets=np.array([0, rows.stop - rows.start]),
-        transforms=density.transforms[g : g + 1],
-        log_dets=density.log_dets[g : g + 1],
+        "It adds the log densities of the clusters instead of their densities. On aniso, run 0, "
+        f"the mean log-likelihood is {right:.2f} with the sum of densities, as the study reports, "
+        f"and {printed:.1f} with the sum of logarithms.",
     )
 
 
 def varied_truth(found: Mapping[tuple[str, str, str], Summary]) -> Finding | None:
-    """Say how far fits of varied are from the real truth and from the published one."""
+    """Compare the divergences of fits of varied from the real and from the published truth."""
     methods = [name for name in BASELINES if ("varied", name, "D_JS_true") in found]
     if not methods:
         return None
@@ -92,8 +81,8 @@ def varied_truth(found: Mapping[tuple[str, str, str], Summary]) -> Finding | Non
     ]
     return Finding(
         "The truth of varied is not that of its samples",
-        "The samples have standard deviations of 1, 2.5 and .5; the density that they are compared "
-        "with has these as variances. With the right one the divergence from the truth is: "
+        "The samples have standard deviations of 1, 2.5 and .5; the study's true density has these "
+        "numbers as variances. With the right density, the divergence from the truth is: "
         f"{', '.join(parts)}.",
     )
 
@@ -117,7 +106,7 @@ def ridge_of_gaussians() -> Finding:
 
 
 def wide_kernels(found: Mapping[tuple[str, str, str], Summary]) -> Finding | None:
-    """Say how far ROME is from the truth on trajectories, and what two fits tell of it."""
+    """Compare ROME with the truth on trajectories, and two fits with each other."""
     keys = {
         "rome": ("trajectories", "rome", "L_hat"),
         "oracle": ("trajectories", "oracle", "L_hat"),
@@ -128,7 +117,7 @@ def wide_kernels(found: Mapping[tuple[str, str, str], Summary]) -> Finding | Non
     if len(figures) < len(keys) or not all(map(isfinite, figures.values())):
         return None
     return Finding(
-        "min_std = .1 on Trajectories is far from the truth, and D_JS does not see it",
+        "min_std = .1 on Trajectories is far from the truth, and D_JS does not show it",
         f"ROME's mean log-likelihood is {figures['rome']:.1f}, that of the truth "
         f"{figures['oracle']:.1f}: {figures['oracle'] - figures['rome']:.0f} nats apart. Two fits "
         f"differ by only {figures['between']:.3f} from each other, but by {figures['true']:.3f} of "
@@ -152,15 +141,15 @@ def one_draw_per_window(runs: int = 6, n_samples: int = 1000) -> Finding:
         )
     return Finding(
         "Samples of manifold Parzen windows are not independent",
-        "The study seems to take exactly one draw from every window, which lie on the samples "
-        "themselves, so that the draws share the sizes of the modes with the samples and look "
-        f"nearer to them. Over {runs} runs of {n_samples} samples, the Wasserstein indicator is "
+        "The study seems to draw exactly one sample from every window. Windows lie on the training "
+        "samples, so that the draws have the same mode sizes and look closer to them. "
+        f"Over {runs} runs of {n_samples} samples, the Wasserstein indicator is "
         f"{'; '.join(parts)}.",
     )
 
 
 def _window_transport(name: str, runs: int, n_samples: int) -> np.ndarray:
-    """Return the mean indicator of independent draws, and of one draw from each window."""
+    """Return the mean indicators of independent draws and of one draw from each window."""
     distribution = datasets.load(name)
     values = []
     for run in range(runs):
@@ -177,14 +166,14 @@ def _window_transport(name: str, runs: int, n_samples: int) -> np.ndarray:
 
 
 def turned_windows(n_samples: int = 2000) -> Finding:
-    """Compare right draws of manifold Parzen windows with those of turned windows."""
+    """Compare draws of manifold Parzen windows with draws of transposed eigenvectors."""
     distribution = datasets.load("trajectories")
     density = (
         ManifoldParzen(min_std=distribution.min_std).fit(distribution.split(run=0)[0]).density_
     )
     rng = random_generator(0)
     kernel = rng.randint(density.n_kernels, size=n_samples)
-    # transform = V / sqrt(L), so V sqrt(L) steps are right, and V^T sqrt(L) steps are not.
+    # transform = V / sqrt(L): right draws are V sqrt(L) steps, the study's are V^T sqrt(L) steps.
     stds = 1 / np.linalg.norm(density.transforms[kernel], axis=1)
     axes = density.transforms[kernel] * stds[:, None, :]
     steps = rng.standard_normal((n_samples, density.n_features)) * stds
@@ -192,9 +181,8 @@ def turned_windows(n_samples: int = 2000) -> Finding:
     turned = density.means[kernel] + np.einsum("ikj,ik->ij", axes, steps)
     scores = [density.logpdf(draws).mean() for draws in (right, turned)]
     return Finding(
-        "Draws of manifold Parzen windows are turned the wrong way",
-        "A window with eigenvectors V and eigenvalues L is drawn as if its covariance were V' L V "
-        "instead of V L V'. On trajectories, run 0, draws have a mean log density of "
-        f"{scores[0]:.1f} under the windows themselves, draws of the turned windows "
-        f"{scores[1]:.1f}.",
+        "Draws of manifold Parzen windows have the wrong orientation",
+        "A window with eigenvectors V and eigenvalues L is sampled as if its covariance were V' L "
+        "V instead of V L V'. On trajectories, run 0, draws have a mean log density of "
+        f"{scores[0]:.1f} under the windows, draws with the wrong orientation {scores[1]:.1f}.",
     )

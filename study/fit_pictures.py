@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 from scipy.spatial import cKDTree
 
-from sevenhills.clustering import TRIVIAL_SCORE, Ordering
+from sevenhills.clustering import Ordering
+from sevenhills.clustering.selection import TRIVIAL_SCORE
 from sevenhills.datasets import Distribution
 from sevenhills.plotting import plot_reachability, plot_samples, plot_trajectories
 from sevenhills.plotting.canvas import COLORS, color_of
@@ -23,26 +24,26 @@ from .panels import (
     new_grid,
     new_panels,
     note,
-    spoken,
     square_around,
+    title_of,
 )
 
-#: Samples that fits see.
+#: Number of training samples.
 N_SAMPLES = 3000
 
 
 class Fits:
-    """The fits of one run, each made when it is first asked for.
+    """The fits of one run, each made at its first use.
 
     Parameters
     ----------
     run : int
-        The run of the study whose samples are fitted.
+        The run of the study.
 
     Attributes
     ----------
     n_samples : int
-        How many samples a fit sees where nothing else is said.
+        The default number of training samples.
     """
 
     def __init__(self, run: int) -> None:
@@ -70,13 +71,13 @@ class Fits:
             return None
 
 
-#: How many points, walks of the data, and walks of a fit are drawn.
+#: Numbers of points, of walks of the data, and of walks of a fit that are drawn.
 N_DRAWN = 800
 N_DATA_PATHS = 400
 N_DRAWN_PATHS = 80
-#: The points of a close-up along each side.
+#: Grid points along each side of a close-up.
 N_GRID = 90
-#: The estimators whose samples are shown, under their names in the pictures.
+#: Titles of the estimators whose samples are shown.
 COLUMNS = {
     "rome": "ROME",
     "parzen": "MPW",
@@ -87,42 +88,42 @@ COLUMNS = {
     "rome-none-gaussian": "one Gaussian",
 }
 
-#: Neighbours inside a close-up, and how sparse its centre is among the data.
+#: Number of samples inside a close-up, and the quantile of sparsity of its center.
 _CLOSE_UP = 80
 _CLOSE_UP_QUANTILE = 0.8
 _N_LEVELS = 8
 
 
 def baseline_columns() -> dict[str, str]:
-    """Return the estimators of the study's main tables, with their names in the pictures."""
+    """Return the titles of the estimators of the study's main tables."""
     return {name: COLUMNS[name] for name in BASELINES}
 
 
 def describe_samples(fits: Fits) -> str:
     """Return the caption of the samples in a plane."""
     return (
-        f"{N_DRAWN} samples of every fit (dark crosses) over as many of the {fits.n_samples} "
-        "samples that it was fitted to (pale dots). Plain KDE is ROME without clustering, "
-        "decorrelation and normalisation; the Gaussians are ROME with one Gaussian for every "
-        "cluster, and without clustering."
+        f"{N_DRAWN} samples of every fit (dark crosses) over {N_DRAWN} of the {fits.n_samples} "
+        "training samples (pale dots). Plain KDE is ROME without clustering, decorrelation and "
+        "normalization; the Gaussians are ROME with one Gaussian for every cluster, and for all "
+        "samples."
     )
 
 
 def describe_walks(fits: Fits) -> str:
     """Return the caption of the sampled walks."""
     return (
-        f"{N_DRAWN_PATHS} sampled walks (dark) over walks that the fit has seen (pale), "
-        f"{N_DATA_PATHS} of {fits.n_samples}."
+        f"{N_DRAWN_PATHS} sampled walks (dark) over {N_DATA_PATHS} of the {fits.n_samples} "
+        "training walks (pale)."
     )
 
 
 def describe_close_ups() -> str:
     """Return the caption of the close-ups."""
     return (
-        "A small window where data (dots) are rather sparse, the darker the denser, each panel on "
-        "a scale of its own. The number is by how much the mean log density of the training data "
-        "exceeds that of held-out data, beyond what the truth does: the larger it is, the closer "
-        "the density keeps to the points that it has seen."
+        "Densities in a small window with sparse data (dots); darker is denser, with a separate "
+        "scale for each panel. The number is the excess of the mean log density of the training "
+        "data over that of held-out data, minus the same excess of the truth: it is large for a "
+        "density that overfits."
     )
 
 
@@ -136,7 +137,7 @@ def draw_data(fits: Fits, chosen: list[Distribution]) -> Any:
         else:
             plot_trajectories(X[:N_DATA_PATHS], ax=ax, color=COLORS[0], alpha=0.3)
         frame(ax, square_around(X, 0.04))
-        ax.set(title=spoken(entry), xlabel=axis_name("x", entry), ylabel=axis_name("y", entry))
+        ax.set(title=title_of(entry), xlabel=axis_name("x", entry), ylabel=axis_name("y", entry))
     return figure
 
 
@@ -152,7 +153,7 @@ def draw_samples(fits: Fits, chosen: list[Distribution], columns: Mapping[str, s
         for ax, name in zip(row, columns, strict=True):
             model = fits.try_fit(entry, name)
             if model is None:
-                note(ax, "could not be fitted")
+                note(ax, "fit failed")
             else:
                 samples = model.sample(n_drawn, random_state=fits.run)
                 plot_samples(X[:n_data], samples, ax, legend=False)
@@ -164,7 +165,7 @@ def draw_samples(fits: Fits, chosen: list[Distribution], columns: Mapping[str, s
 
 
 def draw_close_ups(fits: Fits, chosen: list[Distribution]) -> Any:
-    """Draw the densities in a window, with how much they prefer the data they have seen."""
+    """Draw the densities in a window, with their overfitting."""
     columns = {ORACLE: "truth", **baseline_columns()}
     figure, axes = new_grid(chosen, list(columns.values()), WIDTH, 1.85)
     for row, entry in zip(axes, chosen, strict=True):
@@ -174,7 +175,7 @@ def draw_close_ups(fits: Fits, chosen: list[Distribution]) -> Any:
             model = fits.try_fit(entry, name)
             ax.set_title(title)
             if model is None:
-                note(ax, "could not be fitted")
+                note(ax, "fit failed")
             else:
                 _draw_density(ax, model, bounds)
                 # No negative zero for the truth itself.
@@ -186,25 +187,25 @@ def draw_close_ups(fits: Fits, chosen: list[Distribution]) -> Any:
 
 
 def _draw_density(ax: Any, model: Any, bounds: np.ndarray) -> None:
-    """Shade a window, the darker the denser."""
+    """Draw filled contours of a density in a window."""
     x, y = (np.linspace(low, high, N_GRID) for low, high in bounds.T)
     points = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
     density = np.exp(model.score_samples(points)).reshape(N_GRID, N_GRID)
     highest = density.max()
     levels = np.linspace(0, highest, _N_LEVELS + 1)
-    # Half of the colours only, so that dots are seen above the darkest.
+    # The darkest colors are left out, so that dots remain visible.
     shades = {"cmap": "PuRd", "vmin": 0, "vmax": 1.5 * highest}
     ax.contourf(x, y, density, levels=levels, zorder=-1, **shades)
     ax.set_rasterization_zorder(0)  # matplotlib 3.10 ignores it as a property of contours
 
 
 def _preference(model: Any, seen: np.ndarray, held_out: np.ndarray) -> float:
-    """Return by how much the mean log density of the data seen exceeds that of others."""
+    """Return the excess of the mean log density of training data over held-out data."""
     return float(np.mean(model.score_samples(seen)) - np.mean(model.score_samples(held_out)))
 
 
 def _beyond(samples: np.ndarray, bounds: np.ndarray) -> np.ndarray:
-    """Return which points or paths leave a box."""
+    """Return whether points or paths leave a box."""
     steps = samples.reshape(len(samples), -1, 2)
     return np.asarray(((steps < bounds[0]) | (steps > bounds[1])).any(axis=(1, 2)))
 
@@ -215,31 +216,31 @@ def _count_beyond(samples: np.ndarray, bounds: np.ndarray) -> str:
 
 
 def _sparse_window(X: np.ndarray) -> np.ndarray:
-    """Return the bounds of a square around a rather lonely point and some neighbours."""
+    """Return the corners of a square around a point in a sparse region and its neighbors."""
     reach = cKDTree(X).query(X, min(_CLOSE_UP, len(X)))[0][:, -1]
-    centre = np.argsort(reach)[int(_CLOSE_UP_QUANTILE * (len(X) - 1))]
-    return np.array([X[centre] - reach[centre], X[centre] + reach[centre]])
+    center = np.argsort(reach)[int(_CLOSE_UP_QUANTILE * (len(X) - 1))]
+    return np.array([X[center] - reach[center], X[center] + reach[center]])
 
 
-#: The numbers of samples that are clustered.
+#: Numbers of clustered samples.
 CLUSTER_SIZES = (100, 300, 1000, 3000)
-#: The estimator that chooses its clusters by each score.
+#: The estimator for each selection.
 SELECTIONS = {"silhouette": "rome", "dbcv": "rome-dbcv-dn-kde"}
 
 
 def describe_clusters() -> str:
     """Return the caption of the clusters."""
     return (
-        "The clusters that ROME finds among N samples, by colour and mark; noise is grey. Of "
-        f"walks, {N_DATA_PATHS} at most are drawn."
+        "The clusters of ROME for N samples, by color and mark; noise is gray. At most "
+        f"{N_DATA_PATHS} walks are drawn."
     )
 
 
 def describe_reachability(fits: Fits) -> str:
     """Return the caption of the reachability plots."""
     return (
-        f"Reachability of {fits.n_samples} samples in the order of OPTICS, coloured by cluster. "
-        "The dashed line is the chosen cut where it is one at a height."
+        f"Reachability of {fits.n_samples} samples in the order of OPTICS, colored by cluster. The "
+        "dashed line is the chosen cut if it is a horizontal one."
     )
 
 
@@ -261,7 +262,7 @@ def draw_clusters(fits: Fits, chosen: list[Distribution], selection: str) -> Any
 
 def _draw_labelled(ax: Any, X: np.ndarray, labels: np.ndarray) -> None:
     if X.shape[1] > 2:
-        # Paths lie above each other: fewer of them are told apart better.
+        # More paths would hide each other.
         plot_trajectories(X[:N_DATA_PATHS], labels[:N_DATA_PATHS], ax=ax, alpha=0.4)
         return
     size = float(np.clip(40 / np.sqrt(len(X)), 1.2, 3.5))
@@ -287,12 +288,12 @@ def draw_reachability(fits: Fits, chosen: list[Distribution]) -> Any:
             area.set_rasterized(True)
         _draw_outline(ax, rome.ordering_)
         trivial = rome.candidates_.scores[rome.candidates_.chosen] == TRIVIAL_SCORE
-        ax.set_title(f"{spoken(entry)}: {'no cut' if trivial else ax.get_title()}")
+        ax.set_title(f"{title_of(entry)}: {'no cut' if trivial else ax.get_title()}")
         ax.set_xlabel("samples in the order of OPTICS" if ax in panels[-2:] else "")
     return figure
 
 
 def _draw_outline(ax: Any, ordering: Ordering) -> None:
-    """Draw the heights as a line: a peak of one sample is too narrow for an area."""
+    """Draw the reachability as a line, because peaks of one sample are too narrow for an area."""
     heights = ordering.reachability[ordering.order][1:]
     ax.plot(np.arange(1, len(heights) + 1), heights, color="black", lw=0.4, rasterized=True)

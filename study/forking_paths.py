@@ -1,4 +1,4 @@
-"""The public Forking Paths annotation files: one observed walk, many ways on."""
+"""Loader of the public Forking Paths annotation files: one observed walk, several futures."""
 
 import json
 import re
@@ -14,19 +14,19 @@ import numpy as np
 from sevenhills.datasets import Distribution, disturbed_walks
 from sevenhills.validation import check_count, check_positive
 
-#: Frames per second, of these scenes and of all others.
+#: Scenes with the lower frame rate, this rate, and that of all other scenes, in frames per second.
 _SLOW_SCENES, _SLOW_RATE, _RATE = ("eth", "hotel", "zara01"), 25, 30
 _NAME = re.compile(
     r"(?P<scene>[^_]+)_(?P<moment>\d+)_(?P<agent>\d+)_(?P<destination>\d+)_(?P<annotator>\d+)"
     r"_(?P<camera>cam\d+)\.json"
 )
 _FORM = "[scene]_[moment]_[agent]_[destination]_[annotator]_[camera].json"
-#: Observations of the same moment may differ by this much, in pixels.
+#: Observations of the same moment may differ by this many pixels.
 _TOLERANCE = 1.0
 
 
 class _File(NamedTuple):
-    """A file, by the parts of its name; files sort as scenes, then as futures."""
+    """A file with the parts of its name; files sort by scene, then by future."""
 
     scene: str
     moment: int
@@ -39,22 +39,22 @@ class _File(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ForkingScene:
-    """A walk up to a fork, and the ways on that people took from there.
+    """A walk up to a fork, and several futures from there on.
 
     Parameters
     ----------
     scene : str
         The name of the scene.
     moment, agent : int
-        Which moment it is, and who of those in the scene walks.
+        The numbers of the moment and of the walking agent.
     camera : str
-        The camera that saw it.
+        The name of the camera.
     observed : ndarray of shape (n_observed, 2)
         The walk up to the fork.
     futures : tuple of ndarray of shape (n_steps, 2)
-        The ways on, of different lengths.
+        The futures, of different lengths.
     destinations, annotators : tuple of int
-        Where every future leads to, and who walked it.
+        The destination and the annotator of every future.
 
     Examples
     --------
@@ -84,11 +84,11 @@ class ForkingScene:
 
     @property
     def name(self) -> str:
-        """What the names of its files have in common."""
+        """The common part of the names of its files."""
         return f"{self.scene}_{self.moment}_{self.agent}_{self.camera}"
 
     def paths(self, n_steps: int = 12) -> np.ndarray:
-        """Return the beginnings of all futures that are long enough.
+        """Return the first steps of all futures that are long enough.
 
         Parameters
         ----------
@@ -97,16 +97,16 @@ class ForkingScene:
         Returns
         -------
         ndarray of shape (n_paths, 2 * n_steps)
-            Each row x and y of step 1, of step 2, ...
+            Every row holds x and y of step 1, of step 2, ...
         """
         n_steps = check_count(n_steps, "n_steps", least=1)
         long_enough = [future[:n_steps] for future in self.futures if len(future) >= n_steps]
         return np.array(long_enough).reshape(-1, 2 * n_steps)
 
     def distribution(self, n_steps: int = 12) -> Distribution:
-        """Return the futures, disturbed about the fork, as a distribution that has a truth.
+        """Return the distribution of rotated, stretched and noisy copies of the futures.
 
-        The disturbances are those of the study, in metres: load the files with a ``scale``.
+        The noise is that of the study, in meters: load the files with a ``scale``.
 
         Parameters
         ----------
@@ -119,7 +119,7 @@ class ForkingScene:
             paths.reshape(-1, n_steps, 2),
             self.observed[-1],
             name=self.name,
-            description=f"{len(paths)} ways on from one fork",
+            description=f"{len(paths)} futures from one fork",
         )
 
 
@@ -142,22 +142,22 @@ def load_forking_paths(
     n_observed : int, default=12
         The number of steps before the fork.
     scale : float, default=1.0
-        Metres per pixel, which the files do not say; with 1 all positions are in pixels.
+        Meters per pixel, which the files do not contain; with 1, positions are in pixels.
     frequency : float, default=2.5
         Steps per second; the nearest frames are taken.
 
     Returns
     -------
     list of ForkingScene
-        One for every scene, moment, walking agent and camera, sorted. A position is the centre
-        of a box, y counting downwards; a future ends where its next box is missing.
+        One for every scene, moment, agent and camera, sorted. A position is the center of a box,
+        with y downwards; a future ends before its first missing box.
 
     Warns
     -----
     UserWarning
-        If futures of the same moment differ before the fork. People may have taken over before
-        the twelfth step: the files leave out the first ten frames of what was simulated, so that
-        about 4.1 of the 4.8 seconds of observation are left. Eleven steps fit into these.
+        If futures of the same moment differ before the fork. The files leave out the first ten
+        simulated frames, so that the observation takes 4.1 instead of 4.8 seconds, and the
+        twelfth step may belong to the future already. Eleven steps are safe.
 
     Examples
     --------
@@ -223,7 +223,7 @@ def _parse_name(path: Path) -> _File:
 
 
 def _read_walk(file: _File, n_observed: int, frequency: float) -> np.ndarray:
-    """Return the positions at every step up to the first that is missing, in pixels."""
+    """Return the positions of all steps before the first missing one, in pixels."""
     positions = _controlled_positions(file.path)
     rate = _SLOW_RATE if file.scene in _SLOW_SCENES else _RATE
     walk = []
@@ -241,13 +241,13 @@ def _read_walk(file: _File, n_observed: int, frequency: float) -> np.ndarray:
 
 
 def _controlled_positions(path: Path) -> dict[int, tuple[float, float]]:
-    """Return where the controlled agent is in every frame that shows it."""
+    """Return the positions of the controlled agent by frame."""
     positions: dict[int, tuple[float, float]] = {}
     for entry in _read_entries(path):
         try:
             if not entry["is_x_agent"]:
                 continue
-            frame, position = _frame_and_centre(entry)
+            frame, position = _frame_and_center(entry)
         except KeyError as error:
             raise ValueError(f"{path}: an entry lacks the key {error}") from None
         except (TypeError, ValueError) as error:
@@ -263,14 +263,14 @@ def _controlled_positions(path: Path) -> dict[int, tuple[float, float]]:
 def _read_entries(path: Path) -> Iterable[Any]:
     try:
         entries = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:  # what is not text is not JSON either
+    except ValueError as error:  # UnicodeDecodeError is a ValueError, too
         raise ValueError(f"{path}: not JSON ({error})") from None
     if not isinstance(entries, list):
         raise ValueError(f"{path}: must hold a list of boxes, got a {type(entries).__name__}")
     return entries
 
 
-def _frame_and_centre(entry: Any) -> tuple[int, tuple[float, float]]:
+def _frame_and_center(entry: Any) -> tuple[int, tuple[float, float]]:
     frame = float(entry["frame_id"])
     x, y, width, height = (float(number) for number in entry["bbox"])
     if not frame.is_integer() or not np.isfinite([x, y, width, height]).all():
@@ -300,7 +300,7 @@ def _scaled(positions: np.ndarray, scale: float) -> np.ndarray:
 
 
 def _warn_of_spread(spread: dict[str, float]) -> None:
-    """Say in one warning in how many scenes the observation is not the same in all files."""
+    """Warn of scenes whose files have different observations."""
     forked = {name: pixels for name, pixels in spread.items() if pixels > _TOLERANCE}
     if forked:
         worst = max(forked, key=lambda name: forked[name])

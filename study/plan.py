@@ -1,4 +1,4 @@
-"""What to run: distributions, estimators, runs and metrics."""
+"""Plans: distributions, estimators, metrics and runs to measure."""
 
 import tomllib
 from collections.abc import Iterable
@@ -11,7 +11,7 @@ from sevenhills.validation import check_choice, check_count
 
 from .catalogue import BASELINES, BEYOND, RECIPES, name_of, published
 
-#: D_JS_as_published is the divergence from what the study took for the truth of "varied".
+#: D_JS_as_published is the divergence from the published truth of "varied", which is wrong.
 METRICS = ("L_hat", "D_JS", "D_JS_true", "D_JS_as_published", "W_hat")
 _PLANE = ("aniso", "varied", "two_moons", "gaussian", "elliptical", "rotated_elliptical")
 
@@ -29,19 +29,19 @@ class Cell:
 
 @dataclass(frozen=True)
 class Plan:
-    """What to measure.
+    """A set of figures to measure.
 
     Parameters
     ----------
     distributions, estimators, metrics : tuple of str
         Names; see :func:`sevenhills.datasets.names`, ``RECIPES`` and ``METRICS``.
     runs : int
-        The number of runs, counted from 0; each has data of its own.
+        The number of runs, counted from 0; each has its own data.
     n_samples : int, default=3000
         The size of the two data sets of every run.
     transport : {"all", "main", "published"}, default="all"
-        Where to measure the Wasserstein indicator, which takes seconds: everywhere, for the main
-        estimators and the published cells, or for the latter alone.
+        The cells with a Wasserstein indicator, which takes seconds: all cells, those of the main
+        estimators and the published ones, or the published ones.
 
     Examples
     --------
@@ -79,7 +79,7 @@ class Plan:
         check_choice(self.transport, "transport", ("all", "main", "published"))
 
     def cells(self) -> list[Cell]:
-        """Return all figures to measure, those of one data set together."""
+        """Return all figures to measure, grouped by data set."""
         return [
             Cell(distribution, run, self.n_samples, estimator, metric)
             for run in range(self.runs)
@@ -101,7 +101,7 @@ class Plan:
         return self.transport == "all" or (distribution, estimator) in _PUBLISHED_TRANSPORT
 
     def changed_by(self, path: Path) -> "Plan":
-        """Return the plan with the changes of a TOML file.
+        """Return the plan changed by a TOML file.
 
         Parameters
         ----------

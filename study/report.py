@@ -24,34 +24,34 @@ from .tables import (
     to_markdown,
 )
 
-#: Why a figure cannot be expected to agree, for whole groups of cells; the first that fits.
+#: Reasons why groups of published figures cannot be reproduced.
 _VINE = (
-    "the study wrote a vine of its own; ours is pyvinecopulib's, which does not collapse in 24 "
-    "dimensions and reaches another likelihood on sheared data"
+    "the study has its own implementation of a vine copula; that of pyvinecopulib does not "
+    "collapse in 24 dimensions and has another likelihood on sheared data"
 )
 _ONE_CLUSTER = (
-    "the study's DBCV seems to have left uni-modal data in one cluster; the score as defined "
-    "prefers a cut into a core and noise"
+    "the study's DBCV seems to keep unimodal data in one cluster; the score as defined prefers a "
+    "cut into a core and noise"
 )
 _WALKS = (
-    "our walks are rebuilt from six published paths, smooth in between, and not rejected near "
-    "other agents"
+    "our walks are splines through six published paths, without the study's rejection of walks "
+    "near other agents"
 )
 _ONE_EACH = (
-    "the study seems to take one draw from every window, which then share the sizes of the modes "
-    "with the samples; see what the study got wrong"
+    "the study seems to draw one sample from every window, so that the draws have the mode sizes "
+    "of the data; see the errors of the study"
 )
 UNEXPLAINED = "not explained"
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """How the published figures compare with ours.
+    """Published figures that agree with ours, and those that differ.
 
     Attributes
     ----------
     agreeing, differing : tuple of Entry
-        Those with both figures.
+        Entries with both figures.
     missing : int
         The number of published figures that were not run.
     """
@@ -61,7 +61,7 @@ class Agreement:
     missing: int
 
     @classmethod
-    def of(cls, tables: Sequence[Table]) -> "Agreement":
+    def from_tables(cls, tables: Sequence[Table]) -> "Agreement":
         """Compare all entries of tables."""
         entries = [entry for table in tables for _, _, entry in table.places() if entry.published]
         return cls(
@@ -71,7 +71,7 @@ class Agreement:
         )
 
     def within_reach(self) -> tuple[int, int]:
-        """Return how many agree, and of how many, where nothing known stands in the way."""
+        """Return the numbers of agreeing and of all figures that can be reproduced."""
         agreeing = sum(obstacle(entry.published) is None for entry in self.agreeing)
         differing = sum(obstacle(entry.published) is None for entry in self.differing)
         return agreeing, agreeing + differing
@@ -90,7 +90,7 @@ class Agreement:
 
 
 def obstacle(cell: Published | None) -> str | None:
-    """Return what keeps us from reproducing a published figure, None if nothing known does."""
+    """Return why a published figure cannot be reproduced, None if it can."""
     if cell is None:
         return None
     if cell.method == "vine":
@@ -103,7 +103,7 @@ def obstacle(cell: Published | None) -> str | None:
 
 
 def reason(entry: Entry) -> str:
-    """Return why a figure differs from the published one."""
+    """Return the reason of a difference."""
     cell = entry.published
     if cell is not None and (cell.method, cell.metric) == ("mpw", "W_hat"):
         return obstacle(cell) or _ONE_EACH
@@ -118,15 +118,15 @@ ROMEPY_SECONDS = 23.0
 
 
 class Picture(Protocol):
-    """A figure that was drawn, by its file."""
+    """A figure in a file."""
 
     @property
     def stem(self) -> str:
-        """The name of its file, without the ending."""
+        """The name of its file without the extension."""
 
     @property
     def title(self) -> str:
-        """What it shows, in a few words."""
+        """Its title."""
 
     @property
     def caption(self) -> str:
@@ -155,7 +155,7 @@ def write_tables(folder: Path, rows: Sequence[Row]) -> list[Table]:
 def write_page(
     path: Path, plan: Plan, rows: Sequence[Row], pictures: Sequence[Picture], image_folder: str
 ) -> None:
-    """Write what a rerun found as a page of Markdown.
+    """Write the results of a rerun as a page of Markdown.
 
     Parameters
     ----------
@@ -166,10 +166,10 @@ def write_page(
         Its results.
     pictures : sequence of Picture
     image_folder : str
-        Where they are, as seen from the page.
+        Their folder, relative to the page.
     """
     tables = paper_tables(rows)
-    agreement = Agreement.of(tables)
+    agreement = Agreement.from_tables(tables)
     parts = [
         "# The study, rerun",
         _introduction(plan, rows),
@@ -177,7 +177,7 @@ def write_page(
         agreement.describe(),
         _RULE,
         _differences(agreement),
-        "## What the study got wrong",
+        "## Errors of the study",
         *(f"**{each.title}.** {each.text}" for each in findings(summaries(rows))),
         "## The study's tables",
         _LEGEND,
@@ -203,20 +203,20 @@ def _write(path: Path, text: str) -> None:
 
 
 _RULE = (
-    "A cell agrees if the means are apart by no more than two published deviations, the standard "
-    "error of ours, and half a unit of the last digit that was printed."
+    "A cell agrees if the difference of the means is at most two published standard deviations, "
+    "plus our standard error, plus half a unit of the last published digit."
 )
 _LEGEND = (
     "Mean and standard deviation over runs; published figures in brackets; ✓ agrees, ✗ differs. "
-    "k-nearest-neighbour densities (knn) are not normalised, which makes their divergences "
-    "doubtful. The column Gaussian is the study's f_GMM: one Gaussian for each cluster."
+    "k-nearest-neighbor densities (knn) are not normalized, so that their divergences cannot be "
+    "interpreted. The column Gaussian is the study's f_GMM: one Gaussian for each cluster."
 )
 _BEYOND_TEXT = (
-    "The oracle is the true density. AutoROME chooses by itself what to put on every cluster, with "
-    "no parameter set; see [its page](auto.md). gaussian_kde is scipy's, KDE-CV scikit-learn's "
-    "with a bandwidth by cross-validation, GMM-BIC scikit-learn's with a number of components by "
-    "the BIC. A Wasserstein indicator between -.3 and .3 is noise: a fresh sample of "
-    "the truth scores as much."
+    "The oracle is the true density. AutoROME selects the density of every cluster, with default "
+    "parameters; see [its page](auto.md). gaussian_kde is that of scipy, KDE-CV that of "
+    "scikit-learn with a bandwidth by cross-validation, GMM-BIC that of scikit-learn with a number "
+    "of components by the BIC. A Wasserstein indicator between -.3 and .3 is noise: new samples of "
+    "the truth have such values."
 )
 
 
@@ -238,7 +238,7 @@ def _introduction(plan: Plan, rows: Sequence[Row]) -> str:
 
 
 def _rome_fits(rows: Iterable[Row]) -> int:
-    """Return how many times samples were clustered: both data sets of a run, by each score."""
+    """Return the number of clusterings: two data sets in every run, for every score."""
     clusterings = {
         (row.distribution, row.run, RECIPES[row.estimator].settings()["selection"])
         for row in rows
@@ -275,7 +275,7 @@ def _differences(agreement: Agreement) -> str:
             f"{ours.mean:.4g} | {entry.allowed:.2g} | {reason(entry)} |"
         )
     known = sum(reason(entry) != UNEXPLAINED for entry in agreement.differing)
-    head = f"Those that differ, {known} of {len(agreement.differing)} for a known reason:"
+    head = f"Cells that differ, {known} of {len(agreement.differing)} for a known reason:"
     return head + "\n\n" + "\n".join(lines)
 
 
@@ -293,8 +293,8 @@ def _factors(rows: Sequence[Row]) -> str:
     lines = [
         "### Likelihood factors",
         "",
-        "How many times likelier ROME makes a sample than the others do; * where it is above one "
-        "with p < .05 by a one-sided t-test over runs.",
+        "The mean ratio of the likelihoods of a sample under ROME and under another estimator; * "
+        "where it is above one with p < .05 by a one-sided t-test over runs.",
         "",
         "| | " + " | ".join(RECIPES[other].title for other in others) + " |",
         "|---" * (len(others) + 1) + "|",

@@ -34,7 +34,7 @@ from .catalogue import RECIPES
 from .plan import Cell, Plan
 from .store import Row, Store, count_rows
 
-#: Seeds of drawn samples start here, beyond those of the runs.
+#: Offset of the seeds of drawn samples, so that they differ from the seeds of runs.
 _FIRST_SEED = 1_000_000
 _LIBRARIES = ("sevenhills", "numpy", "scipy", "scikit-learn", "numba", "POT", "pyvinecopulib")
 
@@ -51,7 +51,7 @@ def published_truth(distribution: Distribution) -> Truth:
 
 
 class Trial:
-    """The two data sets of one run, and what the figures of many estimators share.
+    """The two data sets of one run, with values that several estimators share.
 
     Parameters
     ----------
@@ -73,12 +73,12 @@ class Trial:
 
     @cached_property
     def true_log_density(self) -> np.ndarray:
-        """The truth at both data sets."""
+        """The true log densities at both data sets."""
         return self._at_all(self.distribution.truth)
 
     @cached_property
     def published_log_density(self) -> np.ndarray:
-        """What the study took for the truth, at both data sets."""
+        """The log densities of the published truth at both data sets."""
         return self._at_all(published_truth(self.distribution))
 
     def _at_all(self, density: Any) -> np.ndarray:
@@ -87,7 +87,7 @@ class Trial:
     def fit(self, estimator: str, half: int) -> Any:
         """Return an estimator fitted to one of the data sets.
 
-        The labels of one data set are shared by all forms of ROME that choose them alike.
+        All ablations of ROME with the same selection share the labels of a data set.
         """
         recipe = RECIPES[estimator]
         model, X = recipe.build(self.distribution), self.halves[half]
@@ -100,7 +100,7 @@ class Trial:
 
 
 class _Fits:
-    """One estimator on the data sets of a trial, fitted and queried when it is asked for."""
+    """Fits of one estimator to the data sets of a trial, each made at its first use."""
 
     def __init__(self, trial: Trial, estimator: str, seed: int) -> None:
         self.trial, self.estimator, self.seed = trial, estimator, seed
@@ -146,8 +146,8 @@ def _transport(trial: Trial, fits: _Fits) -> float:
     return wasserstein_indicator(fits.first, first, trial.usual_cost, random_state=fits.seed)
 
 
-#: What every metric takes from the fits; arrays of log densities are not asked whether they are
-#: normalised, which is said of k-nearest neighbours in the tables.
+#: Functions by metric. They pass arrays of log densities, so that there is no warning of
+#: k-nearest-neighbor densities, which are not normalized; the tables have a remark.
 MEASURES: dict[str, Callable[[Trial, _Fits], float]] = {
     "L_hat": _log_likelihood,
     "D_JS": _divergence,
@@ -158,7 +158,7 @@ MEASURES: dict[str, Callable[[Trial, _Fits], float]] = {
 
 
 def measure(trial: Trial, estimator: str, cells: Sequence[Cell]) -> list[Row]:
-    """Return the figures of one estimator; one that fails is recorded with its error."""
+    """Return the figures of one estimator; failures are recorded with their error."""
     fits = _Fits(trial, estimator, _FIRST_SEED + trial.run)
     return [_measure_one(trial, fits, cell) for cell in cells]
 
@@ -189,7 +189,7 @@ def _measure_one(trial: Trial, fits: _Fits, cell: Cell) -> Row:
 
 @cache
 def versions() -> str:
-    """Return the libraries that take part, with their versions."""
+    """Return the names and versions of the libraries used."""
     found = [f"python {platform.python_version()}"]
     for name in _LIBRARIES:
         try:
@@ -201,7 +201,7 @@ def versions() -> str:
 
 @contextmanager
 def _peak_memory() -> Iterator[Callable[[], float]]:
-    """Give a function that returns the most memory held since, in MB; NaN where it is unknown."""
+    """Yield a function that returns the peak memory since, in MB; NaN if it is unknown."""
     status, reset = Path("/proc/self/status"), Path("/proc/self/clear_refs")
     try:
         reset.write_text("5")
@@ -218,10 +218,10 @@ def _peak_memory() -> Iterator[Callable[[], float]]:
     yield peak
 
 
-#: Seconds between looks at what the workers have stored.
+#: Seconds between updates of the progress.
 _PAUSE = 0.5
 
-#: Called with the number of figures that are done and what is being worked on.
+#: Progress callback, called with the number of measured figures and the running cells.
 Progress = Callable[[int, Sequence[str]], None]
 
 
@@ -233,20 +233,20 @@ def run(
     retry: bool = False,
     progress: Progress | None = None,
 ) -> list[Row]:
-    """Measure what a plan asks for and is not stored yet.
+    """Measure the cells of a plan that are not stored yet.
 
     Parameters
     ----------
     plan : Plan
     folder : Path
-        Where results are stored. What is there is kept; stopped at any moment, even by a kill,
-        the next call goes on from there.
+        Folder of the results. After an interruption, even by a kill signal, the next call
+        continues from the stored results.
     n_jobs : int, default=-1
         The number of processes; all cores by default.
     retry : bool, default=False
-        Whether to try figures again that failed.
+        Whether to measure failed cells again.
     progress : callable, optional
-        Called with the number of figures done and with what is being worked on.
+        Progress callback, called with the number of measured figures and the running cells.
 
     Returns
     -------
@@ -275,7 +275,7 @@ def _failed(store: Store) -> list[Cell]:
 
 
 def _tasks(cells: Sequence[Cell]) -> list[list[Cell]]:
-    """Return the cells by data set, those that take long first."""
+    """Return the cells by data set, slow ones first."""
     by_trial: dict[tuple[str, int], list[Cell]] = defaultdict(list)
     for cell in cells:
         by_trial[cell.distribution, cell.run].append(cell)
@@ -285,12 +285,12 @@ def _tasks(cells: Sequence[Cell]) -> list[list[Cell]]:
 
 
 def _work(folder: Path, cells: Sequence[Cell]) -> None:
-    """Measure the cells of one data set, estimator by estimator, storing each at once."""
+    """Measure the cells of one data set, and store the results after every estimator."""
     store, first = Store(folder), cells[0]
     trial = Trial(first.distribution, first.run, first.n_samples)
     marker = store.parts / f"{os.getpid()}.running"
     try:
-        with threadpool_limits(1):  # processes share the cores already
+        with threadpool_limits(1):  # the processes use all cores
             for estimator, group in groupby(cells, key=lambda cell: cell.estimator):
                 marker.write_text(f"{first.distribution}, run {first.run}: {estimator}")
                 store.add(measure(trial, estimator, list(group)))
@@ -299,12 +299,12 @@ def _work(folder: Path, cells: Sequence[Cell]) -> None:
 
 
 class _Watch:
-    """Tells, while it is entered, how far the workers are, from what they have stored."""
+    """Context in which a thread reports the progress of workers, from the stored results."""
 
     def __init__(self, store: Store, n_stored: int, progress: Progress | None) -> None:
         self.store, self.n_stored, self.progress = store, n_stored, progress
         self.stopped = Event()
-        self.thread = Thread(target=self._look, daemon=True)
+        self.thread = Thread(target=self._watch, daemon=True)
         self._sizes: dict[str, int] = {}
 
     def __enter__(self) -> None:
@@ -318,23 +318,23 @@ class _Watch:
         if self.thread.is_alive():
             self.thread.join()
 
-    def _look(self) -> None:
+    def _watch(self) -> None:
         while not self.stopped.wait(_PAUSE):
-            self._tell()
-        self._tell()
+            self._report()
+        self._report()
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         running = []
         for marker in self.store.parts.glob("*.running"):
             try:
                 running.append(marker.read_text())
-            except OSError:  # done meanwhile
+            except OSError:  # the worker has finished
                 continue
         if self.progress is not None:
             self.progress(self.n_stored + self._n_new(), sorted(filter(None, running)))
 
     def _n_new(self) -> int:
-        """Return the number of rows in the parts, each of which is opened once."""
+        """Return the number of rows in all parts; each part is read once."""
         for part in self.store.parts.glob("*.parquet"):
             if part.name not in self._sizes:
                 self._sizes[part.name] = count_rows(part)

@@ -1,4 +1,4 @@
-"""Stored results: one row for every figure, kept from one run to the next."""
+"""Stored results, one row for every figure."""
 
 import shutil
 import tempfile
@@ -16,15 +16,15 @@ from sevenhills.extras import import_extra
 
 from .plan import Cell
 
-#: What a file of results says of itself.
+#: Metadata that mark a file of results.
 _MARK = {b"sevenhills.results": b"1"}
-#: Less room than this on the disk is too little to start.
-_LEAST_BYTES = 50_000_000
+#: Free disk space, in bytes, that a run needs at its start.
+_MIN_FREE_BYTES = 50_000_000
 
 
 @dataclass(frozen=True)
 class Row:
-    """One figure as it is stored.
+    """A stored figure.
 
     Attributes
     ----------
@@ -35,13 +35,13 @@ class Row:
     error : str
         Why it failed; empty if it did not.
     seed : int
-        The seed of the samples that were drawn for it.
+        The seed of drawn samples.
     fit_seconds, seconds : float
-        CPU time of fitting, and of measuring it all.
+        CPU time of the fits, and of the whole measurement.
     peak_mb : float
-        The most memory that the process held meanwhile.
+        The peak memory of the process.
     versions : str
-        The libraries that took part, with their versions.
+        Names and versions of the libraries used.
     """
 
     distribution: str
@@ -59,15 +59,14 @@ class Row:
 
     @property
     def cell(self) -> Cell:
-        """Which figure it is."""
+        """The cell of the plan."""
         return Cell(self.distribution, self.run, self.n_samples, self.estimator, self.metric)
 
 
 class Store:
-    """Results in a folder: one file of all, and a part for each piece of work since.
+    """Results in a folder: one main file, and parts that were added since.
 
-    A part is written under another name first and then renamed, so that it is there as a whole
-    or not at all, whatever stops the process.
+    Files are written atomically: an interruption leaves a whole file or none.
 
     Parameters
     ----------
@@ -81,7 +80,7 @@ class Store:
         self.parts = self.folder / "parts"
 
     def prepare(self) -> None:
-        """Make the folder, and refuse now what would fail later."""
+        """Make the folder, and check that it can be written to."""
         import_extra("pyarrow.parquet", "parquet", "storing results needs pyarrow")
         try:
             self.parts.mkdir(parents=True, exist_ok=True)
@@ -90,13 +89,13 @@ class Store:
         except OSError as error:
             raise OSError(f"cannot write to {self.folder}: {error}") from error
         free = shutil.disk_usage(self.folder).free
-        if free < _LEAST_BYTES:
+        if free < _MIN_FREE_BYTES:
             raise OSError(f"{self.folder} has only {free / 1e6:.0f} MB left to write to")
 
     def read(self) -> list[Row]:
         """Return all rows, the first of each cell.
 
-        A file that is not ours, or broken, is refused with its path and left as it is.
+        Broken files, and files of other programs, raise a ValueError and are not changed.
         """
         paths = [self.main] if self.main.exists() else []
         paths += sorted(self.parts.glob("*.parquet")) if self.parts.exists() else []
@@ -107,11 +106,11 @@ class Store:
         return sorted(rows.values(), key=lambda row: row.cell)
 
     def add(self, rows: Sequence[Row]) -> None:
-        """Store rows at once, in a part of their own."""
+        """Store rows in a new part."""
         _write(self.parts / f"{uuid4().hex}.parquet", rows)
 
     def merge(self, without: Iterable[Cell] = ()) -> list[Row]:
-        """Put all parts into one file, leaving out some cells; return what is left."""
+        """Merge all parts into the main file without some cells; return the rows."""
         dropped = set(without)
         parts = list(self.parts.glob("*.parquet"))
         rows = [row for row in self.read() if row.cell not in dropped]
@@ -122,17 +121,17 @@ class Store:
         return rows
 
     def close(self) -> None:
-        """Remove the folder of parts if nothing is left in it."""
+        """Remove the folder of parts if it is empty."""
         with suppress(OSError):
             self.parts.rmdir()
 
     def n_parts(self) -> int:
-        """Return how many parts there are."""
+        """Return the number of parts."""
         return sum(1 for _ in self.parts.glob("*.parquet"))
 
 
 def count_rows(path: Path) -> int:
-    """Return the number of rows of a file of results, 0 if it is gone."""
+    """Return the number of rows of a file of results, 0 if it does not exist."""
     parquet = import_extra("pyarrow.parquet", "parquet", "reading results needs pyarrow")
     try:
         return int(parquet.read_metadata(path).num_rows)
@@ -141,7 +140,7 @@ def count_rows(path: Path) -> int:
 
 
 def columns_of(rows: Sequence[Row]) -> dict[str, np.ndarray]:
-    """Return rows by columns."""
+    """Return rows as columns."""
     return {
         field.name: np.array([getattr(row, field.name) for row in rows]) for field in fields(Row)
     }

@@ -12,9 +12,9 @@ from sevenhills.estimators import ROME
 from sevenhills.extras import import_extra
 from sevenhills.plotting.canvas import COLORS, new_figure
 
-from .panels import MARKERS, WIDTH, spoken
+from .panels import MARKERS, WIDTH, title_of
 
-#: The values that every parameter takes while the others keep their defaults.
+#: Values of every parameter; the others keep their defaults.
 SWEEPS: dict[str, tuple[int, ...]] = {
     "k_min": (2, 3, 5, 8, 12, 20),
     "k_max": (5, 10, 20, 40, 80),
@@ -25,18 +25,18 @@ DEFAULTS = {"k_min": 5, "k_max": 20, "alpha_k": 400}
 
 @dataclass(frozen=True, eq=False)
 class Sweep:
-    """What becomes of a fit while one parameter changes, run by run.
+    """Results of fits with different values of one parameter.
 
     Attributes
     ----------
     parameter : str
         One of ``SWEEPS``.
     values : ndarray of shape (n_values,)
-        What it was set to.
+        The values of the parameter.
     n_neighbors : ndarray of shape (n_values,)
-        The number of neighbours that make a core then, on which alone all else depends.
+        The resulting number of neighbors, which determines the fit.
     n_clusters, noise_share, log_likelihood : ndarray of shape (n_runs, n_values)
-        The clusters, the share of noise, and the mean log density of as many held-out samples.
+        The number of clusters, the share of noise, and the held-out mean log density.
     """
 
     parameter: str
@@ -47,10 +47,10 @@ class Sweep:
     log_likelihood: np.ndarray
 
 
-def sweep_neighbours(
+def sweep_neighbors(
     distribution: Distribution, n_samples: int, runs: Sequence[int]
 ) -> dict[str, Sweep]:
-    """Vary ROME's three parameters of the number of neighbours, one at a time.
+    """Vary the three parameters of ROME that set the number of neighbors, one at a time.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ def sweep_neighbours(
     n_samples : int
         The size of the training set, and of the held-out one.
     runs : sequence of int
-        The runs of the study to take both from.
+        The runs of the study.
 
     Returns
     -------
@@ -68,30 +68,30 @@ def sweep_neighbours(
     Examples
     --------
     >>> from sevenhills import datasets
-    >>> from study.sweeps import sweep_neighbours
-    >>> sweep = sweep_neighbours(datasets.load("aniso"), 300, runs=[0])["k_min"]
+    >>> from study.sweeps import sweep_neighbors
+    >>> sweep = sweep_neighbors(datasets.load("aniso"), 300, runs=[0])["k_min"]
     >>> sweep.values.tolist(), sweep.n_neighbors.tolist()
     ([2, 3, 5, 8, 12, 20], [2, 3, 5, 8, 12, 20])
     >>> sweep.n_clusters[0].tolist()
     [3, 3, 3, 3, 3, 3]
     """
     n_features = distribution.split(0, 1)[0].shape[1]
-    neighbours = {
-        parameter: np.array([_neighbours(n_samples, n_features, parameter, v) for v in values])
+    neighbors = {
+        parameter: np.array([_neighbors(n_samples, n_features, parameter, v) for v in values])
         for parameter, values in SWEEPS.items()
     }
-    # Different settings often mean the same number of neighbours, and then the same fit.
-    distinct = np.unique(np.concatenate(list(neighbours.values())))
+    # Different settings often give the same number of neighbors, and the same fit.
+    distinct = np.unique(np.concatenate(list(neighbors.values())))
     found = np.array([_fit_all(distribution, n_samples, run, distinct) for run in runs])
     sweeps = {}
-    for parameter, numbers in neighbours.items():
+    for parameter, numbers in neighbors.items():
         clusters, noise, score = np.moveaxis(found[:, np.searchsorted(distinct, numbers)], -1, 0)
         values = np.array(SWEEPS[parameter])
         sweeps[parameter] = Sweep(parameter, values, numbers, clusters.astype(int), noise, score)
     return sweeps
 
 
-def _neighbours(n_samples: int, n_features: int, parameter: str, value: int) -> int:
+def _neighbors(n_samples: int, n_features: int, parameter: str, value: int) -> int:
     settings = {**DEFAULTS, parameter: value}
     return neighbors_for(
         n_samples, n_features, settings["k_min"], settings["k_max"], settings["alpha_k"]
@@ -99,19 +99,19 @@ def _neighbours(n_samples: int, n_features: int, parameter: str, value: int) -> 
 
 
 def _fit_all(
-    distribution: Distribution, n_samples: int, run: int, neighbours: np.ndarray
+    distribution: Distribution, n_samples: int, run: int, neighbors: np.ndarray
 ) -> list[tuple[int, float, float]]:
-    """Return number of clusters, share of noise and score for every number of neighbours."""
+    """Return the number of clusters, share of noise and score for every number of neighbors."""
     train, test = distribution.split(run, n_samples)
     rows = []
-    for k in neighbours.tolist():
+    for k in neighbors.tolist():
         rome = ROME(min_std=distribution.min_std, k_min=k, k_max=k).fit(train)
         labels = rome.labels_
         rows.append((int(labels.max()) + 1, float(np.mean(labels < 0)), rome.score(test)))
     return rows
 
 
-#: The numbers of samples, and the runs for each.
+#: Numbers of samples, and runs for each of them.
 SWEEP_SIZES = (300, 1000, 3000)
 SWEEP_RUNS = 3
 
@@ -120,10 +120,10 @@ Sweeps = Mapping[tuple[str, int], Mapping[str, Sweep]]
 
 
 def sweep_all(chosen: list[Distribution], run: int) -> Sweeps:
-    """Vary all parameters for every distribution and size, from a run on."""
+    """Vary all parameters for every distribution and size, in consecutive runs."""
     runs = range(run, run + SWEEP_RUNS)
     return {
-        (entry.name, size): sweep_neighbours(entry, size, runs)
+        (entry.name, size): sweep_neighbors(entry, size, runs)
         for entry in chosen
         for size in SWEEP_SIZES
     }
@@ -132,19 +132,18 @@ def sweep_all(chosen: list[Distribution], run: int) -> Sweeps:
 def describe_sweep() -> str:
     """Return the caption of a parameter's picture."""
     return (
-        "ROME with one parameter changed and the others at their defaults (dotted line): the mean "
-        f"of {SWEEP_RUNS} runs, and their range. The parameters act through the number of "
-        "neighbours N M / alpha_k, kept between k_min and k_max, alone; lines are level where it "
-        "stays the same."
+        "ROME with one parameter changed and the others at their defaults (dotted line): mean and "
+        f"range of {SWEEP_RUNS} runs. The parameters only set the number of neighbors, "
+        "N M / alpha_k, limited to k_min and k_max; lines are constant where it does not change."
     )
 
 
 def draw_sweep(sweeps: Sweeps, chosen: list[Distribution], parameter: str) -> Any:
-    """Draw a row for every distribution and a column for everything that may change."""
+    """Draw a row for every distribution and a column for every quantity."""
     titles = {
         "n_clusters": "clusters",
         "noise_share": "noise, in per cent",
-        "log_likelihood": "log-likelihood gained",
+        "log_likelihood": "gain in log-likelihood",
     }
     size = (WIDTH, 1.15 * len(chosen) + 0.9)
     figure, axes = new_figure(len(chosen), 3, size, sharex=True)
@@ -164,7 +163,7 @@ def draw_sweep(sweeps: Sweeps, chosen: list[Distribution], parameter: str) -> An
 
 
 def _draw_band(ax: Any, sweep: Sweep, quantity: str, index: int, name: str) -> None:
-    """Draw the mean over runs, and the range of the runs around it."""
+    """Draw mean and range over runs."""
     y = getattr(sweep, quantity).astype(float)
     if quantity == "noise_share":
         y = 100 * y
@@ -193,4 +192,4 @@ def _finish_sweep_row(row: Any, entry: Distribution, parameter: str) -> None:
             ax.set_ylim(least, max(1.2 * high, 1.2))
         else:
             ax.set_ylim(min(low, -0.05), max(high, 0.05))
-    row[0].set_ylabel(spoken(entry, "\n"))
+    row[0].set_ylabel(title_of(entry, "\n"))

@@ -46,21 +46,21 @@ TITLES = {
         "Ablations: Wasserstein indicator on unimodal_trajectories"
     ),
 }
-#: Figures of this table were printed ten times as large, as the baselines' table shows.
+#: The figures of this table are ten times too large, by comparison with the baselines.
 _TENFOLD = "ablation_JS_unimodal_trajectories"
 _MAP_HEADS = {"dn": "norm., decorr.", "n": "norm.", "plain": "no norm."}
 
 
 @dataclass(frozen=True)
 class Summary:
-    """A figure over runs.
+    """Mean and standard deviation of a figure over runs.
 
     Attributes
     ----------
     mean, std : float
-        NaN if there is none.
+        NaN if all runs failed.
     n : int
-        The number of runs that have it.
+        The number of runs with a value.
     n_failed : int
         The number of runs in which it failed.
     """
@@ -71,8 +71,8 @@ class Summary:
     n_failed: int
 
     @classmethod
-    def of(cls, values: Sequence[float]) -> "Summary":
-        """Sum up the values of all runs, NaN for those that failed."""
+    def from_values(cls, values: Sequence[float]) -> "Summary":
+        """Summarize the values of all runs; NaN is a failure."""
         kept = np.array([value for value in values if not np.isnan(value)])
         if len(kept) == 0:
             return cls(float("nan"), float("nan"), 0, len(values))
@@ -82,14 +82,14 @@ class Summary:
 
     @property
     def std_error(self) -> float:
-        """The standard error of the mean, 0 if it is not known."""
+        """The standard error of the mean, 0 if it is unknown."""
         error = self.std / self.n**0.5 if self.n else 0.0
         return error if isfinite(error) else 0.0
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One place in a table: our figure, the published one, or both."""
+    """A cell of a table: our figure, the published figure, or both."""
 
     ours: Summary | None
     published: Published | None = None
@@ -104,10 +104,10 @@ class Entry:
 
     @property
     def allowed(self) -> float:
-        """How far the means may be apart.
+        """The largest difference of the means that counts as agreement.
 
-        Two published deviations, the standard error of ours, and half a unit of the last digit
-        that was printed.
+        Two published standard deviations, our standard error, and half a unit of the last
+        published digit.
         """
         if self.published is None or self.ours is None:
             return float("nan")
@@ -135,7 +135,7 @@ class Table:
     entries: tuple[tuple[Entry | None, ...], ...]
 
     def places(self) -> Iterable[tuple[str, str, Entry]]:
-        """Return all entries with their row and column."""
+        """Yield all entries with their row and column."""
         for row, entries in zip(self.rows, self.entries, strict=True):
             for column, entry in zip(self.columns, entries, strict=True):
                 if entry is not None:
@@ -143,15 +143,15 @@ class Table:
 
 
 def summaries(rows: Iterable[Row]) -> dict[tuple[str, str, str], Summary]:
-    """Return the figures over runs by distribution, estimator and metric."""
+    """Return summaries over runs, by distribution, estimator and metric."""
     values: dict[tuple[str, str, str], list[float]] = {}
     for row in rows:
         values.setdefault((row.distribution, row.estimator, row.metric), []).append(row.value)
-    return {key: Summary.of(figures) for key, figures in values.items()}
+    return {key: Summary.from_values(figures) for key, figures in values.items()}
 
 
 def paper_tables(rows: Sequence[Row]) -> list[Table]:
-    """Return all tables of the study in its own layout, as far as there are results."""
+    """Return the tables of the study that have results, in the layout of the paper."""
     found = summaries(rows)
     cells: dict[str, list[Published]] = {}
     for cell in published():
@@ -187,7 +187,7 @@ def _baselines(
         for cell in cells
     }
     rows, columns = (list(dict.fromkeys(key[side] for key in at)) for side in (0, 1))
-    if name == "baselines_true":  # the study has no line for what it should have compared with
+    if name == "baselines_true":  # the study has no row for the real truth
         row = "varied, its real truth"
         rows.append(row)
         for method in BASELINES:
@@ -213,7 +213,7 @@ def _ablations(
 
 
 def beyond_tables(rows: Sequence[Row]) -> list[Table]:
-    """Return, for every metric, all main estimators, those beyond the study among them."""
+    """Return a table for every metric, with the main estimators and those beyond the study."""
     found = summaries(rows)
     titles = {
         "L_hat": "Mean log-likelihood",
@@ -244,7 +244,7 @@ def beyond_tables(rows: Sequence[Row]) -> list[Table]:
 
 @dataclass(frozen=True)
 class Factor:
-    """How much more likely one estimator makes the samples than another."""
+    """The likelihood factor of two estimators on one distribution."""
 
     distribution: str
     other: str
@@ -254,10 +254,10 @@ class Factor:
 
 
 def likelihood_factors(rows: Sequence[Row], reference: str = "rome") -> list[Factor]:
-    """Return how many times likelier the reference makes a sample than every other estimator.
+    """Return the likelihood factors of a reference over all other estimators.
 
-    The geometric mean over the samples of a run, averaged over the runs, with the one-sided
-    p-value of its being above one.
+    The factor is the geometric mean over the samples of a run, averaged over runs, with the
+    p-value of a one-sided test of a factor above one.
     """
     by_key: dict[tuple[str, str], dict[int, float]] = {}
     for row in rows:
@@ -279,7 +279,7 @@ def likelihood_factors(rows: Sequence[Row], reference: str = "rome") -> list[Fac
 
 
 def to_markdown(table: Table) -> str:
-    """Return a table as Markdown, the published figures in brackets."""
+    """Return a table as Markdown, with published figures in parentheses."""
     lines = ["| | " + " | ".join(table.columns) + " |", "|---" * (len(table.columns) + 1) + "|"]
     for row, entries in zip(table.rows, table.entries, strict=True):
         lines.append(f"| {row} | " + " | ".join(_markdown(entry) for entry in entries) + " |")
@@ -297,7 +297,7 @@ def _markdown(entry: Entry | None) -> str:
 
 
 def _figure(mean: float, std: float, sign: str) -> str:
-    """Return a mean with its deviation, in as many digits as the deviation allows."""
+    """Return a mean with its standard deviation, rounded."""
     if not isfinite(mean):
         return "failed" if np.isnan(mean) else f"{mean:g}"
     if not isfinite(std):
@@ -333,7 +333,7 @@ def _latex(entry: Entry | None) -> str:
 
 
 def to_csv(tables: Iterable[Table]) -> str:
-    """Return tables as one long table, an entry in every row."""
+    """Return tables as one CSV table with a row for every entry."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     heads = ["mean", "std", "runs", "failed", "published_mean", "published_std", "agrees"]

@@ -288,7 +288,10 @@ def test_models_from_open_files(hill):
         assert_array_equal(load(file).logpdf(X), HILL.logpdf(X))
     with piped(hill.read_bytes()) as path:
         assert_array_equal(load(path).logpdf(X), HILL.logpdf(X))
-    with piped(bytes(1000)) as path, pytest.raises(ModelFileError, match="archive"):
+    with (
+        piped(bytes(1000)) as path,
+        pytest.raises(ModelFileError, match="file: larger"),
+    ):
         load(path, max_bytes=100)
 
 
@@ -316,7 +319,7 @@ def test_half_a_surrogate_pair_is_refused(tmp_path):
         assert r"\ud800" in line
     model = with_samples(HILL, ("x", "\udfff"), 1)
     with pytest.raises(
-        ModelFileError, match=r"feature_names: '\\udfff' cannot be written as UTF-8"
+        ModelFileError, match=r"feature_names\.1: '\\udfff' cannot be written as UTF-8"
     ):
         save(model, tmp_path / "m")
     assert not (tmp_path / "m").exists()

@@ -1,1 +1,1 @@
-"""Density estimators compared by held-out log-likelihood, over data sets fixed beforehand."""
+"""Density estimators compared by held-out log-likelihood on fixed data sets."""

@@ -1,4 +1,4 @@
-"""The data sets: development ones to design methods on, test ones to look at once at the end.
+"""The data sets: development sets for the design of methods, test sets for the final comparison.
 
 They were fixed before the methods that they judge; do not change a draw or a parameter, add a set.
 Real sets ship with scikit-learn and statsmodels; nothing is fetched.
@@ -15,7 +15,7 @@ Split = tuple[np.ndarray, np.ndarray]
 Draw = Callable[[int, RandomState], np.ndarray]
 
 N_TEST = 2000
-#: What is random about a family, but the same in all its draws, comes from these seeds.
+#: Seeds of the random parameters of a family, which are the same for all its draws.
 FIXED = {
     "student5": 11,
     "banana10": 12,
@@ -31,7 +31,7 @@ FIXED = {
 
 @dataclass(frozen=True)
 class DataSet:
-    """A data set and how it is split.
+    """A data set and its splits.
 
     Parameters
     ----------
@@ -51,12 +51,12 @@ class DataSet:
     source: Callable[[int], Split]
 
     def split(self, s: int) -> Split:
-        """Return training and test rows of split ``s``, standardised by the training rows."""
-        return standardised(*self.source(s))
+        """Return training and test rows of split ``s``, standardized by the training rows."""
+        return standardized(*self.source(s))
 
 
-def standardised(train: np.ndarray, test: np.ndarray) -> Split:
-    """Drop columns that are constant in training; scale by the mean and deviation of training."""
+def standardized(train: np.ndarray, test: np.ndarray) -> Split:
+    """Drop columns that are constant in training; standardize by the training rows."""
     varies = np.ptp(train, axis=0) > 0
     train, test = train[:, varies], test[:, varies]
     mean, std = train.mean(axis=0), train.std(axis=0)
@@ -88,7 +88,7 @@ def drawn(draw: Draw, n: int) -> Callable[[int], Split]:
 
 
 def _columns(rows: Any) -> np.ndarray:
-    """Return rows as a float64 matrix, a vector being one column."""
+    """Return rows as a float64 matrix; a vector becomes one column."""
     rows = np.asarray(rows, dtype=np.float64)
     return rows[:, None] if rows.ndim == 1 else rows
 
@@ -118,7 +118,7 @@ def _statsmodels(name: str, *columns: str) -> Callable[[], np.ndarray]:
 
 def _frame(name: str) -> Any:
     """Return a data set of statsmodels as a frame."""
-    # Only the data sets need statsmodels: methods can be tried without it.
+    # Imported here, because methods do not need statsmodels.
     from importlib import import_module
 
     return import_module(f"statsmodels.datasets.{name}").load_pandas().data
@@ -127,12 +127,12 @@ def _frame(name: str) -> Any:
 def _digits10() -> np.ndarray:
     """Return images of digits along their first ten principal axes."""
     images = _sklearn("digits")()
-    centred = images - images.mean(axis=0)
-    return centred @ np.linalg.svd(centred, full_matrices=False)[2][:10].T
+    centered = images - images.mean(axis=0)
+    return centered @ np.linalg.svd(centered, full_matrices=False)[2][:10].T
 
 
 def _elnino() -> np.ndarray:
-    """Return sea surface temperatures, a year a row, a month a column."""
+    """Return sea surface temperatures; rows are years, columns are months."""
     return _frame("elnino").drop(columns="YEAR").to_numpy()
 
 
@@ -144,7 +144,7 @@ def _macrodata() -> np.ndarray:
     return np.hstack([np.diff(np.log(volumes), axis=0), np.diff(rates, axis=0)])
 
 
-# Pieces of synthetic sets
+# Parts of synthetic sets
 
 
 def _rotation(n_features: int, rng: RandomState) -> np.ndarray:
@@ -153,13 +153,13 @@ def _rotation(n_features: int, rng: RandomState) -> np.ndarray:
 
 
 def _root(n_features: int, rng: RandomState) -> np.ndarray:
-    """Return a random root of a covariance, its deviations from 0.3 to 1.5."""
+    """Return a factor of a random covariance with standard deviations from 0.3 to 1.5."""
     scales = np.exp(rng.uniform(np.log(0.3), np.log(1.5), size=n_features))
     return _rotation(n_features, rng) * scales
 
 
 def _correlated(n_features: int, rng: RandomState) -> np.ndarray:
-    """Return a root of a random correlation matrix."""
+    """Return a factor of a random correlation matrix."""
     root = rng.standard_normal((n_features, n_features + 1))
     return root / np.linalg.norm(root, axis=1, keepdims=True)
 
@@ -167,10 +167,10 @@ def _correlated(n_features: int, rng: RandomState) -> np.ndarray:
 def _mixture(
     name: str, n_components: int, n_features: int, spread: float, dof: float = np.inf
 ) -> Draw:
-    """Return a mixture of Gaussians, or of Student's t, with random centres and covariances."""
+    """Return a mixture of Gaussians, or of Student's t, with random centers and covariances."""
     fixed = RandomState(FIXED[name])
     weights = fixed.dirichlet(np.full(n_components, 5.0))
-    centres = spread * fixed.standard_normal((n_components, n_features))
+    centers = spread * fixed.standard_normal((n_components, n_features))
     roots = np.stack([_root(n_features, fixed) for _ in range(n_components)])
 
     def draw(n: int, rng: RandomState) -> np.ndarray:
@@ -178,7 +178,7 @@ def _mixture(
         noise = np.einsum("nij,nj->ni", roots[which], rng.standard_normal((n, n_features)))
         if np.isfinite(dof):
             noise *= np.sqrt(dof / rng.chisquare(dof, size=(n, 1)))
-        return centres[which] + noise
+        return centers[which] + noise
 
     return draw
 
@@ -187,7 +187,7 @@ def _mixture(
 
 
 def _spiral2(n: int, rng: RandomState) -> np.ndarray:
-    """Draw from one arm of 2.5 turns, evenly along its length, the outer radius being 1."""
+    """Draw uniformly along a spiral of 2.5 turns with an outer radius of 1."""
     turn = 5 * np.pi * np.sqrt(rng.uniform(size=n))
     radius = turn / (5 * np.pi)
     arm = np.column_stack([radius * np.cos(turn), radius * np.sin(turn)])
@@ -202,7 +202,7 @@ def _student5(n: int, rng: RandomState) -> np.ndarray:
 
 
 def _banana10(n: int, rng: RandomState) -> np.ndarray:
-    """Draw two latent variables bent into ten coordinates."""
+    """Draw two latent variables, mapped nonlinearly to ten coordinates."""
     fixed = RandomState(FIXED["banana10"])
     linear, waves, squares = (fixed.standard_normal((2, 10)) for _ in range(3))
     pace, phase = fixed.uniform(1, 2.5, size=10), fixed.uniform(0, 2 * np.pi, size=10)
@@ -221,28 +221,28 @@ def _copula6(n: int, rng: RandomState) -> np.ndarray:
 
 
 def _factor40(n: int, rng: RandomState) -> np.ndarray:
-    """Draw a Gaussian of four factors, with noise of its own in every coordinate."""
+    """Draw a Gaussian factor model of four factors with independent noise in every coordinate."""
     fixed = RandomState(FIXED["factor40"])
     loadings, noise = fixed.standard_normal((4, 40)), fixed.uniform(0.3, 1.0, size=40)
     return rng.standard_normal((n, 4)) @ loadings + noise * rng.standard_normal((n, 40))
 
 
 def _cube3(n: int, rng: RandomState) -> np.ndarray:
-    """Draw evenly from a cube."""
+    """Draw uniformly from a cube."""
     return rng.uniform(size=(n, 3))
 
 
 def _lattice2(n: int, rng: RandomState) -> np.ndarray:
     """Draw three Gaussians and round them to quarters, so that rows are tied."""
-    centres = np.array([[0.0, 0.0], [3.0, 1.0], [1.0, 4.0]])
+    centers = np.array([[0.0, 0.0], [3.0, 1.0], [1.0, 4.0]])
     scales = np.array([0.6, 0.9, 0.75])
     which = rng.randint(3, size=n)
-    rows = centres[which] + scales[which, None] * rng.standard_normal((n, 2))
+    rows = centers[which] + scales[which, None] * rng.standard_normal((n, 2))
     return np.round(rows * 4) / 4
 
 
 def _rings2(n: int, rng: RandomState) -> np.ndarray:
-    """Draw two noisy rings of one centre, in proportion to their lengths."""
+    """Draw two concentric noisy rings, in proportion to their lengths."""
     outer = rng.uniform(size=n) < 2 / 3
     radius = np.where(outer, 2.0, 1.0) + 0.08 * rng.standard_normal(n)
     angle = rng.uniform(0, 2 * np.pi, size=n)
@@ -253,7 +253,7 @@ def _rings2(n: int, rng: RandomState) -> np.ndarray:
 
 
 def _pinwheel2(n: int, rng: RandomState) -> np.ndarray:
-    """Draw five arms that bend more the farther out they are."""
+    """Draw five spiral arms, with a curvature that grows outwards."""
     arm = rng.randint(5, size=n)
     along = 1 + 0.3 * rng.standard_normal(n)
     across = 0.05 * rng.standard_normal(n)
@@ -275,7 +275,7 @@ def _lognormal1(n: int, rng: RandomState) -> np.ndarray:
 
 
 def _checkerboard2(n: int, rng: RandomState) -> np.ndarray:
-    """Draw evenly from the dark squares of a board of four by four."""
+    """Draw uniformly from the dark squares of a four by four board."""
     row = rng.randint(4, size=n)
     column = 2 * rng.randint(2, size=n) + row % 2
     return np.column_stack([column, row]) + rng.uniform(size=(n, 2))
@@ -294,30 +294,30 @@ def _mixed5(n: int, rng: RandomState) -> np.ndarray:
     """Draw a class of four, a count and three measures that depend on the class."""
     fixed = RandomState(FIXED["mixed5"])
     rates = np.array([1.0, 3.0, 6.0, 12.0])
-    centres = 1.5 * fixed.standard_normal((4, 2, 3))
+    centers = 1.5 * fixed.standard_normal((4, 2, 3))
     roots = np.stack([_root(3, fixed) for _ in range(8)]).reshape(4, 2, 3, 3)
     level = rng.choice(4, size=n, p=[0.4, 0.3, 0.2, 0.1])
     side = rng.randint(2, size=n)
     noise = np.einsum("nij,nj->ni", roots[level, side], rng.standard_normal((n, 3)))
-    return np.column_stack([level, rng.poisson(rates[level]), centres[level, side] + noise])
+    return np.column_stack([level, rng.poisson(rates[level]), centers[level, side] + noise])
 
 
 def _arcs2(n: int, rng: RandomState) -> np.ndarray:
-    """Draw three half circles that reach into each other."""
-    centres = np.array([[0.0, 0.0], [1.0, 0.4], [2.0, 0.0]])
+    """Draw three interleaved half circles."""
+    centers = np.array([[0.0, 0.0], [1.0, 0.4], [2.0, 0.0]])
     upwards = np.array([1.0, -1.0, 1.0])
     which = rng.randint(3, size=n)
     angle = rng.uniform(0, np.pi, size=n)
     arc = np.column_stack([np.cos(angle), upwards[which] * np.sin(angle)])
-    return centres[which] + arc + 0.08 * rng.standard_normal((n, 2))
+    return centers[which] + arc + 0.08 * rng.standard_normal((n, 2))
 
 
 def _walks24(n: int, rng: RandomState) -> np.ndarray:
-    """Draw the positions of walks of twelve steps that turn at a rate of their own."""
+    """Draw the positions of walks of twelve steps, each with its own turning rate."""
     heading = rng.uniform(-np.pi, np.pi, size=(n, 1))
     turn = 0.25 * rng.standard_normal((n, 1))
     speed = rng.gamma(2.0, 0.5, size=(n, 1))
-    # Without a jitter in every step, walks would fill three dimensions only: no density at all.
+    # Without noise in every step, walks would have three dimensions only, and no density.
     angle = heading + turn * np.arange(12) + 0.1 * rng.standard_normal((n, 12))
     length = speed * np.exp(0.15 * rng.standard_normal((n, 12)))
     steps = np.stack([length * np.cos(angle), length * np.sin(angle)], axis=2)

@@ -10,7 +10,7 @@ from scipy.special import gammaln, logsumexp
 
 
 class Fitted(Protocol):
-    """What a method returns."""
+    """A fitted density."""
 
     def logpdf(self, X: np.ndarray) -> np.ndarray:
         """Return the log density at every row of ``X``."""
@@ -21,7 +21,7 @@ Method = Callable[[np.ndarray, int], Fitted]
 
 @dataclass(frozen=True)
 class Scorer:
-    """A function of log densities in the shape of a density."""
+    """A density given by a function of log densities."""
 
     logpdf: Callable[[np.ndarray], np.ndarray]
 
@@ -30,7 +30,7 @@ class Scorer:
 
 
 def ours(name: str, seeded: bool = False, **options: Any) -> Method:
-    """Return an estimator of sevenhills, looked up when it is fitted, as it may not exist yet."""
+    """Return a method that fits an estimator of sevenhills."""
 
     def fit(train: np.ndarray, seed: int) -> Fitted:
         import sevenhills
@@ -42,7 +42,7 @@ def ours(name: str, seeded: bool = False, **options: Any) -> Method:
 
 
 def auto_rome(train: np.ndarray, seed: int) -> Fitted:
-    """Fit ``AutoROME`` as its users will: with no options."""
+    """Fit ``AutoROME`` with its defaults."""
     from sevenhills import AutoROME
 
     return Scorer(AutoROME().fit(train).score_samples)
@@ -58,13 +58,13 @@ def gaussian_mixture(train: np.ndarray, k: int, seed: int) -> Any:
     from sklearn.mixture import GaussianMixture
 
     with warnings.catch_warnings():
-        # A start that did not converge is a worse fit, which the held-out rows will tell.
+        # The held-out likelihood penalizes starts that do not converge.
         warnings.simplefilter("ignore")
         return GaussianMixture(k, reg_covar=1e-6, n_init=1, random_state=seed).fit(train)
 
 
 def held_out(train: np.ndarray, k: int, seed: int, n_folds: int = 5) -> float:
-    """Return the log-likelihood of ``k`` Gaussians on rows held out in turn."""
+    """Return the cross-validated log-likelihood of ``k`` Gaussians."""
     fold = np.random.RandomState(seed).permutation(len(train)) % n_folds
     try:
         scores = [
@@ -78,9 +78,9 @@ def held_out(train: np.ndarray, k: int, seed: int, n_folds: int = 5) -> float:
 
 
 def gmm_cv(train: np.ndarray, seed: int) -> Fitted:
-    """Fit the number of Gaussians that does best on rows held out."""
+    """Fit the number of Gaussians with the best cross-validated likelihood."""
     n, n_features = train.shape
-    # A covariance of its own needs about as many rows as there are features.
+    # A full covariance needs about as many rows as features.
     counts = [k for k in COMPONENTS if k == 1 or k <= n // (n_features + 1)]
     best = max(counts, key=lambda k: held_out(train, k, seed))
     return Scorer(gaussian_mixture(train, best, seed).score_samples)
@@ -128,7 +128,7 @@ def dp_student(train: np.ndarray, seed: int) -> Fitted:
 
 # Flows
 
-#: Stopping looks at the validation rows this often, and gives up after so many looks in vain.
+#: Steps between validations, and validations without improvement after which training stops.
 EVERY, PATIENCE = 25, 15
 #: A step of a spline flow takes about three times as long.
 MAX_STEPS = {"NSF": 1000, "MAF": 1500}
@@ -143,7 +143,7 @@ def new_flow(kind: str, n_features: int) -> Any:
 
 
 def train_flow(kind: str, train: np.ndarray, seed: int) -> Any:
-    """Train a flow until rows set aside for validation do no better; return it at its best."""
+    """Train a flow with early stopping on validation rows; return the best state."""
     import torch
 
     torch.set_num_threads(1)
@@ -182,7 +182,7 @@ def validation_loss(flow: Any, rows: Any) -> float:
 
 
 def descend(flow: Any, rows: Any, optimiser: Any) -> None:
-    """Take one step, but none if the loss is not finite."""
+    """Take one step, unless the loss is not finite."""
     import torch
 
     optimiser.zero_grad()
@@ -190,7 +190,7 @@ def descend(flow: Any, rows: Any, optimiser: Any) -> None:
     if not torch.isfinite(loss):
         return
     loss.backward()
-    # Rows that lie far out would otherwise undo many steps at once.
+    # Outliers would otherwise cause very large steps.
     torch.nn.utils.clip_grad_norm_(flow.parameters(), 5.0)
     optimiser.step()
 
@@ -204,14 +204,14 @@ def flow_logpdf(flow: Any, X: np.ndarray) -> np.ndarray:
 
 
 def mean_density(logs: Sequence[np.ndarray]) -> np.ndarray:
-    """Return the log of the mean of densities, one that failed on a row counting as zero there."""
+    """Return the log of the mean of densities; a density that is not finite counts as zero."""
     stacked = np.stack(logs)
     stacked = np.where(np.isfinite(stacked), stacked, -np.inf)
     return logsumexp(stacked, axis=0) - np.log(len(stacked))
 
 
 def flows(train: np.ndarray, seed: int) -> Fitted:
-    """Fit two spline flows and two masked autoregressive flows, mixed in equal parts."""
+    """Fit a mixture of two spline flows and two masked autoregressive flows with equal weights."""
     kinds = ("NSF", "NSF", "MAF", "MAF")
     fitted = [train_flow(kind, train, 100 * seed + i) for i, kind in enumerate(kinds)]
     return Scorer(lambda X: mean_density([flow_logpdf(flow, X) for flow in fitted]))

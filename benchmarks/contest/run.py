@@ -1,7 +1,7 @@
-"""Fit methods to splits of data sets and append what they score on held-out rows to a CSV.
+"""Fit methods to splits of data sets and append their held-out scores to a CSV file.
 
-For instance ``python -m benchmarks.contest.run --role test --methods ROME,GMM-CV --out a.csv``.
-What the CSV already holds is not done again.
+For example: ``python -m benchmarks.contest.run --role test --methods ROME,GMM-CV --out a.csv``.
+Results that are in the file already are not computed again.
 """
 
 import argparse
@@ -18,20 +18,20 @@ from .rivals import METHODS, Method
 COLUMNS = ["set", "role", "method", "split", "n_train", "n_features", "mean_loglik"]
 COLUMNS += ["std_error", "n_clipped", "fit_seconds", "score_seconds", "error"]
 KEY = ("set", "method", "split")
-#: The least log density of a row: one row that a method rules out must not decide a mean alone.
+#: Lower limit on the log density of a row, so that a single row does not determine a mean.
 FLOOR = -1e4
 
 Row = dict[str, str | int | float]
 
 
 def clipped(logs: np.ndarray) -> tuple[np.ndarray, int]:
-    """Return log densities not below the floor, and how many were below it or not finite."""
+    """Return log densities limited from below, and the number of limited ones."""
     bad = ~np.isfinite(logs) | (logs < FLOOR)
     return np.where(bad, FLOOR, logs), int(bad.sum())
 
 
 def measure(method: Method, train: np.ndarray, test: np.ndarray, seed: int) -> Row:
-    """Fit and score one method; an error is a result too."""
+    """Fit and score one method; an error is recorded as a result."""
     start = time.perf_counter()
     try:
         fitted = method(train, seed)
@@ -54,7 +54,7 @@ def measure(method: Method, train: np.ndarray, test: np.ndarray, seed: int) -> R
 
 
 def read_rows(path: Path) -> list[dict[str, str]]:
-    """Return the rows of a CSV, none if there is no file."""
+    """Return the rows of a CSV file, an empty list if it does not exist."""
     if not path.exists():
         return []
     with path.open(newline="") as file:
@@ -62,7 +62,7 @@ def read_rows(path: Path) -> list[dict[str, str]]:
 
 
 def append_row(path: Path, row: Row) -> None:
-    """Append a row at once, so that a run that is stopped loses nothing."""
+    """Append a row immediately, so that an interrupted run keeps its results."""
     fresh = not path.exists()
     with path.open("a", newline="") as file:
         writer = csv.DictWriter(file, COLUMNS, restval="")
@@ -74,7 +74,7 @@ def append_row(path: Path, row: Row) -> None:
 def missing(
     sets: list[DataSet], methods: list[str], n_splits: int, path: Path
 ) -> Iterator[tuple[DataSet, str, int]]:
-    """Yield what is not in the CSV yet, the first split of all sets first."""
+    """Yield the runs that are not in the file yet, the first split of all sets first."""
     done = {tuple(row[name] for name in KEY) for row in read_rows(path)}
     for s in range(n_splits):
         for data in sets:
@@ -84,7 +84,7 @@ def missing(
 
 
 def run(sets: list[DataSet], methods: list[str], n_splits: int, path: Path) -> None:
-    """Measure what is missing, and say so line by line."""
+    """Make the missing runs, and print a line for each."""
     for data, name, s in missing(sets, methods, n_splits, path):
         train, test = data.split(s)
         row: Row = {"set": data.name, "role": data.role, "method": name, "split": s}
@@ -119,7 +119,7 @@ def parse() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Run what the command line asks for."""
+    """Run the command line."""
     options = parse()
     run(options.sets, options.methods, options.splits, options.out)
 

@@ -1,4 +1,4 @@
-"""Print what ``run.py`` wrote as Markdown: scores, regrets, and where a method is beaten.
+"""Print the results of ``run.py`` as Markdown: scores, regrets, and sets where a method is beaten.
 
 For instance ``python -m benchmarks.contest.table a.csv b.csv --role test``.
 """
@@ -11,21 +11,21 @@ import numpy as np
 import pandas as pd
 from benchmarks.measuring import Bars
 
-#: Nats by which the method that is listed may be behind the best one of a set.
+#: A method counts as beaten if it is this many nats behind the best one of a set.
 BARS = Bars(at_most={"worst regret": 0.2, "mean regret": 0.05})
 
 
 def read(paths: list[Path], role: str | None) -> pd.DataFrame:
-    """Return the results of all files, in the order in which sets and methods first occur."""
+    """Return the results of all files, in the order of first occurrence of sets and methods."""
     results = pd.concat([pd.read_csv(path) for path in paths], ignore_index=True)
-    # A rerun, after a correction say, stands in for what an earlier file holds.
+    # Results of later files replace those of earlier files.
     results = results.drop_duplicates(["set", "method", "split"], keep="last")
     return results if role is None else results[results["role"] == role]
 
 
 def by_split(results: pd.DataFrame) -> pd.DataFrame:
-    """Return mean log-likelihoods, a set and split a row, a method a column."""
-    # A failure must not pass for a run that is still to come, nor drop out of a mean.
+    """Return mean log-likelihoods; rows are sets and splits, columns are methods."""
+    # A failure differs from a missing run, and must not drop out of a mean.
     scored = results.fillna({"mean_loglik": -np.inf})
     table = scored.pivot(index=["set", "split"], columns="method", values="mean_loglik")
     order = list(dict.fromkeys(results["set"]))
@@ -33,23 +33,23 @@ def by_split(results: pd.DataFrame) -> pd.DataFrame:
 
 
 def common_splits(table: pd.DataFrame) -> pd.DataFrame:
-    """Keep, set by set, the splits that all methods which ran on the set at all have run on."""
+    """Keep the splits of every set on which all methods of the set have run."""
     kept = [part[part.dropna(axis=1, how="all").notna().all(axis=1)] for _, part in by_set(table)]
     return pd.concat(kept)
 
 
 def by_set(table: pd.DataFrame) -> Any:
-    """Return the sets one by one, in the order in which they occur."""
+    """Return the sets in the order of their occurrence."""
     return table.groupby(level="set", sort=False)
 
 
 def regrets(scores: pd.DataFrame) -> pd.DataFrame:
-    """Return by how many nats every method is behind the best one of the set."""
+    """Return the regret of every method: the best score of the set minus its own, in nats."""
     return scores.rsub(scores.max(axis=1), axis=0)
 
 
 def summary(regret: pd.DataFrame) -> pd.DataFrame:
-    """Return the worst and the mean regret of methods, and on how many sets they ran."""
+    """Return the worst and the mean regret of every method, and its number of sets."""
     rows = {"worst": regret.max(), "mean": regret.mean(), "sets": regret.notna().sum()}
     return pd.DataFrame(rows)
 
@@ -79,14 +79,14 @@ def markdown(table: pd.DataFrame, title: str) -> str:
 
 
 def cell(value: float) -> str:
-    """Return a number as text, what is missing as a dash."""
+    """Return a number as text, a missing number as a dash."""
     if isinstance(value, int):
         return str(value)
     return "-" if np.isnan(value) else f"{value:.3f}"
 
 
 def failures(results: pd.DataFrame) -> list[str]:
-    """Return lines about runs that raised an error or ruled out rows."""
+    """Return lines about runs with errors or with limited log densities."""
     failed = results[results["mean_loglik"].isna() | (results["n_clipped"] > 0)]
     lines = [f"Runs that failed or had rows clipped: {len(failed)} of {len(results)}.", ""]
     for (name, who), part in failed.groupby(["set", "method"], sort=False):
@@ -117,7 +117,7 @@ def report(results: pd.DataFrame, method: str) -> str:
 
 
 def main() -> None:
-    """Print the report that the command line asks for."""
+    """Print the report."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("results", nargs="+", type=Path)
     parser.add_argument("--role", choices=["development", "test"])

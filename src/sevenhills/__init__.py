@@ -1,7 +1,7 @@
 """Robust density estimation of multi-modal data.
 
-An estimator is a recipe; fitting it builds an immutable density that answers questions. Modules
-import only from those above them in this list:
+An estimator is a recipe; fitting it builds an immutable density with many methods. Modules import
+only from those above them in this list:
 
 =================  =============================================================
 ``kernels``        hot loops: arrays in, arrays out
@@ -10,24 +10,23 @@ import only from those above them in this list:
 ``progress``       progress callbacks of long computations
 ``threads``        threads over blocks of work
 ``extras``         libraries that only some functions need
-``validation``     what comes in is checked here
-``estimate``       figures that know their error
-``clustering``     from points to an ordering, its cuts, their scores, labels
+``validation``     checks of arguments
+``estimate``       estimates with their standard errors
+``clustering``     samples, their ordering, its cuts, their scores, the choice
 ``folds``          cross-validation folds of weighted rows
 ``covariance``     covariances of weighted samples, and their shrinkage
-``whitening``      a cluster's mean, rotation and regularised scale
+``whitening``      a cluster's mean, rotation, scale and bandwidth
 ``density``        the values: above all, a Gaussian kernel mixture
 ``stacking``       members for a cluster, judged on held-out samples and added up
-``estimators``     the recipes, thin scikit-learn faces
+``estimators``     scikit-learn estimators that fit densities
 ``compat``         a drop-in for users of romepy
 ``storage``        model files
 ``scale``          many data sets, and data sets on many machines
-``metrics``        what compares densities and samples
-``datasets``       the distributions of the ROME study, with their truths
+``metrics``        metrics of densities and samples
+``datasets``       synthetic data with known densities
 ``forecast``       forecasts given as samples, scored
 ``plotting``       pictures
 ``report``         pages in one file: of a fit, and of an evaluation
-``demo``           a short tour
 ``cli``            the command line
 =================  =============================================================
 """
@@ -35,51 +34,33 @@ import only from those above them in this list:
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from . import estimators
+
 if TYPE_CHECKING:
     from .density import KernelMixture
-    from .estimators import (
-        ROME,
-        AutoROME,
-        DensityClassifier,
-        DensityOutlierDetector,
-        GaussianKDE,
-        GaussianMixtureBIC,
-        KernelDensityCV,
-        ManifoldParzen,
-        VineDensity,
-        refit_bootstrap,
-    )
+    from .estimators import *  # noqa: F403
     from .scale import DistributedROME, fit_many, score_many
     from .storage import load, save
 
 __version__ = "0.1.0"
 __all__ = [
-    "ROME",
-    "AutoROME",
-    "DensityClassifier",
-    "DensityOutlierDetector",
     "DistributedROME",
-    "GaussianKDE",
-    "GaussianMixtureBIC",
-    "KernelDensityCV",
     "KernelMixture",
-    "ManifoldParzen",
-    "VineDensity",
     "__version__",
     "fit_many",
     "load",
-    "refit_bootstrap",
     "save",
     "score_many",
 ]
+__all__ += estimators.__all__
 
-#: What users reach as an attribute of the package. All of it is imported when it is first asked
-#: for, so that ``sevenhills --help`` need not wait for scipy and scikit-learn.
+#: Public names and packages are imported when they are first used, so that ``sevenhills --help``
+#: does not import scipy and scikit-learn.
 _PACKAGES = [
+    "clustering",
     "compat",
     "datasets",
     "density",
-    "estimators",
     "forecast",
     "metrics",
     "plotting",
@@ -92,7 +73,7 @@ _HOMES |= {"DistributedROME": "scale", "fit_many": "scale", "score_many": "scale
 
 
 def __getattr__(name: str) -> Any:
-    """Import what is asked for."""
+    """Import a public name or package."""
     if name in _PACKAGES:
         return import_module(f".{name}", __name__)
     if name not in __all__:

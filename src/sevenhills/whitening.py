@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .clustering import NOISE, Points
+from .clustering import Points
+from .clustering.optics import NOISE
 from .covariance import Axes, Shrunk
 
 #: The automatic ``min_std`` is this fraction of the spread within clusters.

@@ -49,7 +49,7 @@ def texts(figure):
 
 @pytest.mark.slow
 def test_every_figure_is_written(tmp_path, tiny):
-    results = make_results(("D_JS", "W_hat", "L_hat", "D_JS_true", "colour"))
+    results = make_results(("D_JS", "W_hat", "L_hat", "D_JS_true", "other"))
     results["value"][:9] = np.nan
     said = []
     drawn = draw_figures(
@@ -67,7 +67,7 @@ def test_every_figure_is_written(tmp_path, tiny):
     assert files == {f"{stem}.{ending}" for stem in stems for ending in ("png", "svg")}
     assert min(path.stat().st_size for path in (tmp_path / "figures").iterdir()) > 5_000
     assert [f"drawing {stem}" for stem in stems] == [s for s in said if s.startswith("drawing")]
-    assert any("colour" in line for line in said)
+    assert any("other" in line for line in said)
 
 
 @pytest.mark.parametrize("results", [None, {"value": np.array([])}])
@@ -120,7 +120,7 @@ def test_what_cannot_be_fitted_is_written(tiny, monkeypatch):
     made, entry = fit_pictures.Fits(0), datasets.load("aniso")
     monkeypatch.setattr(made, "try_fit", lambda entry, name: None)
     figure = fit_pictures.draw_samples(made, [entry], {"vine": "VC"})
-    assert "could not be fitted" in texts(figure)
+    assert "fit failed" in texts(figure)
 
 
 def test_samples_lie_over_data():
@@ -136,8 +136,8 @@ def test_boxes_are_named_from_the_top():
     assert named["a"] > named["b"]
 
 
-def test_sweep_depends_on_the_number_of_neighbours():
-    sweep = sweeps.sweep_neighbours(datasets.load("varied"), 100, [0, 1])["alpha_k"]
+def test_sweep_depends_on_the_number_of_neighbors():
+    sweep = sweeps.sweep_neighbors(datasets.load("varied"), 100, [0, 1])["alpha_k"]
     assert sweep.n_neighbors.tolist() == [5] * len(sweep.values)
     assert sweep.n_clusters.shape == (2, len(sweep.values))
     assert (np.ptp(sweep.log_likelihood, axis=1) == 0).all()

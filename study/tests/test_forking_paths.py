@@ -10,11 +10,11 @@ from sevenhills import datasets
 from study.forking_paths import load_forking_paths
 
 
-def boxes(n_frames, centre, *, missing=()):
-    """A controlled agent at ``centre(frame)`` and somebody else, as the files have them."""
+def boxes(n_frames, center, *, missing=()):
+    """A controlled agent at ``center(frame)`` and somebody else, as the files have them."""
     entries = []
     for frame in range(n_frames):
-        x, y = centre(frame)
+        x, y = center(frame)
         own = {"class_name": "Person", "is_x_agent": 1, "track_id": 303.0, "frame_id": frame}
         if frame not in missing:
             entries.append({**own, "bbox": [x - 2.0, y - 3.0, 4.0, 6.0]})

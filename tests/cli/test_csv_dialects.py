@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from sevenhills.cli.csv_dialects import Layout
-from sevenhills.cli.samples import Choices, samples_of
+from sevenhills.cli.options import Choices, Layout
+from sevenhills.cli.samples import samples_of
 from sevenhills.cli.table_files import read_table
 
 from .runner import done, refused, write_csv

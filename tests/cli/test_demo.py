@@ -5,7 +5,8 @@ import sys
 import pytest
 from numpy.testing import assert_array_equal
 
-from sevenhills.cli.samples import Choices, samples_of
+from sevenhills.cli.options import Choices
+from sevenhills.cli.samples import samples_of
 from sevenhills.cli.table_files import read_table
 
 from .runner import ANISO, done

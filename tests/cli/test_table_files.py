@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from sevenhills.cli.csv_dialects import Layout
+from sevenhills.cli.options import Layout
 from sevenhills.cli.table_files import read_table
 
 from .runner import ANISO, done, refused, write_csv

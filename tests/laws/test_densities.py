@@ -1,6 +1,6 @@
 """What holds between the answers of a density, for fits of four kinds.
 
-Marginals, conditionals, affine maps and sums are in test_marginals.py.
+Marginals, conditionals, affine maps and sums are in density/test_conditioning.py.
 """
 
 from itertools import pairwise

@@ -23,10 +23,10 @@ from sevenhills import (
     compat,
     datasets,
 )
-from sevenhills.density.support import Bootstrap
+from sevenhills.density.bootstrap import Bootstrap
 
+from ..density.test_engines import by_engine
 from ..oracles import rome_log_density
-from ..test_engines import by_engine
 from .estimators import AND_COMPAT, NORMALIZED, WITH_KERNELS, for_each
 
 pytestmark = pytest.mark.usefixtures("silent")

@@ -17,7 +17,7 @@ from sevenhills import (
     load,
     save,
 )
-from sevenhills.density import Regions
+from sevenhills.density import Density
 from sevenhills.estimators.base import DensityEstimator, _Delegate
 
 from ..densities import fitted, samples
@@ -78,7 +78,7 @@ def test_only_methods_of_the_density_are_offered(model):
     normalized = not isinstance(model, ROME)
     for _ in range(2):
         for name in QUESTIONS:
-            offered = normalized and name in vars(Regions)
+            offered = normalized and name in vars(Density)
             assert hasattr(model, name) == offered
             if not offered:
                 with pytest.raises(TypeError, match=f"{name} needs a .*, but"):

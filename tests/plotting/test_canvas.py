@@ -99,7 +99,7 @@ def test_more_can_be_drawn_below_a_legend(aniso, ax):
 
 
 def test_long_names_are_cut(aniso, ax):
-    name = "the height of the water above the zero of the gauge (metres)"
+    name = "the height of the water above the zero of the gauge (meters)"
     X = pd.DataFrame(aniso[1], columns=["east", name])
     plotting.plot_clusters(ROME().fit(X), X, ax)
     lines = ax.get_ylabel().splitlines()

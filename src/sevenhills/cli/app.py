@@ -13,6 +13,7 @@ from .describe import describe
 from .failures import guarded, set_debug
 from .fit import fit
 from .forecast import forecast
+from .options import with_groups
 from .outliers import outliers
 from .report import report
 from .sample import sample
@@ -104,4 +105,4 @@ app = typer.Typer(
 )
 app.callback(help=with_lines_kept(sevenhills.__doc__))(sevenhills)
 for command in COMMANDS:
-    app.command(help=with_lines_kept(command.__doc__))(guarded(command))
+    app.command(help=with_lines_kept(command.__doc__))(guarded(with_groups(command)))

@@ -28,6 +28,8 @@ _MIN_EXCEEDANCES = 10
 def compare(
     a: Annotated[str, typer.Argument(help="The first table; - is standard input.")],
     b: Annotated[str, typer.Argument(help="The second table; - is standard input.")],
+    choices: options.Choices,
+    layout: options.Layout,
     tests: Annotated[
         str | None,
         typer.Option(help="energy, wasserstein, divergence, separated by commas; all by default."),
@@ -47,13 +49,6 @@ def compare(
         typer.Option(help="Measure columns in pooled standard deviations or in data units."),
     ] = "std",
     seed: Annotated[int, typer.Option(help="Seed of the permutations and the drawn rows.")] = 0,
-    columns: options.Columns = None,
-    text: options.Text = "drop",
-    missing: options.Missing = "skip",
-    duplicates: options.Duplicates = "keep",
-    separator: options.Separator = None,
-    decimal: options.Decimal = "auto",
-    header: options.Header = None,
     json: options.Json = False,
 ) -> None:
     """Test whether two tables have the same distribution.
@@ -69,16 +64,12 @@ def compare(
       sevenhills compare a.npy b.npy --tests energy --permutations 999 --alpha 0.01
       sevenhills compare a.csv b.csv --json | jq .different
     """
-    from .csv_dialects import Layout
-    from .samples import Choices
     from .writing import write_json
 
     wanted = _tests_to_run(tests)
     planned = {name: permutations or _N_PERMUTATIONS[name] for name in wanted}
     _check_permutations(max(planned.values()), len(wanted), alpha)
-    # A column that is constant in one table may have another value in the other.
-    choices = Choices(columns, None, text, missing, "keep", duplicates)
-    first, second = _read(a, b, choices, Layout(separator, decimal, header))
+    first, second = _read(a, b, choices, layout)
     names, X, Y = _shared(first, second)
     X, Y = _drawn_rows(first, X, max_rows, seed), _drawn_rows(second, Y, max_rows, seed + 1)
     if units == "std":
@@ -134,13 +125,16 @@ def _tests_to_run(tests: str | None) -> list[str]:
     return wanted
 
 
-def _read(a: str, b: str, choices: Any, layout: Any) -> "tuple[Samples, Samples]":
+def _read(
+    a: str, b: str, choices: options.Choices, layout: options.Layout
+) -> "tuple[Samples, Samples]":
     from .samples import samples_of
     from .table_files import read_table
 
     if a == b == "-":
         raise ValueError("only one of the tables can come from standard input")
-    first, second = (samples_of(read_table(path, layout), choices) for path in (a, b))
+    # A column that is constant in one table may have another value in the other.
+    first, second = (samples_of(read_table(path, layout), choices, "keep") for path in (a, b))
     for samples in (first, second):
         remark(
             *(

@@ -19,6 +19,7 @@ from .columns import (
     distinct_names,
     is_missing,
 )
+from .options import Layout
 from .screen import listed
 
 #: The separator, the decimal mark and the header are recognized by these first bytes and rows.
@@ -29,7 +30,6 @@ _CHUNK_ROWS = 8192
 _SEPARATORS = (",", ";", "\t", "|", " ")
 #: Separator of a file with one column; it occurs in no text.
 _NO_SEPARATOR = "\x1f"
-_NAMED_SEPARATORS = {"tab": "\t", "\\t": "\t", "space": " "}
 _BYTE_ORDER_MARKS = {
     b"\xef\xbb\xbf": "utf-8-sig",
     b"\xff\xfe": "utf-16",
@@ -37,32 +37,6 @@ _BYTE_ORDER_MARKS = {
 }
 #: Longest cell that is accepted while the dialect is recognized, in characters.
 _MAX_CELL = 2**24
-
-
-@dataclass(frozen=True)
-class Layout:
-    """The options of a CSV file that the user has set.
-
-    Attributes
-    ----------
-    separator : str or None
-        The character between cells, or its name.
-    decimal : {"auto", ".", ","}
-    header : bool or None
-        Whether the first row holds names.
-    """
-
-    separator: str | None = None
-    decimal: str = "auto"
-    header: bool | None = None
-
-    def __post_init__(self) -> None:
-        separator = _NAMED_SEPARATORS.get(self.separator or "", self.separator)
-        if separator is not None and len(separator) != 1:
-            raise ValueError(
-                f"--separator must be one character, tab or space, got {self.separator!r}"
-            )
-        object.__setattr__(self, "separator", separator)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,8 @@ def fit(
     output: Annotated[
         Path, typer.Option("--output", "-o", help="Model file to write, like m.sevenhills.")
     ],
-    columns: options.Columns = None,
+    choices: options.Choices,
+    layout: options.Layout,
     weights: Annotated[
         str | None,
         typer.Option(help="Column with the number of samples that every row stands for."),
@@ -30,13 +31,7 @@ def fit(
         Literal["kde", "gaussian", "knn", "mpw"] | None,
         typer.Option(help="Density of every cluster in ROME; knn cannot be sampled."),
     ] = None,
-    text: options.Text = "drop",
-    missing: options.Missing = "skip",
     constant: options.Constant = "drop",
-    duplicates: options.Duplicates = "keep",
-    separator: options.Separator = None,
-    decimal: options.Decimal = "auto",
-    header: options.Header = None,
     jobs: options.Jobs = None,
     json: options.Json = False,
 ) -> None:
@@ -51,14 +46,12 @@ def fit(
       sevenhills fit data.parquet -o model.sevenhills --columns height,weight --estimator auto
       cat data.csv | sevenhills fit - -o model.sevenhills --missing raise --json
     """
-    from .csv_dialects import Layout
-    from .samples import Choices, samples_of
+    from .samples import samples_of
     from .table_files import read_table
     from .writing import check_model_output, write_json
 
     check_model_output(output)
-    choices = Choices(columns, weights, text, missing, constant, duplicates)
-    samples = samples_of(read_table(data, Layout(separator, decimal, header)), choices)
+    samples = samples_of(read_table(data, layout), choices, constant, weights)
     remark(*samples.remarks)
     with working(f"fitting {counted(len(samples.X), 'row')}"):
         # These take a second to import; errors in tables are reported before.

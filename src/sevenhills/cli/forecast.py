@@ -1,12 +1,9 @@
 """The command ``forecast``: evaluate files of forecasts and write a page."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
-
-if TYPE_CHECKING:
-    from ..forecast import Evaluation
 
 
 def forecast(
@@ -14,9 +11,9 @@ def forecast(
         Path,
         typer.Argument(help="Samples (scenes, samples, steps, coordinates): npz, npy, parquet."),
     ],
-    truth: Annotated[Path, typer.Argument(help="What became true: npz, npy or parquet.")],
+    truth: Annotated[Path, typer.Argument(help="The true paths: npz, npy or parquet.")],
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="The page to write, .html.")
+        Path | None, typer.Option("--output", "-o", help="HTML page to write.")
     ] = None,
     estimator: Annotated[
         str, typer.Option(help="Density of whole paths: rome, kde or auto.")
@@ -25,38 +22,41 @@ def forecast(
         str, typer.Option(help="Density of single steps: kde, rome or auto.")
     ] = "kde",
     measure: Annotated[
-        list[str] | None, typer.Option(help="A measure to take, may be repeated; all if none.")
+        list[str] | None, typer.Option(help="A measure, may be repeated; all by default.")
     ] = None,
     shrinkage: Annotated[
-        str, typer.Option(help="Shrunk covariances of ROME: auto, always or none.")
+        str, typer.Option(help="Covariance shrinkage of ROME: auto, always or none.")
     ] = "auto",
     errors: Annotated[
         str, typer.Option(help="Samples without a density: floor, skip or raise.")
     ] = "floor",
     floor: Annotated[
-        float | None, typer.Option(help="Standard deviation to give them, in the data's unit.")
+        float | None, typer.Option(help="Standard deviation of such samples, in data units.")
     ] = None,
     lower_bound: Annotated[
-        float | None, typer.Option(help="Raise log densities of steps to this; -20 is customary.")
+        float | None, typer.Option(help="Lower bound of log densities of steps; -20 is customary.")
     ] = None,
     k: Annotated[
-        list[int] | None, typer.Option("-k", help="Samples for the nearest one, may be repeated.")
+        list[int] | None,
+        typer.Option("-k", help="Number of samples for minimum distances, may be repeated."),
     ] = None,
-    miss_threshold: Annotated[float, typer.Option(help="How far off is a miss.")] = 2.0,
-    agents: Annotated[bool, typer.Option("--agents", help="There is an axis of agents.")] = False,
+    miss_threshold: Annotated[
+        float, typer.Option(help="Distance beyond which a forecast is a miss.")
+    ] = 2.0,
+    agents: Annotated[
+        bool, typer.Option("--agents", help="The files have an axis of agents.")
+    ] = False,
     check_units: Annotated[
-        bool, typer.Option(help="Refuse units or axes that look mixed up.")
+        bool, typer.Option(help="Refuse units or axes that look inconsistent.")
     ] = True,
     jobs: Annotated[int, typer.Option(help="Number of processes, -1 for all cores.")] = 1,
-    seed: Annotated[int, typer.Option(help="Seed of the resampling.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the bootstrap.")] = 0,
     parquet: Annotated[
-        Path | None, typer.Option(help="Write the evaluation, all scenes in it, to this file.")
+        Path | None, typer.Option(help="Parquet file to write with the figures of all scenes.")
     ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print JSON in place of a table.")
-    ] = False,
-    title: Annotated[str, typer.Option(help="The title of the page.")] = "Forecasts, evaluated",
-    verbose: Annotated[bool, typer.Option("--verbose", help="Say how far it is.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    title: Annotated[str, typer.Option(help="Title of the page.")] = "Evaluation of forecasts",
+    verbose: Annotated[bool, typer.Option("--verbose", help="Show progress.")] = False,
 ) -> None:
     """Evaluate forecasts that are given as samples.
 
@@ -98,43 +98,19 @@ def forecast(
     if as_json:
         from .writing import write_json
 
-        write_json(_told(evaluation))
-    else:
-        _show(evaluation, [path for path in (output, parquet) if path is not None])
-
-
-def _told(evaluation: "Evaluation") -> dict[str, Any]:
-    """Return all of an evaluation but its scenes."""
-    return {
-        "summary": evaluation.columns("summary"),
-        "coverage": evaluation.columns("coverage"),
-        "degenerate": evaluation.degenerate,
-        "settings": evaluation.settings,
-    }
-
-
-def _show(evaluation: "Evaluation", written: list[Path]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
+        write_json(
+            {
+                "summary": evaluation.columns("summary"),
+                "coverage": evaluation.columns("coverage"),
+                "degenerate": evaluation.degenerate,
+                "settings": evaluation.settings,
+            }
+        )
+        return
     from ..report.evaluation_report import verdicts
 
-    table = Table(box=None, pad_edge=False)
-    table.add_column("measure")
-    for name in ("mean", "± error", "interval", "scenes", "degenerate"):
-        table.add_column(name, justify="right")
-    for row in evaluation.summary:
-        table.add_row(
-            row.measure,
-            f"{row.mean:.4g}",
-            f"{row.standard_error:.2g}",
-            f"{row.low:.4g} to {row.high:.4g}",
-            str(row.n_scenes),
-            str(row.n_degenerate),
-        )
-    screen = Console(highlight=False)
-    screen.print(table)
-    for each in verdicts(evaluation):
-        screen.print(each, soft_wrap=True, markup=False)
-    for path in written:
-        screen.print(f"Written: {path}", soft_wrap=True, markup=False)
+    typer.echo(evaluation)
+    for sentence in verdicts(evaluation):
+        typer.echo(sentence)
+    for path in filter(None, (output, parquet)):
+        typer.echo(f"wrote {path}")

@@ -7,14 +7,13 @@ from typing import IO, Any
 
 import numpy as np
 
-from ..density import KernelMixture
-from ..density.base import Density
+from ..density import Density, KernelMixture
 from ..estimators import ESTIMATORS
 from ..extras import import_extra
 from ..storage import load
 from .columns import Table, default_names
-from .csv_dialects import Layout
-from .samples import Samples, column_named, columns_named
+from .options import Layout
+from .samples import Samples, column_named, columns_named, words_remark
 from .screen import counted, listed
 from .table_files import is_model, opened, read_table
 
@@ -143,12 +142,7 @@ class Queries:
         yield from self.table.remarks
         if self.unused:
             yield f"not used, because the model does not have them: {listed(self.unused)}"
-        for column in self.table.columns:
-            if column.n_words:
-                yield (
-                    f"column {column.name}: {counted(column.n_words, 'word')} taken as missing, "
-                    f"the first is {column.example}"
-                )
+        yield from (words_remark(column) for column in self.table.columns if column.n_words)
 
     def complete_samples(self) -> Samples:
         """Return the rows that have all values."""

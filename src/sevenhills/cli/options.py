@@ -1,9 +1,15 @@
-"""Options that several commands share."""
+"""Options that several commands share, one by one and in groups."""
 
+from collections.abc import Callable
+from dataclasses import dataclass, fields, is_dataclass
+from functools import wraps
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
+
+_NAMED_SEPARATORS = {"tab": "\t", "\\t": "\t", "space": " "}
 
 Data = Annotated[
     str,
@@ -85,3 +91,58 @@ Format = Annotated[
     typer.Option(help="Format of the output if its name has no suffix; csv by default."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The layout of a CSV file, as far as the user has set it."""
+
+    separator: Separator = None
+    decimal: Decimal = "auto"
+    header: Header = None
+
+    def __post_init__(self) -> None:
+        separator = _NAMED_SEPARATORS.get(self.separator or "", self.separator)
+        if separator is not None and len(separator) != 1:
+            raise ValueError(
+                f"--separator must be one character, tab or space, got {self.separator!r}"
+            )
+        object.__setattr__(self, "separator", separator)
+
+
+@dataclass(frozen=True)
+class Choices:
+    """The columns to use, and the treatment of values that a density cannot use."""
+
+    columns: Columns = None
+    text: Text = "drop"
+    missing: Missing = "skip"
+    duplicates: Duplicates = "keep"
+
+
+def with_groups(command: Callable[..., None]) -> Callable[..., None]:
+    """Return a command in which every group of options is replaced by its options."""
+    given = signature(command).parameters.values()
+    groups: dict[str, Any] = {
+        each.name: each.annotation for each in given if is_dataclass(each.annotation)
+    }
+
+    @wraps(command)
+    def run(**values: Any) -> None:
+        for name, group in groups.items():
+            values[name] = group(**{each.name: values.pop(each.name) for each in fields(group)})
+        command(**values)
+
+    parameters = []
+    for parameter in given:
+        if parameter.name not in groups:
+            parameters.append(parameter)
+            continue
+        for field in fields(groups[parameter.name]):
+            option = Parameter(
+                field.name, parameter.kind, default=field.default, annotation=field.type
+            )
+            parameters.append(option)
+    run.__annotations__ = {each.name: each.annotation for each in parameters}
+    run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    return run

@@ -21,6 +21,8 @@ _DRAWS = 10_000
 
 def outliers(
     data: options.Data,
+    choices: options.Choices,
+    layout: options.Layout,
     model: Annotated[
         Path | None,
         typer.Option(help="Model to score rows with; by default one is fitted to the data."),
@@ -37,15 +39,8 @@ def outliers(
     ] = False,
     output: options.Output = "-",
     format: options.Format = None,
-    columns: options.Columns = None,
     estimator: options.Estimator = "rome",
-    text: options.Text = "drop",
-    missing: options.Missing = "skip",
     constant: options.Constant = "drop",
-    duplicates: options.Duplicates = "keep",
-    separator: options.Separator = None,
-    decimal: options.Decimal = "auto",
-    header: options.Header = None,
     json: options.Json = False,
 ) -> None:
     """Find the rows where the density is low.
@@ -63,21 +58,18 @@ def outliers(
       sevenhills outliers data.csv --contamination 0.02 -o odd.csv
       sevenhills outliers new.csv --model model.sevenhills --p-value 0.001 --json
     """
-    from .csv_dialects import Layout
-    from .samples import Choices, samples_of
+    from .samples import samples_of
     from .table_files import read_table
     from .writing import check_output, write_json, write_table
 
     format_found = check_output(output, format)
-    layout = Layout(separator, decimal, header)
     if model is None:
-        choices = Choices(columns, None, text, missing, constant, duplicates)
-        samples = samples_of(read_table(data, layout), choices)
+        samples = samples_of(read_table(data, layout), choices, constant)
         remark(*samples.remarks)
         with working(f"scoring {counted(len(samples.X), 'row')}"):
             found = _by_cross_validation(samples, estimator, contamination, p_value)
     else:
-        if contamination is not None or columns is not None:
+        if contamination is not None or choices.columns is not None:
             raise ValueError("--contamination and --columns have no meaning with --model")
         from .model_files import read_model, read_queries
 
@@ -185,12 +177,12 @@ def _by_model(samples: "Samples", model: "Model", path: Path, p_value: float) ->
     """Score rows by a model, and compare their p-values with a threshold."""
     import numpy as np
 
-    from ..density import Regions
+    from ..density import Density
 
     density = model.density
     if not 0 < p_value < 1:
         raise ValueError(f"--p-value must lie between 0 and 1, got {p_value:g}")
-    if not isinstance(density, Regions) or not density.is_normalized:
+    if not isinstance(density, Density) or not density.is_normalized:
         raise ValueError(f"{path}: outliers need a density that integrates to one")
     # Counting the row itself as a draw keeps p-values above zero.
     p_values = (np.rint((1 - density.hdr_probability(samples.X, _DRAWS)) * _DRAWS) + 1) / (

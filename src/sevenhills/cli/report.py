@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 def report(
     source: Annotated[str, typer.Argument(help="A model file, or data to fit a model to.")],
+    choices: options.Choices,
+    layout: options.Layout,
     output: Annotated[Path, typer.Option("--output", "-o", help="HTML file to write.")] = Path(
         "report.html"
     ),
@@ -22,14 +24,7 @@ def report(
     ] = None,
     title: Annotated[str | None, typer.Option(help="The title of the page.")] = None,
     estimator: options.Estimator = "rome",
-    columns: options.Columns = None,
-    text: options.Text = "drop",
-    missing: options.Missing = "skip",
     constant: options.Constant = "drop",
-    duplicates: options.Duplicates = "keep",
-    separator: options.Separator = None,
-    decimal: options.Decimal = "auto",
-    header: options.Header = None,
     json: options.Json = False,
 ) -> None:
     """Write a report about a model, or about a fit to data, as one HTML page.
@@ -41,21 +36,23 @@ def report(
       sevenhills report model.sevenhills --data data.csv --title "Sea levels"
     """
     from ..report import report as write_report
-    from .csv_dialects import Layout
-    from .samples import Choices
-    from .table_files import is_model, opened
+    from .model_files import fit_samples, make_estimator
+    from .samples import samples_of
+    from .table_files import is_model, opened, table_of
     from .writing import check_page_output, write_json
 
     check_page_output(output)
-    layout = Layout(separator, decimal, header)
     with opened(source) as file:
         if is_model(file):
             model, shown = _saved_model(file, source, data, layout)
         elif data is not None:
             raise ValueError(f"--data belongs to a model, but {source} is not a model")
         else:
-            choices = Choices(columns, None, text, missing, constant, duplicates)
-            model, shown = _fitted_model(file, source, estimator, choices, layout)
+            samples = samples_of(table_of(file, source, layout), choices, constant)
+            remark(*samples.remarks)
+            with working(f"fitting {counted(len(samples.X), 'row')}"):
+                model = fit_samples(make_estimator(estimator), samples)
+            shown = _shown(samples, source)
     with working("writing the report"):
         try:
             write_report(model, output, title=title, **shown)
@@ -83,21 +80,6 @@ def _saved_model(
     samples = read_queries(model, data, layout).complete_samples()
     remark(*samples.remarks)
     return model.value, _shown(samples, data)
-
-
-def _fitted_model(
-    file: IO[bytes], source: str, estimator: str, choices: Any, layout: Any
-) -> tuple[Any, dict[str, Any]]:
-    """Return a fitted model, and the rows that it was fitted to."""
-    from .model_files import fit_samples, make_estimator
-    from .samples import samples_of
-    from .table_files import table_of
-
-    samples = samples_of(table_of(file, source, layout), choices)
-    remark(*samples.remarks)
-    with working(f"fitting {counted(len(samples.X), 'row')}"):
-        model = fit_samples(make_estimator(estimator), samples)
-    return model, _shown(samples, source)
 
 
 def _shown(samples: "Samples", source: str) -> dict[str, Any]:

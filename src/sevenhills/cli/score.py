@@ -11,6 +11,7 @@ from .screen import counted, remark, working
 def score(
     model: options.ModelFile,
     data: options.Data,
+    layout: options.Layout,
     output: options.Output = "-",
     format: options.Format = None,
     mean: Annotated[bool, typer.Option("--mean", help="Print only the mean over rows.")] = False,
@@ -21,9 +22,6 @@ def score(
             "marginal log density of their other values, or refuse them."
         ),
     ] = "skip",
-    separator: options.Separator = None,
-    decimal: options.Decimal = "auto",
-    header: options.Header = None,
     jobs: options.Jobs = None,
     json: options.Json = False,
 ) -> None:
@@ -38,12 +36,11 @@ def score(
       sevenhills score model.sevenhills new.csv --mean
       cat new.csv | sevenhills score model.sevenhills - --mean --json
     """
-    from .csv_dialects import Layout
     from .model_files import log_densities, read_model, read_queries
     from .writing import check_output, write_json, write_table
 
     format_found = check_output(output, format)
-    queries = read_queries(read_model(model), data, Layout(separator, decimal, header))
+    queries = read_queries(read_model(model), data, layout)
     remark(*queries.remarks())
     n_incomplete = int((~queries.is_complete).sum())
     if n_incomplete and missing == "skip":

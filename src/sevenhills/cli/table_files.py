@@ -23,7 +23,8 @@ from .columns import (
     default_names,
     distinct_names,
 )
-from .csv_dialects import Layout, is_header, name_columns, read_csv, renaming_remarks
+from .csv_dialects import is_header, name_columns, read_csv, renaming_remarks
+from .options import Layout
 from .screen import listed
 
 #: A member that only model files have.

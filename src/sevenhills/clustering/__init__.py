@@ -9,21 +9,16 @@
 (300,)
 """
 
-from .optics import NOISE, Cuts, Ordering, cut, neighbors_for, order_by_reachability
-from .points import FEWEST_TO_CLUSTER, Points, check_resolution, find_clusters
-from .selection import CRITERIA, TRIVIAL_SCORE, Candidates, Scores, choose, score
+from .optics import Cuts, Ordering, cut, neighbors_for, order_by_reachability
+from .points import Points, find_clusters
+from .selection import Candidates, Scores, choose, score
 
 __all__ = [
-    "CRITERIA",
-    "FEWEST_TO_CLUSTER",
-    "NOISE",
-    "TRIVIAL_SCORE",
     "Candidates",
     "Cuts",
     "Ordering",
     "Points",
     "Scores",
-    "check_resolution",
     "choose",
     "cut",
     "find_clusters",

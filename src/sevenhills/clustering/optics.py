@@ -11,6 +11,7 @@ from ..kernels.cuts import dbscan_cuts, first_equals, noise_masses, xi_cuts
 from ..kernels.few_points import order_few_points
 from ..kernels.ordering import order_points
 from ..progress import Progress
+from ..validation import check_field, check_offsets, check_permutation
 
 #: The label of samples that belong to no cluster.
 NOISE = -1
@@ -55,6 +56,20 @@ class Ordering:
 
     def __repr__(self) -> str:
         return f"Ordering(n_samples={len(self.order)}, n_neighbors={self.n_neighbors})"
+
+    def _validate(self) -> None:
+        """Raise an error if the arrays contradict each other, as those of a file might."""
+        n_samples = len(self.order)
+        check_permutation(self.order, "order")
+        check_field(self.predecessor, "predecessor", "i", (n_samples,), -1, n_samples - 1)
+        check_field(self.reachability, "reachability", "f", (n_samples,), least=0)
+        check_field(self.core_distances, "core_distances", "f", (n_samples,), least=0)
+        if np.isinf(self.reachability[self.predecessor >= 0]).any():
+            raise ValueError("reachability must be finite for a row that was reached")
+        if np.isinf(self.core_distances[np.isfinite(self.reachability)]).any():
+            raise ValueError("core_distances must be finite for a row that was reached")
+        if self.n_neighbors < 1:
+            raise ValueError(f"n_neighbors must be at least 1, got {self.n_neighbors}")
 
 
 def neighbors_for(
@@ -148,6 +163,19 @@ class Partitions:
         lengths.cumsum(out=offsets[1:])
         rows = np.arange(offsets[-1]) + np.repeat(self.offsets[indices] - offsets[:-1], lengths)
         return Partitions(self.runs[rows], offsets)
+
+    def _validate(self) -> None:
+        """Raise an error unless the runs of every partition follow one another."""
+        n_runs = len(self.runs)
+        check_offsets(self.offsets, "offsets", n_runs)
+        starts, lasts = self.offsets[:-1], self.offsets[1:] - 1
+        n_samples = self.runs[-1, 1]
+        check_field(self.runs, "runs", "i", (n_runs, 3), -1, n_samples)
+        expected = np.append(0, self.runs[:-1, 1])
+        expected[starts] = 0
+        begins, ends = self.runs[:, 0], self.runs[:, 1]
+        if (begins != expected).any() or (begins >= ends).any() or (ends[lasts] != n_samples).any():
+            raise ValueError("runs must lead through all samples, and none may be empty")
 
     def first_of_equals(self) -> np.ndarray:
         """Return, for every partition, the index of the first that is equal to it."""

@@ -16,6 +16,7 @@ from ..kernels.silhouettes import (
 )
 from ..progress import Progress
 from ..threads import map_blocks
+from ..validation import check_choice, check_field, check_permutation
 from .dbcv import dbcv_scores
 from .optics import Cuts, Partitions, best_of
 from .sampling import sample_scores
@@ -78,6 +79,25 @@ class Candidates(Cuts):
         for array in (*self.to_dict().values(), *partitions, self.order):
             array.flags.writeable = False
 
+    def _validate(self) -> None:
+        """Raise an error if the arrays contradict each other, as those of a file might."""
+        check_permutation(self.order, "order")
+        check_choice(self.criterion, "criterion", CRITERIA)
+        shape, largest = (len(self.partitions),), float(np.finfo(np.float64).max)
+        check_field(self.rules, "rules", "U", shape)
+        check_field(self.parameters, "parameters", "f", shape, -largest, largest)
+        check_field(self.n_cuts, "n_cuts", "i", shape, least=1)
+        check_field(self.n_clusters, "n_clusters", "i", shape, least=0)
+        check_field(self.noise_share, "noise_share", "f", shape, 0, largest)
+        check_field(self.scores, "scores", "f", shape, -largest, largest)
+        check_field(self.errors, "errors", "f", shape, 0, largest)
+        if not 0 <= self.chosen < len(self):
+            raise ValueError(f"chosen must be one of {len(self)} candidates, got {self.chosen}")
+        if self.partitions.runs[-1, 1] != len(self.order):
+            raise ValueError("partitions must lead through all samples")
+        if (self.n_clusters < self.partitions.n_clusters()).any():
+            raise ValueError("n_clusters must not be below the labels of a candidate")
+
     def labels(self, index: int | None = None) -> np.ndarray:
         """Return the labels of a candidate, of the chosen one by default, -1 being noise."""
         runs = self.partitions[self.chosen if index is None else index]
@@ -102,26 +122,12 @@ class Candidates(Cuts):
         rest = np.argsort(-self.scores, kind="stable")
         return np.concatenate([[self.chosen], rest[rest != self.chosen]])
 
-    def describe(self, most: int = 5) -> str:
-        """Return the best candidates as lines of text, the chosen one marked."""
-        estimated = bool(self.errors.any())
-        lines = [
-            f"  {'rule':<8}{'parameter':>11}{'clusters':>10}{'noise':>8}{'score':>11}{'cuts':>6}"
-            + f"{'error':>11}" * estimated
-        ]
-        for i in self.ranking()[:most]:
-            score = "one label" if self.scores[i] == TRIVIAL_SCORE else f"{self.scores[i]:.4f}"
-            lines.append(
-                f"{'*' if i == self.chosen else ' '} {self.rules[i]:<8}{self.parameters[i]:>11.4g}"
-                f"{self.n_clusters[i]:>10}{self.noise_share[i]:>8.1%}{score:>11}{self.n_cuts[i]:>6}"
-                + f"{self.errors[i]:>11.1e}"
-                * estimated
-            )
-        return "\n".join(lines)
-
     def __repr__(self) -> str:
-        n_cuts = int(self.n_cuts.sum())
-        return f"Candidates({len(self)} distinct of {n_cuts} cuts)\n{self.describe()}"
+        rule, parameter = self.rules[self.chosen], self.parameters[self.chosen]
+        return (
+            f"Candidates({len(self)} distinct of {int(self.n_cuts.sum())} cuts, "
+            f"chosen: {rule} at {parameter:.4g}, n_clusters={self.n_clusters[self.chosen]})"
+        )
 
 
 class Scores(NamedTuple):

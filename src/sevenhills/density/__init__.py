@@ -1,19 +1,19 @@
-"""The values that fits build, and what can be asked of them."""
+"""Densities: the values that estimators fit."""
 
+from .bootstrap import Bootstrap
 from .compression import Compression, CompressionError
 from .mixture import KernelMixture
 from .modes import ModeTable
 from .neighbors import NeighborCluster, NeighborDensity
-from .regions import Regions
-from .support import Bootstrap
+from .regions import Density
 
 __all__ = [
     "Bootstrap",
     "Compression",
     "CompressionError",
+    "Density",
     "KernelMixture",
     "ModeTable",
     "NeighborCluster",
     "NeighborDensity",
-    "Regions",
 ]

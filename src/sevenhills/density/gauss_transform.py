@@ -1,10 +1,10 @@
-"""Sums of kernels in one to three dimensions, in time that grows with their number, not its square.
+"""Fast Gauss transform: sums of kernels in one to three dimensions, in linear time.
 
-In the coordinates of a group the kernels are unit Gaussians, and space is cut into cells. The
-kernels of a cell are summed up in Chebyshev moments; a Gaussian being a product over features,
-moments become the series of other cells one feature at a time (a fast Gauss transform). The error
-of a series is bounded by what the truncated kernel can differ from the true one, cell by cell;
-where the bound is not small beside the sum, kernels are summed directly, near ones only.
+In the coordinates of a group the kernels are unit Gaussians, and space is divided into cells. The
+kernels of a cell are summarized by Chebyshev moments. A Gaussian is a product over features, so
+moments become the Chebyshev series of other cells one feature at a time. The error of a series is
+bounded, cell by cell, by the difference between the truncated kernel and the true one. Where the
+bound is not small relative to the sum, the near kernels are summed directly.
 """
 
 from functools import cache, partial
@@ -13,73 +13,73 @@ from typing import NamedTuple
 import numpy as np
 
 from ..kernels.blocks import build_blocks
-from ..kernels.gauss_transform import LOT, N_TERMS, add_moments, fast_log_sums, translate
+from ..kernels.gauss_transform import BATCH, N_TERMS, add_moments, fast_log_sums, translate
 from .sums import Kernels, LogSums
 
 #: The side of a cell, in standard deviations of a kernel.
 _SIDE = 2.0
-#: How many cells away kernels are still counted; the next are 10 standard deviations away.
+#: Cells up to this far away are included; the next are 10 standard deviations away.
 _REACH = 5
-#: Cells in every feature, so that the number of a cell in three features is an integer.
+#: Cells in every feature; the key of a cell in three features then fits into 64 bits.
 _N_SIDE = 2**20
-#: Cells at either end that stay empty, so that no step leads from one end to the other.
+#: Cells at either end that stay empty, so that steps between keys never wrap around.
 _EDGE = 16
-#: Terms of the series that is taken for the truth when its truncation is judged.
+#: Terms of the reference series from which the truncation error is computed.
 _MORE_TERMS = 40
-#: What rounding may add to the error of a series, in units of its coefficients' sizes.
+#: Bound on the rounding error of a series, relative to the sum of its absolute coefficients.
 _ROUNDING = 1e-13
-#: A cell needs so many kernels in it and next to it for a series, by the number of features.
+#: The least number of kernels in a cell and its neighbors for a series, by the number of features.
 _CROWD = {1: 64, 2: 64, 3: 512}
-#: The number of features in which series are so large that points of a cell are taken together.
+#: The number of features from which series are so large that points are sorted by cell.
 _LARGE_CELLS = 3
-#: How many cells around those may have a series, too.
+#: Cells up to this far around crowded cells may have a series, too.
 _MARGIN = 3
-#: Coefficients of a group's series: so many, and so many more for each of its kernels.
-_LEAST_ROOM, _ROOM = 2**20, 32
-#: Coefficients in hand at a time while series are made: 128 MB.
+#: The most coefficients of a group's series: a constant, and a number for each of its kernels.
+_BASE_COEFFICIENTS, _COEFFICIENTS_PER_KERNEL = 2**20, 32
+#: Coefficients held in memory while series are made: 128 MB.
 _NUMBERS = 2**24
-#: Coordinates of points, in those of all groups, that are in hand at a time.
+#: Coordinates of points, over all groups, that are held in memory.
 _POINT_NUMBERS = 2**16
 #: Kernels in a leaf of the tree for direct sums.
 _LEAF_SIZE = 64
-#: Leaves are filled up to multiples of this, which processors take at a time.
+#: Leaves are padded to multiples of this, the width of vector instructions.
 _LANES = 8
 
 
 class GaussTransform(NamedTuple):
-    """What sums kernels that share covariances, up to a tolerance, in one to three dimensions.
+    """Sums of kernels that share covariances, up to a tolerance, in one to three dimensions.
 
     Memory: the kernels once more and 256 bytes for each of them; 8 MB for each group that has
     series; 128 MB at a time while they are made.
     """
 
     transforms: np.ndarray
-    locations: np.ndarray
+    centers: np.ndarray
     prepared: "_Prepared"
 
     @classmethod
-    def of(cls, kernels: Kernels) -> "GaussTransform":
-        """Prepare the sums; kernels without any weight are left out."""
+    def from_kernels(cls, kernels: Kernels) -> "GaussTransform":
+        """Prepare the sums; kernels of zero weight are left out."""
         kernels = kernels.with_weight()
-        locations = kernels.locations()
-        groups = [_Group.of(kernels, g, location) for g, location in enumerate(locations)]
-        return cls(kernels.transforms, locations, _Prepared.joint(groups))
+        centers = kernels.centers()
+        groups = [_Group.from_kernels(kernels, g, center) for g, center in enumerate(centers)]
+        return cls(kernels.transforms, centers, _Prepared.from_groups(groups))
 
     @property
     def n_points(self) -> int:
-        """How many points to ask for at a time."""
-        return max(64, _POINT_NUMBERS // self.locations.size)
+        """The number of points that are best summed together."""
+        return max(64, _POINT_NUMBERS // self.centers.size)
 
     def within(self, tol: float) -> LogSums:
-        """Return the function whose results are wrong by less than ``tol``, but for rounding."""
+        """Return the function whose error is below ``tol``, rounding aside."""
         return partial(self._sum, min(tol, 0.5))
 
     def _sum(self, tol: float, X: np.ndarray) -> np.ndarray:
         with np.errstate(over="ignore", invalid="ignore"):  # holds for this thread only
-            Y = np.matmul(X - self.locations[:, None], self.transforms)
-            order = np.argsort(_cell_numbers(Y[0])) if X.shape[1] == _LARGE_CELLS else slice(None)
+            Y = np.matmul(X - self.centers[:, None], self.transforms)
+            order = np.argsort(_cell_keys(Y[0])) if X.shape[1] == _LARGE_CELLS else slice(None)
         n_leaves, _, size = self.prepared.tiles.shape
-        room = np.empty((3, size))
+        work = np.empty((3, size))
         depth = n_leaves.bit_length() + 2
         stack, distances = np.empty(depth, dtype=np.int64), np.empty(depth)
         values, found = np.empty((3, len(Y))), np.empty(len(X))
@@ -87,8 +87,8 @@ class GaussTransform(NamedTuple):
             Y[:, order],
             *self.prepared,
             tol,
-            room,
-            room.view(np.int64),
+            work,
+            work.view(np.int64),
             values,
             stack,
             distances,
@@ -100,7 +100,7 @@ class GaussTransform(NamedTuple):
 
 
 class _Prepared(NamedTuple):
-    """All groups, as the compiled sum wants them."""
+    """All groups, in the layout of the compiled sum."""
 
     log_masses: np.ndarray
     side: float
@@ -117,10 +117,10 @@ class _Prepared(NamedTuple):
     tile_starts: np.ndarray
 
     @classmethod
-    def joint(cls, groups: list["_Group"]) -> "_Prepared":
-        """Put groups one after another, all leaves being made as large as the largest."""
+    def from_groups(cls, groups: list["_Group"]) -> "_Prepared":
+        """Concatenate groups, padding all leaves to the size of the largest."""
         size = -(-max(group.tiles.shape[2] for group in groups) // _LANES) * _LANES
-        room = [(0, size - group.tiles.shape[2]) for group in groups]
+        padding = [(0, size - group.tiles.shape[2]) for group in groups]
         return cls(
             log_masses=np.array([group.log_mass for group in groups]),
             side=_SIDE,
@@ -134,13 +134,13 @@ class _Prepared(NamedTuple):
             tiles=np.concatenate(
                 [
                     np.pad(group.tiles, [(0, 0), (0, 0), each])
-                    for group, each in zip(groups, room, strict=True)
+                    for group, each in zip(groups, padding, strict=True)
                 ]
             ),
             log_weights=np.concatenate(
                 [
                     np.pad(group.log_weights, [(0, 0), each], constant_values=-np.inf)
-                    for group, each in zip(groups, room, strict=True)
+                    for group, each in zip(groups, padding, strict=True)
                 ]
             ),
             log_tops=np.concatenate([group.log_weights.max(axis=1) for group in groups]),
@@ -162,22 +162,22 @@ class _Group(NamedTuple):
     log_weights: np.ndarray
 
     @classmethod
-    def of(cls, kernels: Kernels, g: int, location: np.ndarray) -> "_Group":
+    def from_kernels(cls, kernels: Kernels, g: int, center: np.ndarray) -> "_Group":
         rows = slice(kernels.offsets[g], kernels.offsets[g + 1])
-        Z = (kernels.means[rows] - location) @ kernels.transforms[g]
+        Z = (kernels.means[rows] - center) @ kernels.transforms[g]
         log_weights = kernels.log_weights[rows] + kernels.log_dets[g]
-        keys = _cell_numbers(Z)
+        keys = _cell_keys(Z)
         order = np.argsort(keys, kind="stable")
         keys, Z, log_weights = keys[order], Z[order], log_weights[order]
         top = log_weights.max()
         log_mass = float(top + np.log(np.exp(log_weights - top).sum()))
-        # The rows being in the order of cells, the tree finds them near each other in memory.
+        # The rows are in the order of cells, so that the leaves of the tree are close in memory.
         blocks = build_blocks(Z, _LEAF_SIZE)
         leaf_weights = log_weights[blocks.members]
         leaf_weights[np.arange(leaf_weights.shape[1]) >= blocks.sizes[:, None]] = -np.inf
         return cls(
             log_mass,
-            _Series.of(_Cells.of(keys, Z, np.exp(log_weights - log_mass))),
+            _Series.from_cells(_Cells.from_sorted(keys, Z, np.exp(log_weights - log_mass))),
             np.stack([blocks.lower, blocks.upper], axis=1),
             blocks.columns,
             leaf_weights,
@@ -190,10 +190,10 @@ class _Series(NamedTuple):
     Attributes
     ----------
     keys : ndarray of shape (n_cells,)
-        The numbers of the cells, ascending.
+        The keys of the cells, ascending.
     coefficients : ndarray of shape (n_cells, n_terms, n_terms ** (n_features - 1))
     errors : ndarray of shape (n_cells,)
-        Their largest errors.
+        Upper bounds of their errors.
     """
 
     keys: np.ndarray
@@ -201,8 +201,8 @@ class _Series(NamedTuple):
     errors: np.ndarray
 
     @classmethod
-    def of(cls, sources: "_Cells") -> "_Series":
-        """Expand the sum of unit Gaussians, whose weights add up to one, where there are many."""
+    def from_cells(cls, sources: "_Cells") -> "_Series":
+        """Expand the sum of unit Gaussians, whose weights add up to one, in crowded cells."""
         targets = _surroundings(_crowded(sources), *sources.Z.shape)
         coefficients = np.empty((len(targets), N_TERMS, N_TERMS ** (sources.n_features - 1)))
         errors = np.empty(len(targets))
@@ -211,10 +211,10 @@ class _Series(NamedTuple):
         return cls(targets, coefficients, errors)
 
 
-def _cell_numbers(Z: np.ndarray) -> np.ndarray:
-    """Return the number of the cell of every point, -1 beyond the last cells.
+def _cell_keys(Z: np.ndarray) -> np.ndarray:
+    """Return the key of the cell of every point, -1 beyond the last cells.
 
-    Points that have no cell are out of reach of all cells that have a series.
+    Points without a cell are out of reach of all cells that have a series.
     """
     places = np.floor(Z / _SIDE) + _N_SIDE // 2
     inside = ((places >= _EDGE) & (places < _N_SIDE - _EDGE)).all(axis=1)
@@ -232,8 +232,8 @@ class _Cells(NamedTuple):
     weights: np.ndarray
 
     @classmethod
-    def of(cls, keys: np.ndarray, Z: np.ndarray, weights: np.ndarray) -> "_Cells":
-        """Divide sorted kernels into cells; those without a cell, the first, are left out."""
+    def from_sorted(cls, keys: np.ndarray, Z: np.ndarray, weights: np.ndarray) -> "_Cells":
+        """Divide kernels, sorted by their keys, into cells; those without a cell are left out."""
         first = np.searchsorted(keys, 0)
         keys, Z, weights = keys[first:], Z[first:], weights[first:]
         firsts = np.flatnonzero(np.diff(keys, prepend=-1))
@@ -244,7 +244,7 @@ class _Cells(NamedTuple):
         return int(self.Z.shape[1])
 
     def near(self, targets: np.ndarray) -> "_Cells":
-        """Return the cells from which some targets can be reached."""
+        """Return the cells within reach of some targets."""
         reached = targets
         for stride in _strides(self.n_features):
             reached = _spread(reached, stride, _REACH)
@@ -256,14 +256,15 @@ class _Cells(NamedTuple):
     def moments(self) -> np.ndarray:
         """Return the Chebyshev moments of every cell."""
         n_features, n_rows = self.n_features, N_TERMS ** (self.n_features - 1)
-        basis, products = np.zeros((n_features * LOT, N_TERMS)), np.zeros((n_features, LOT, n_rows))
+        basis = np.zeros((n_features * BATCH, N_TERMS))
+        products = np.zeros((n_features, BATCH, n_rows))
         out = np.zeros((len(self.keys), n_rows, N_TERMS))
         add_moments(self.Z, self.weights, self.starts, _SIDE, basis, products, out)
         return out
 
 
 def _strides(n_features: int) -> list[int]:
-    """Return the differences between the numbers of cells next to each other, by feature."""
+    """Return the differences between the keys of adjacent cells, by feature."""
     return [_N_SIDE**m for m in reversed(range(n_features))]
 
 
@@ -274,7 +275,7 @@ def _spread(keys: np.ndarray, stride: int, reach: int) -> np.ndarray:
 
 
 def _sources_of(targets: np.ndarray, keys: np.ndarray, steps: np.ndarray) -> np.ndarray:
-    """Return for every target the rows of the keys that are so many lower, -1 where none is."""
+    """Return the rows of the keys ``target - step``, -1 where there is none."""
     wanted = targets[:, None] - steps
     at = np.searchsorted(keys, wanted)
     at[at == len(keys)] = 0
@@ -282,7 +283,7 @@ def _sources_of(targets: np.ndarray, keys: np.ndarray, steps: np.ndarray) -> np.
 
 
 def _crowded(cells: _Cells) -> np.ndarray:
-    """Return the cells that have many kernels in them and next to them."""
+    """Return the cells that have many kernels in them and in adjacent cells."""
     keys, counts = cells.keys, np.diff(cells.starts)
     for stride in _strides(cells.n_features):
         wider = _spread(keys, stride, 1)
@@ -292,13 +293,13 @@ def _crowded(cells: _Cells) -> np.ndarray:
 
 
 def _surroundings(crowded: np.ndarray, n_kernels: int, n_features: int) -> np.ndarray:
-    """Return cells and those around them, as far as there is memory for series in them."""
-    cells = crowded
+    """Return cells and the cells around them, as far as memory for their series allows."""
+    cells, limit = crowded, _BASE_COEFFICIENTS + _COEFFICIENTS_PER_KERNEL * n_kernels
     for _ in range(_MARGIN):
         wider = cells
         for stride in _strides(n_features):
             wider = _spread(wider, stride, 1)
-        if len(wider) * N_TERMS**n_features > _LEAST_ROOM + _ROOM * n_kernels:
+        if len(wider) * N_TERMS**n_features > limit:
             break
         cells = wider
     for stride in _strides(n_features):
@@ -308,7 +309,7 @@ def _surroundings(crowded: np.ndarray, n_kernels: int, n_features: int) -> np.nd
 
 
 def _shares(sources: _Cells, targets: np.ndarray) -> list[tuple[slice, _Cells]]:
-    """Return ranges of targets, and the sources near them, so few that memory is bounded."""
+    """Return ranges of targets and the sources near them, so that memory is bounded."""
     size = N_TERMS**sources.n_features
     waiting, shares = [(0, len(targets))] if len(targets) else [], []
     while waiting:
@@ -337,7 +338,7 @@ def _expand(sources: _Cells, targets: np.ndarray) -> tuple[np.ndarray, np.ndarra
         keys, tensors, sums, errors = _sweep(
             translations, keys, reached, stride, tensors, sums, errors
         )
-    # Every target is reached, being near a kernel. Beyond reach there is at most the whole weight.
+    # Every target is near a kernel, and thus reached. Kernels out of reach have at most weight one.
     return tensors.reshape(len(targets), N_TERMS, -1), errors + np.exp(-0.5 * (_REACH * _SIDE) ** 2)
 
 
@@ -352,7 +353,7 @@ def _sweep(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Turn moments into series along the first feature of the tensors, which becomes the last.
 
-    ``sums`` bounds what the kernels add up to, ``errors`` by how much the tensors are wrong.
+    ``sums`` are upper bounds of the kernel sums, ``errors`` those of the errors of the tensors.
     """
     steps, matrices, new_errors, tops = translations
     rows = _sources_of(reached, keys, stride * steps)
@@ -366,12 +367,12 @@ def _sweep(
 
 
 class _Translations(NamedTuple):
-    """How moments in a cell become a series in another, along one feature, for every distance.
+    """Maps from the moments in a cell to the series in another, along one feature.
 
     Attributes
     ----------
     steps : ndarray of shape (n_steps,)
-        How many cells away the other cell is.
+        The differences between the two cells.
     matrices : ndarray of shape (n_steps, n_terms, n_terms)
         From moments, the first axis, to coefficients.
     errors : ndarray of shape (n_steps,)
@@ -398,9 +399,9 @@ def _translations() -> _Translations:
     full = transform @ np.exp(-0.5 * apart**2) @ transform.T
     kept = full[:, :N_TERMS, :N_TERMS]
     sizes, kept_sizes = np.abs(full).sum(axis=(1, 2)), np.abs(kept).sum(axis=(1, 2))
-    # No polynomial exceeds one, so that what is cut off is at most the sum of its coefficients.
+    # Chebyshev polynomials are at most one, so the sum of the truncated coefficients is a bound.
     errors = np.maximum(sizes - kept_sizes, 0.0) + _ROUNDING * sizes
     tops = np.exp(-0.5 * (_SIDE * np.maximum(np.abs(steps) - 1, 0)) ** 2)
-    # What is too small to be told from rounding is left out, and an error.
+    # Translations below the rounding error are left out, and count as errors.
     errors = np.where(tops < _ROUNDING, tops, errors)
     return _Translations(steps, np.ascontiguousarray(kept.transpose(0, 2, 1)), errors, tops)

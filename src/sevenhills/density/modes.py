@@ -1,8 +1,17 @@
-"""Modes of the density, and to which of them points belong."""
+"""Modes of a density, by ascent from the means of its kernels.
+
+All computations are made in coordinates in which the heaviest group of kernels consists of unit
+Gaussians, so that numbers are of the same size whatever the units of the features.
+
+A step of the ascent is that of Newton's method in the metric of the kernels that matter at a point,
+in which the log density is nowhere more curved downwards than a single kernel. Where it is curved
+upwards, the step leads away from the saddle. A step is no longer than half the width of a kernel.
+It is taken only if it leads higher than the step of mean shift, which never descends.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -11,37 +20,44 @@ from scipy.sparse.csgraph import connected_components
 from scipy.spatial import KDTree
 from scipy.special import expit
 
-from ..validation import check_not_negative, check_queries, freeze
-from .ascent import Standard, climb, find_summits
-from .derivatives import Derivatives, nearest_shares
-from .passes import Centres, Hills, find_hills
-from .profiles import whitening
-from .sums import Kernels, LogSums, log_sums_of, sums_at
+from ..validation import freeze
+from .derivatives import Curvatures, LogSurface, nearest_shares
+from .saddles import KernelSamples, Peaks, find_peaks, whitening
+from .sums import LOG_2PI, Kernels, log_sums_of, sums_at
 
-__all__ = ["ModeTable", "Modes", "climb"]
-
-#: So many kernels are all starts of a climb.
+#: Up to this many kernels, an ascent starts at each of them.
 _FEW_KERNELS = 256
-#: Of so many, every pair is one, too.
+#: Up to this many kernels, ascents also start at the ridge between every pair.
 _FEW_FOR_PAIRS = 64
-#: The powers of one of two kernels, the other having the rest, at which their ridge is looked at.
-_POWERS = expit(np.linspace(-8, 8, 33))
-#: Neighbours among which a centre looks for a denser one; groups of as many have starts of their
-#: own.
-_NEIGHBOURS = 24
-#: The way to a denser neighbour is long if it is so many times what it would be to the last of the
-#: neighbours, judging by the distance of the one of this number, where samples are equally dense.
+#: The weights of the first kernel of a pair for which points of the ridge are computed.
+_RIDGE_WEIGHTS = expit(np.linspace(-8, 8, 33))
+#: Neighbors among which a denser kernel is searched; groups of this size have starts of their own.
+_N_NEIGHBORS = 24
+#: The distance to a denser neighbor is long if it is this many times the distance to the last
+#: neighbor, as extrapolated from the neighbor of number _CLOSE for an even density.
 _LONG, _CLOSE = 1.5, 4
-#: A kernel that makes up so much of the density at its centre may have a maximum of its own.
-_MOST = 0.5
-#: The highest means from which the peak is looked for.
-_MOST_BEST = 16
-#: A kernel that is so far below the highest one is not at the peak.
+#: A kernel of a larger share in the density at its mean may have a maximum of its own.
+_MAIN_SHARE = 0.5
+#: The highest means from which the highest mode is searched.
+_MAX_BEST_STARTS = 16
+#: Kernels lower than the highest by this, in log, are not at the highest mode.
 _NEGLIGIBLE = 30.0
-#: Where on the way between two summits a dip is looked for.
-_DIP_AT = np.arange(1, 8) / 8
-#: A dip that is smaller is rounding, relative to the log density.
-_NO_DIP = 1e-13
+#: Positions between two maxima at which a dip of the density is searched.
+_DIP_POSITIONS = np.arange(1, 8) / 8
+#: Smaller dips are rounding, relative to the log density.
+_MIN_DIP = 1e-13
+#: An ascent is given up after this many steps.
+_MAX_STEPS = 200
+#: The longest step of Newton's method, in widths of kernels.
+_MAX_STEP = 0.5
+#: An ascent ends where the expected gain of the next step, in log density, is smaller.
+_MIN_GAIN = 1e-14
+#: Curvatures, relative to a kernel's, for which a flat maximum cannot be told from a saddle.
+_FLAT = 1e-7
+#: The ascent continues this far from a saddle, in widths of kernels.
+_NUDGE = 0.1
+#: The number of saddles after one another from which an ascent continues.
+_MAX_SADDLES = 4
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -53,14 +69,14 @@ class ModeTable:
     locations : ndarray of shape (n_modes, n_features)
         The maxima of the density.
     log_heights : ndarray of shape (n_modes,)
-        The log density there.
+        The log density at the modes.
     shares : ndarray of shape (n_modes,)
-        The weight of the kernels from which the way up leads to every mode.
+        The weight of the kernels in the basin of every mode.
     basins : ndarray of shape (n_kernels,)
-        The mode to which the way up from every kernel's centre leads.
+        The mode to which an ascent from every kernel's mean leads.
     significances : ndarray of shape (n_modes,)
-        How far the hill of every mode stands out of the highest pass to another one, in units of
-        what chance is expected to do; infinite for a density that was not made from samples.
+        The excess of every mode over its highest saddle, relative to that expected by chance;
+        infinite for a density that was not made from samples.
     """
 
     locations: np.ndarray
@@ -80,386 +96,383 @@ class ModeTable:
         return f"ModeTable(n_modes={len(self)}, shares=[{shares}{', ...' * (len(self) > 5)}])"
 
 
-class Modes(Derivatives):
-    """The modes of the density."""
-
-    def modes(self, significance: float = 1.25, n_jobs: int | None = None) -> ModeTable:
-        r"""Return the modes of the density: the tops of the hills that stand out.
-
-        A density made from samples has bumps by chance. A hill counts if more samples stand on it
-        than chance would put there, above the highest pass :math:`s` to another hill:
-
-        .. math:: 2 \left(\sqrt{n} - \sqrt{b}\right) \geq \text{significance} \cdot
-                  \sqrt{2 \ln(1 + N / n)} \cdot \sqrt{1 + b / n(s)}, \qquad
-                  b = \max\left(\tfrac12, \sum_i \frac{p(s)}{p_{-i}(x_i)}\right)
-
-        Of all :math:`N` samples, the :math:`n` samples :math:`x_i` are on the hill and denser than
-        the pass. There would be :math:`b` of them if the density were that of the pass everywhere,
-        a number that is never known to be below one half. The density :math:`p_{-i}` leaves out
-        the sample itself, and :math:`n(s)` samples make up the density at the pass. The left side
-        is the difference of two counts in standard errors. The last root is larger than one
-        because :math:`p(s)` has an error, too, and the root before is the expected size of the
-        largest of :math:`N/n` errors.
-
-        In many dimensions nearly all samples of a hill are less dense than even a deep pass. Where
-        the pass is lower than both hills by a factor of :math:`e`, the same rule is applied to the
-        marginal density of the two hills along the direction of Fisher's discriminant; at least
-        half of the samples above the pass must then be in excess, :math:`b \leq n / 2`. A hill
-        counts if it does so in either way. A hill that does not count is part of the hill behind
-        the pass. A mode is the highest point of a hill. A density that was not made from samples
-        is exact, and all of its maxima count.
-
-        Every cluster and every large group of kernels has a start of its own. With the default
-        significance, a separate hill of one tenth of the samples counts from 5 samples on.
-
-        Parameters
-        ----------
-        significance : float, default=1.25
-            The least standing of a hill, in units of what chance is expected to do; zero for all
-            maxima.
-        n_jobs : int, optional
-            Number of threads.
-
-        Returns
-        -------
-        ModeTable
-
-        Examples
-        --------
-        >>> from sevenhills import KernelMixture
-        >>> hills = KernelMixture([0.3, 0.7], [[0.0], [9.0]], [0, 2], [[[1.0]]])
-        >>> modes = hills.modes()
-        >>> modes
-        ModeTable(n_modes=2, shares=[70.0%, 30.0%])
-        >>> modes.locations.round(6) + 0.0
-        array([[9.],
-               [0.]])
-        """
-        significance = check_not_negative(significance, "significance")
-        return _find_modes(self, significance, n_jobs)
-
-    def mode(self, n_jobs: int | None = None) -> np.ndarray:
-        """Return the location of the highest maximum of the density.
-
-        Parameters
-        ----------
-        n_jobs : int, optional
-            Number of threads.
-
-        Returns
-        -------
-        ndarray of shape (n_features,)
-
-        Examples
-        --------
-        >>> from sevenhills import KernelMixture
-        >>> hills = KernelMixture([0.3, 0.7], [[0.0], [9.0]], [0, 2], [[[1.0]]])
-        >>> hills.mode().round(6)
-        array([9.])
-        """
-        standard = Standard.of(self)
-        summits = find_summits(standard.density, _best_starts(standard.density, n_jobs), n_jobs)
-        highest = np.argmax(summits.log_sums)
-        return standard.points(summits.points[highest : highest + 1])[0]
-
-    def predict(self, X: Any, by: Any = "cluster", n_jobs: int | None = None) -> np.ndarray:
-        """Return the most probable cluster or mode of every row of ``X``.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-        by : {"cluster", "mode"} or ModeTable, default="cluster"
-            The clusters of the kernels, of which noise, -1, may be one; the modes of
-            :meth:`modes`; or the modes that are given.
-        n_jobs : int, optional
-            Number of threads.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            Labels of clusters, or indices of modes.
-
-        Examples
-        --------
-        >>> from sevenhills import KernelMixture
-        >>> hills = KernelMixture([0.3, 0.7], [[0.0], [9.0]], [0, 2], [[[1.0]]])
-        >>> hills.predict([[-1.0], [1e6]], by="mode")
-        array([1, 0])
-        """
-        labels, shares = self._label_shares(X, by, n_jobs)
-        return np.asarray(labels[shares.argmax(axis=1)])
-
-    def predict_proba(self, X: Any, by: Any = "cluster", n_jobs: int | None = None) -> np.ndarray:
-        r"""Return the probabilities of all clusters or modes at every row of ``X``.
-
-        The probability of a label is the share of its kernels in the density:
-
-        .. math:: P(j \mid x) = \sum_{k \in j} w_k \, N(x; \mu_k, \Sigma_{g(k)}) / p(x)
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-        by : {"cluster", "mode"} or ModeTable, default="cluster"
-            As in :meth:`predict`.
-        n_jobs : int, optional
-            Number of threads.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_labels)
-            Rows add up to one. The columns are the labels in ascending order, noise (-1) first:
-            ``np.unique(density.clusters)``, or the modes in the order of their table.
-
-        Examples
-        --------
-        >>> from sevenhills import KernelMixture
-        >>> hills = KernelMixture([0.3, 0.7], [[0.0], [9.0]], [0, 2], [[[1.0]]])
-        >>> hills.predict_proba([[-1.0], [1e6]], by="mode").round(3)
-        array([[0., 1.],
-               [1., 0.]])
-        """
-        return self._label_shares(X, by, n_jobs)[1]
-
-    def _label_shares(self, X: Any, by: Any, n_jobs: int | None) -> tuple[np.ndarray, np.ndarray]:
-        """Return all labels, and their shares of the density at every row."""
-        X = check_queries(X, self.n_features, self.feature_names)
-        names, columns = self._kernel_labels(by, n_jobs)
-        log_shares = np.full((len(X), len(names)), -np.inf)
-        for j in np.unique(columns):
-            log_shares[:, j] = sums_at(_sums_of_some(self, columns == j), X, n_jobs)
-        with np.errstate(all="ignore"):
-            for i in np.flatnonzero(log_shares.max(axis=1) == -np.inf):
-                shares = nearest_shares(self, X[i])[0]
-                log_shares[i] = np.log(np.bincount(columns, shares, len(names)))
-        probabilities = np.exp(log_shares - log_shares.max(axis=1, keepdims=True))
-        probabilities /= probabilities.sum(axis=1, keepdims=True)
-        return names, probabilities
-
-    def _kernel_labels(self, by: Any, n_jobs: int | None) -> tuple[np.ndarray, np.ndarray]:
-        """Return all labels, and the index of that of every kernel."""
-        if isinstance(by, str) and by == "cluster":
-            names, groups = np.unique(self.clusters, return_inverse=True)
-            return names, groups[self._group_of_kernel]
-        modes = self._default_modes(n_jobs) if isinstance(by, str) and by == "mode" else by
-        if not isinstance(modes, ModeTable):
-            raise ValueError(f"by must be 'mode', 'cluster' or modes that were found, got {by!r}")
-        if modes.basins.shape != (self.n_kernels,):
-            raise ValueError(
-                f"by: these modes are those of {len(modes.basins)} kernels, but the density has "
-                f"{self.n_kernels}"
-            )
-        return np.arange(len(modes)), modes.basins
-
-    def _default_modes(self, n_jobs: int | None) -> ModeTable:
-        """Return the modes of the default significance, found once."""
-        if "_modes" not in self.__dict__:
-            self.__dict__["_modes"] = self.modes(n_jobs=n_jobs)
-        return cast("ModeTable", self.__dict__["_modes"])
-
-
-def _sums_of_some(density: Derivatives, chosen: np.ndarray) -> LogSums:
-    """Return what sums some of the kernels."""
-    sizes = np.add.reduceat(chosen.astype(np.int64), density.offsets[:-1])
-    groups = np.flatnonzero(sizes)
-    return log_sums_of(
-        Kernels(
-            density.log_weights[chosen],
-            density.means[chosen],
-            np.append(0, np.cumsum(sizes[groups])),
-            density.transforms[groups],
-            density.log_dets[groups],
-        )
+def find_modes(
+    weights: np.ndarray,
+    kernels: Kernels,
+    clusters: np.ndarray,
+    counts: np.ndarray | None,
+    significance: float,
+    n_jobs: int | None,
+) -> ModeTable:
+    """Find the maxima of a density, and those of them that are significant."""
+    standard = Standard.from_kernels(weights, kernels)
+    surface = standard.surface
+    heights = surface.values(surface.kernels.means, n_jobs)
+    isolated = significance == 0 or counts is None
+    starts = _starts(surface, weights, clusters, heights, isolated, n_jobs)
+    points, log_sums, place = _distinct(
+        surface, *find_maxima(surface, starts.points, n_jobs), n_jobs=n_jobs
     )
-
-
-def _find_modes(density: Modes, significance: float, n_jobs: int | None) -> ModeTable:
-    """Climb, leave out what is found twice, and then what does not stand out."""
-    standard = Standard.of(density)
-    turned = standard.density
-    heights = sums_at(turned._log_sums, turned.means, n_jobs)
-    isolated = significance == 0 or density.counts is None
-    starts = _starts(turned, heights, isolated, n_jobs)
-    summits = find_summits(turned, starts.points, n_jobs)
-    points, log_sums, place = _distinct(turned, *summits, n_jobs=n_jobs)
     maxima = place[starts.of_kernel]
-    hills = Hills(np.arange(len(points)), np.full(len(points), np.inf))
-    if density.counts is not None:
-        means = Centres(density.counts, _left_out(turned, density.counts, heights), maxima)
-        hills = find_hills(turned, points, log_sums, means, significance, n_jobs)
-    shares = np.bincount(hills.of_maximum[maxima], density.weights, len(points))
-    highest = _highest(hills.of_maximum, log_sums)
+    peaks = Peaks(np.arange(len(points)), np.full(len(points), np.inf))
+    if counts is not None:
+        left_out = _left_out(surface.kernels, counts, heights)
+        samples = KernelSamples(weights, counts, left_out, maxima)
+        peaks = find_peaks(surface, samples, points, log_sums, significance, n_jobs)
+    shares = np.bincount(peaks.of_maximum[maxima], weights, len(points))
+    highest = _highest(peaks.of_maximum, log_sums)
     order = np.lexsort(
-        [*points[highest].T[::-1], -log_sums[highest], -shares[hills.of_maximum[highest]]]
+        [*points[highest].T[::-1], -log_sums[highest], -shares[peaks.of_maximum[highest]]]
     )
     highest = highest[order]
     rank = np.empty(len(points), dtype=np.int64)
-    rank[hills.of_maximum[highest]] = np.arange(len(highest))
+    rank[peaks.of_maximum[highest]] = np.arange(len(highest))
     return ModeTable(
         locations=standard.points(points[highest]),
         log_heights=standard.log_densities(log_sums[highest]),
-        shares=shares[hills.of_maximum[highest]],
-        basins=rank[hills.of_maximum[maxima]],
-        significances=hills.standing[hills.of_maximum[highest]],
+        shares=shares[peaks.of_maximum[highest]],
+        basins=rank[peaks.of_maximum[maxima]],
+        significances=peaks.significances[peaks.of_maximum[highest]],
     )
 
 
-def _highest(labels: np.ndarray, log_sums: np.ndarray) -> np.ndarray:
-    """Return the index of the highest of every label."""
-    order = np.lexsort([-log_sums, labels])
-    return np.asarray(order[np.flatnonzero(np.diff(labels[order], prepend=-1))])
+def find_highest_mode(weights: np.ndarray, kernels: Kernels, n_jobs: int | None) -> np.ndarray:
+    """Return the location of the highest maximum of a density."""
+    standard = Standard.from_kernels(weights, kernels)
+    maxima = find_maxima(standard.surface, _best_starts(standard.surface, n_jobs), n_jobs)
+    highest = np.argmax(maxima.log_sums)
+    return standard.points(maxima.points[highest : highest + 1])[0]
+
+
+def label_shares(
+    kernels: Kernels, labels: np.ndarray, n_labels: int, X: np.ndarray, n_jobs: int | None
+) -> np.ndarray:
+    """Return the shares (n_points, n_labels) of labels 0, 1, ... of kernels in the density."""
+    log_shares = np.full((len(X), n_labels), -np.inf)
+    for label in np.unique(labels):
+        log_sums = log_sums_of(kernels.select(labels == label))
+        log_shares[:, label] = sums_at(log_sums, X, n_jobs)
+    with np.errstate(all="ignore"):
+        for i in np.flatnonzero(log_shares.max(axis=1) == -np.inf):
+            shares = nearest_shares(kernels, X[i])[0]
+            log_shares[i] = np.log(np.bincount(labels, shares, n_labels))
+    out = np.exp(log_shares - log_shares.max(axis=1, keepdims=True))
+    return np.asarray(out / out.sum(axis=1, keepdims=True))
+
+
+class Standard(NamedTuple):
+    """Kernels in coordinates in which the heaviest group consists of unit Gaussians."""
+
+    surface: LogSurface
+    center: np.ndarray
+    transform: np.ndarray
+    log_det: float
+
+    @classmethod
+    def from_kernels(cls, weights: np.ndarray, kernels: Kernels) -> "Standard":
+        """Transform kernels into these coordinates."""
+        heaviest = np.argmax(np.add.reduceat(weights, kernels.offsets[:-1]))
+        transform = kernels.transforms[heaviest]
+        center = kernels.means[kernels.offsets[heaviest]]
+        log_det = float(kernels.log_dets[heaviest])
+        transformed = kernels._replace(
+            means=(kernels.means - center) @ transform,
+            transforms=np.ascontiguousarray(np.linalg.solve(transform, kernels.transforms)),
+            log_dets=kernels.log_dets - log_det,
+        )
+        return cls(LogSurface(transformed), center, transform, log_det)
+
+    def points(self, Y: np.ndarray) -> np.ndarray:
+        """Return the points of given coordinates."""
+        return np.linalg.solve(self.transform.T, Y.T).T + self.center
+
+    def log_densities(self, log_sums: np.ndarray) -> np.ndarray:
+        """Return log densities from sums of kernels in these coordinates."""
+        return log_sums + self.log_det - 0.5 * len(self.center) * LOG_2PI
+
+
+# Starts
 
 
 class _Starts(NamedTuple):
-    """Where climbs start."""
+    """The points at which ascents start."""
 
     points: np.ndarray
-    of_kernel: np.ndarray  #: (n_kernels,) the start whose end is that of a kernel
+    of_kernel: np.ndarray  #: (n_kernels,) the start whose maximum is that of the kernel
 
 
 def _starts(
-    density: Derivatives, heights: np.ndarray, isolated: bool, n_jobs: int | None
+    surface: LogSurface,
+    weights: np.ndarray,
+    clusters: np.ndarray,
+    heights: np.ndarray,
+    isolated: bool,
+    n_jobs: int | None,
 ) -> _Starts:
     """Return the means of all kernels if they are few, else dense ones."""
-    if density.n_kernels <= _FEW_KERNELS:
-        kernels = np.arange(density.n_kernels)
-        points = density.means
-        if density.n_kernels <= _FEW_FOR_PAIRS:
-            points = np.concatenate([points, _ridge_tops(density, n_jobs)])
-        return _Starts(points, kernels)
-    root = _roots(density, heights, isolated, n_jobs)
-    chosen, of_kernel = np.unique(root, return_inverse=True)
-    return _Starts(density.means[chosen], of_kernel)
+    kernels = surface.kernels
+    if kernels.n_kernels <= _FEW_KERNELS:
+        points = kernels.means
+        if kernels.n_kernels <= _FEW_FOR_PAIRS:
+            points = np.concatenate([points, _ridge_maxima(surface, n_jobs)])
+        return _Starts(points, np.arange(kernels.n_kernels))
+    parts = _parts(kernels, weights, clusters)
+    roots = _roots(surface, parts, heights, isolated, n_jobs)
+    chosen, of_kernel = np.unique(roots, return_inverse=True)
+    return _Starts(kernels.means[chosen], of_kernel)
 
 
-def _best_starts(density: Derivatives, n_jobs: int | None) -> np.ndarray:
+def _best_starts(surface: LogSurface, n_jobs: int | None) -> np.ndarray:
     """Return a few points from which the highest maximum is found."""
-    if density.n_kernels <= _FEW_FOR_PAIRS:
-        return np.concatenate([density.means, _ridge_tops(density, n_jobs)])
-    # Of conditional densities, few kernels are left; the others cannot be at the peak.
-    own = density.log_weights + density.log_dets[density._group_of_kernel]
-    points = density.means[own > own.max() - _NEGLIGIBLE]
-    heights = sums_at(density._log_sums, points, n_jobs)
-    highest = np.argsort(-heights, kind="stable")
-    return points[highest[:_MOST_BEST]]
+    kernels = surface.kernels
+    if kernels.n_kernels <= _FEW_FOR_PAIRS:
+        return np.concatenate([kernels.means, _ridge_maxima(surface, n_jobs)])
+    # Of a conditional density, few kernels matter; the others cannot be at the highest mode.
+    own = kernels.log_heights
+    points = kernels.means[own > own.max() - _NEGLIGIBLE]
+    highest = np.argsort(-surface.values(points, n_jobs), kind="stable")
+    return points[highest[:_MAX_BEST_STARTS]]
 
 
-def _ridge_tops(density: Derivatives, n_jobs: int | None) -> np.ndarray:
-    """Return the highest points of the ridges between pairs of kernels.
+def _ridge_maxima(surface: LogSurface, n_jobs: int | None) -> np.ndarray:
+    """Return the local maxima along the ridges between pairs of kernels.
 
-    All modes of a pair lie on its ridge, the places where powers of the two have the maximum of
-    their product; kernels of different shapes can have one far from their means (Ray and
+    All modes of a pair lie on its ridge, the points at which a weighted product of the two kernels
+    has its maximum. Kernels of different shapes can have a mode far from their means (Ray and
     Lindsay, The topography of multivariate normal mixtures, 2005).
     """
-    first, second = np.triu_indices(density.n_kernels, 1)
-    precisions = (density.transforms @ density.transforms.transpose(0, 2, 1))[
-        density._group_of_kernel
+    kernels = surface.kernels
+    first, second = np.triu_indices(kernels.n_kernels, 1)
+    precisions = (kernels.transforms @ kernels.transforms.transpose(0, 2, 1))[
+        kernels.group_of_kernel
     ]
-    apart = density.means[second] - density.means[first]
-    pulls = (precisions[second] @ apart[:, :, None])[:, :, 0]
-    ridges = np.empty((len(_POWERS), *apart.shape))
-    for i, power in enumerate(_POWERS):
-        joint = (1 - power) * precisions[first] + power * precisions[second]
-        steps = np.linalg.solve(joint, power * pulls[:, :, None])[:, :, 0]
-        ridges[i] = density.means[first] + steps
-    heights = sums_at(density._log_sums, ridges.reshape(-1, density.n_features), n_jobs)
+    differences = kernels.means[second] - kernels.means[first]
+    pulls = (precisions[second] @ differences[:, :, None])[:, :, 0]
+    ridges = np.empty((len(_RIDGE_WEIGHTS), *differences.shape))
+    for i, weight in enumerate(_RIDGE_WEIGHTS):
+        joint = (1 - weight) * precisions[first] + weight * precisions[second]
+        steps = np.linalg.solve(joint, weight * pulls[:, :, None])[:, :, 0]
+        ridges[i] = kernels.means[first] + steps
+    heights = surface.values(ridges.reshape(-1, kernels.n_features), n_jobs)
     heights = np.pad(heights.reshape(ridges.shape[:2]), [(1, 1), (0, 0)], constant_values=np.inf)
-    is_top = (heights[1:-1] >= heights[:-2]) & (heights[1:-1] >= heights[2:])
-    return ridges[is_top]
+    is_maximum = (heights[1:-1] >= heights[:-2]) & (heights[1:-1] >= heights[2:])
+    return ridges[is_maximum]
+
+
+class _Part(NamedTuple):
+    """Kernels, and the kernels among which their neighbors are searched."""
+
+    kernels: np.ndarray
+    among: np.ndarray
+    Y: np.ndarray  #: coordinates of the latter in which they are spread alike in all directions
+
+
+def _parts(kernels: Kernels, weights: np.ndarray, clusters: np.ndarray) -> Iterator[_Part]:
+    """Yield the kernels of every large group, and the other kernels of every cluster.
+
+    Neighbors are in the same part, unless the cluster is noise.
+    """
+    sizes = np.diff(kernels.offsets)
+    large = np.where(sizes >= _N_NEIGHBORS, np.arange(kernels.n_groups), -1)
+    names, part = np.unique(np.stack([clusters, large]), axis=1, return_inverse=True)
+    part = part.ravel()[kernels.group_of_kernel]
+    deviations = np.empty_like(kernels.means)
+    everything = np.arange(kernels.n_kernels)
+    chosen = [np.flatnonzero(part == i) for i in range(names.shape[1])]
+    for rows in chosen:
+        own = weights[rows]
+        mean = np.average(kernels.means[rows], axis=0, weights=own if own.any() else None)
+        deviations[rows] = kernels.means[rows] - mean
+    for rows, cluster in zip(chosen, names[0], strict=True):
+        among = rows if cluster >= 0 else everything
+        axes = whitening(weights[among], deviations[among])
+        points = deviations if cluster >= 0 else kernels.means
+        yield _Part(rows, among, points[among] @ axes)
 
 
 def _roots(
-    density: Derivatives, heights: np.ndarray, isolated: bool, n_jobs: int | None
+    surface: LogSurface,
+    parts: Iterator[_Part],
+    heights: np.ndarray,
+    isolated: bool,
+    n_jobs: int | None,
 ) -> np.ndarray:
-    """Return, for every kernel, the dense centre to which a walk over denser neighbours leads.
+    """Return, for every kernel, the kernel to which a walk over denser neighbors leads.
 
-    Quick shift: a centre points to its nearest denser neighbour of the same part; those without
-    one are roots. So are those whose way to it is long and leads through a valley. With
-    ``isolated``, kernels that make up most of the density at their centre are roots, too.
+    Quick shift: a kernel points to its nearest denser neighbor of the same part; kernels without
+    one are roots. So are kernels whose distance to it is long if the density is lower halfway. With
+    ``isolated``, kernels that make up most of the density at their mean are roots, too.
     """
-    rank = np.empty(density.n_kernels, dtype=np.int64)
-    rank[np.argsort(heights, kind="stable")] = np.arange(density.n_kernels)
-    long = _LONG * (_NEIGHBOURS / _CLOSE) ** (1 / density.n_features)
-    parent, is_long = np.arange(density.n_kernels), np.zeros(density.n_kernels, dtype=bool)
-    for kernels, among, Y in _parts(density):
-        k = np.arange(1, min(_NEIGHBOURS, len(among)) + 1)
-        apart, near = KDTree(Y).query(
-            Y[np.searchsorted(among, kernels)], k, workers=effective_n_jobs(n_jobs)
+    kernels = surface.kernels
+    n_kernels = kernels.n_kernels
+    rank = np.empty(n_kernels, dtype=np.int64)
+    rank[np.argsort(heights, kind="stable")] = np.arange(n_kernels)
+    long = _LONG * (_N_NEIGHBORS / _CLOSE) ** (1 / kernels.n_features)
+    parent, is_long = np.arange(n_kernels), np.zeros(n_kernels, dtype=bool)
+    for rows, among, Y in parts:
+        k = np.arange(1, min(_N_NEIGHBORS, len(among)) + 1)
+        distances, near = KDTree(Y).query(
+            Y[np.searchsorted(among, rows)], k, workers=effective_n_jobs(n_jobs)
         )
-        denser = rank[among[near]] > rank[kernels, None]
-        at = np.arange(len(kernels)), denser.argmax(axis=1)
-        parent[kernels] = np.where(denser.any(axis=1), among[near[at]], kernels)
-        is_long[kernels] = apart[at] > long * apart[:, min(_CLOSE, len(k) - 1)]
-    is_root = parent == np.arange(density.n_kernels)
+        denser = rank[among[near]] > rank[rows, None]
+        at = np.arange(len(rows)), denser.argmax(axis=1)
+        parent[rows] = np.where(denser.any(axis=1), among[near[at]], rows)
+        is_long[rows] = distances[at] > long * distances[:, min(_CLOSE, len(k) - 1)]
+    is_root = parent == np.arange(n_kernels)
     doubtful = np.flatnonzero(is_long & ~is_root)
-    middles = (density.means[doubtful] + density.means[parent[doubtful]]) / 2
-    is_root[doubtful] = sums_at(density._log_sums, middles, n_jobs) < heights[doubtful]
+    halfway = (kernels.means[doubtful] + kernels.means[parent[doubtful]]) / 2
+    is_root[doubtful] = surface.values(halfway, n_jobs) < heights[doubtful]
     if isolated:
-        own = density.log_weights + density.log_dets[density._group_of_kernel]
-        is_root |= own > heights + np.log(_MOST)
-    parent = np.where(is_root, np.arange(density.n_kernels), parent)
+        is_root |= kernels.log_heights > heights + np.log(_MAIN_SHARE)
+    parent = np.where(is_root, np.arange(n_kernels), parent)
     while (parent[parent] != parent).any():
         parent = parent[parent]
     return parent
 
 
-def _parts(density: Derivatives) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Yield kernels of every large group, and of every cluster the others.
-
-    With them come the kernels among which their neighbours are, the same ones unless they are
-    noise, and places of those in coordinates in which the part is spread alike in all directions.
-    """
-    sizes = np.diff(density.offsets)
-    large = np.where(sizes >= _NEIGHBOURS, np.arange(density.n_groups), -1)
-    names, part = np.unique(np.stack([density.clusters, large]), axis=1, return_inverse=True)
-    part = part.ravel()[density._group_of_kernel]
-    deviations = np.empty_like(density.means)
-    everything = np.arange(density.n_kernels)
-    chosen = [np.flatnonzero(part == i) for i in range(names.shape[1])]
-    for kernels in chosen:
-        weights = density.weights[kernels]
-        mean = np.average(
-            density.means[kernels], axis=0, weights=weights if weights.any() else None
-        )
-        deviations[kernels] = density.means[kernels] - mean
-    for kernels, cluster in zip(chosen, names[0], strict=True):
-        among = kernels if cluster >= 0 else everything
-        axes = whitening(density.weights[among], deviations[among])
-        places = deviations if cluster >= 0 else density.means
-        yield kernels, among, places[among] @ axes
-
-
-def _left_out(density: Derivatives, counts: np.ndarray, heights: np.ndarray) -> np.ndarray:
-    """Return the log sums at the means without one of the samples that stand there."""
-    own = density.log_weights + density.log_dets[density._group_of_kernel]
+def _left_out(kernels: Kernels, counts: np.ndarray, heights: np.ndarray) -> np.ndarray:
+    """Return the leave-one-out log sums at the means: without one of the samples there."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        shares = np.exp(own - heights) / np.maximum(counts, 1.0)
+        shares = np.exp(kernels.log_heights - heights) / np.maximum(counts, 1.0)
         return np.asarray(heights + np.log1p(-np.minimum(shares, 1.0)))
 
 
-def _distinct(
-    density: Derivatives, points: np.ndarray, log_sums: np.ndarray, n_jobs: int | None
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Leave out all but one of the points that climbs to the same maximum ended at.
+# Ascent
 
-    Two maxima are one if the density does not dip between them.
+
+class Maxima(NamedTuple):
+    """The ends of ascents: those from the starts first, then those from beyond saddles."""
+
+    points: np.ndarray  #: (n, M)
+    log_sums: np.ndarray  #: (n,)
+
+
+class _Ends(NamedTuple):
+    """The ends of ascents, and the curvature of the surface there."""
+
+    points: np.ndarray
+    log_sums: np.ndarray
+    curvatures: np.ndarray  #: (n,) the largest, relative to a kernel's
+    directions: np.ndarray  #: (n, M) in which it is, one kernel width long
+
+
+def find_maxima(surface: LogSurface, starts: np.ndarray, n_jobs: int | None) -> Maxima:
+    """Ascend from starts, and further from the saddles at which ascents end."""
+    ends = _ascend(surface, starts, n_jobs)
+    limit = -_FLAT
+    for _ in range(_MAX_SADDLES):
+        rows = np.flatnonzero(ends.curvatures > limit)
+        if not len(rows):
+            break
+        middle, nudge = ends.points[rows], _NUDGE * ends.directions[rows]
+        sides = _ascend(surface, np.concatenate([middle + nudge, middle - nudge]), n_jobs)
+        higher = np.arange(len(rows))
+        higher += len(rows) * (sides.log_sums[len(rows) :] > sides.log_sums[: len(rows)])
+        for values, found in zip(ends, sides, strict=True):
+            values[rows] = found[higher]
+        lower = (higher + len(rows)) % (2 * len(rows))
+        ends = _Ends(*(np.append(v, f[lower], axis=0) for v, f in zip(ends, sides, strict=True)))
+        # A point that is flat after a nudge is a flat maximum.
+        limit = _FLAT
+    kept = (np.arange(len(ends.points)) < len(starts)) | (ends.curvatures <= _FLAT)
+    return Maxima(ends.points[kept], ends.log_sums[kept])
+
+
+def _ascend(surface: LogSurface, starts: np.ndarray, n_jobs: int | None) -> _Ends:
+    """Ascend from every start until nothing more is gained."""
+    n_starts, n_features = starts.shape
+    points = starts.copy()
+    values = surface.values(points, n_jobs)
+    curvatures, directions = np.full(n_starts, -np.inf), np.zeros((n_starts, n_features))
+    active = np.arange(n_starts)
+    for _ in range(_MAX_STEPS):
+        with np.errstate(over="ignore", invalid="ignore"):
+            steps = _steps(surface.curvatures(points[active], n_jobs))
+        curvatures[active], directions[active] = steps.curvatures, steps.directions
+        here = points[active]
+        trials = np.concatenate([here + steps.newton, here + steps.mean_shift])
+        found = surface.values(trials, n_jobs)
+        taken, other = np.arange(len(here)), np.arange(len(here)) + len(here)
+        taken = np.where(found[other] > found[taken], other, taken)
+        rises = (found[taken] > values[active]) | ~np.isfinite(values[active])
+        # The last step is too small to be seen in the density, but refines the location.
+        taken = np.where(steps.gains > _MIN_GAIN, taken, np.arange(len(here)))
+        moves = rises | (steps.gains <= _MIN_GAIN)
+        points[active[moves]] = trials[taken[moves]]
+        values[active[rises]] = found[taken[rises]]
+        active = active[rises & (steps.gains > _MIN_GAIN)]
+        if not len(active):
+            break
+    return _Ends(points, values, curvatures, directions)
+
+
+class _Steps(NamedTuple):
+    """The next steps of ascents."""
+
+    newton: np.ndarray  #: (n, M)
+    mean_shift: np.ndarray  #: (n, M)
+    gains: np.ndarray  #: (n,) the expected gain of Newton's step in log density
+    curvatures: np.ndarray
+    directions: np.ndarray
+
+
+def _steps(here: Curvatures) -> _Steps:
+    """Return the steps from points, in the metric of the mean precision."""
+    sizes, axes = np.linalg.eigh(here.precisions)
+    least = np.finfo(float).eps * sizes[:, -1:]
+    widths = axes / np.sqrt(np.maximum(sizes, least))[:, None]
+    # Where a Hessian overflows, in the farthest tails, a single kernel matters.
+    finite = np.isfinite(here.hessians).all(axis=(1, 2))[:, None, None]
+    hessians = np.where(finite, here.hessians, -here.precisions)
+    curvatures, rotations = np.linalg.eigh(widths.swapaxes(1, 2) @ hessians @ widths)
+    axes = widths @ rotations
+    slopes = (here.gradients[:, None] @ axes)[:, 0]
+    steps = slopes / np.maximum(np.abs(curvatures), _FLAT**2)
+    gains = 0.5 * (slopes * steps).sum(axis=1)
+    steps /= np.maximum(1.0, np.sqrt((steps**2).sum(axis=1, keepdims=True)) / _MAX_STEP)
+    return _Steps(
+        newton=(axes @ steps[:, :, None])[:, :, 0],
+        mean_shift=(axes @ slopes[:, :, None])[:, :, 0],
+        gains=gains,
+        curvatures=curvatures[:, -1],
+        directions=axes[:, :, -1],
+    )
+
+
+# Distinct maxima
+
+
+def _highest(labels: np.ndarray, log_sums: np.ndarray) -> np.ndarray:
+    """Return the index of the highest point of every label."""
+    order = np.lexsort([-log_sums, labels])
+    return np.asarray(order[np.flatnonzero(np.diff(labels[order], prepend=-1))])
+
+
+def _distinct(
+    surface: LogSurface, points: np.ndarray, log_sums: np.ndarray, n_jobs: int | None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Merge the ends of ascents that are the same maximum.
+
+    Two ends are the same maximum if the density does not dip between them.
 
     Returns
     -------
     points, log_sums
-        The highest of every maximum.
+        The highest end of every maximum.
     place : ndarray
-        The index among those of every point that was given.
+        The index of the maximum of every end.
     """
-    # Most points are the same to many digits.
+    # Most ends are equal to many digits.
     rounded = np.column_stack([points.round(9), log_sums.round(9)])
     _, one, same = np.unique(rounded, axis=0, return_index=True, return_inverse=True)
     points, log_sums = points[one], log_sums[one]
-    first, second = _near_pairs(density, points, n_jobs)
-    ways = points[first, None] + _DIP_AT[:, None] * (points[second] - points[first])[:, None]
-    on_way = sums_at(density._log_sums, ways.reshape(-1, points.shape[1]), n_jobs)
+    first, second = _near_pairs(surface, points, n_jobs)
+    differences = points[second] - points[first]
+    paths = points[first, None] + _DIP_POSITIONS[:, None] * differences[:, None]
+    on_path = surface.values(paths.reshape(-1, points.shape[1]), n_jobs)
     lower = np.minimum(log_sums[first], log_sums[second])
-    dips = lower - on_way.reshape(ways.shape[:2]).min(axis=1, initial=np.inf)
-    joint = dips <= _NO_DIP * (1 + np.abs(lower))
+    dips = lower - on_path.reshape(paths.shape[:2]).min(axis=1, initial=np.inf)
+    joint = dips <= _MIN_DIP * (1 + np.abs(lower))
     links = coo_array((joint[joint], (first[joint], second[joint])), shape=[len(points)] * 2)
     _, maximum = connected_components(links, directed=False)
     highest = _highest(maximum, log_sums)
@@ -467,15 +480,15 @@ def _distinct(
 
 
 def _near_pairs(
-    density: Derivatives, points: np.ndarray, n_jobs: int | None
+    surface: LogSurface, points: np.ndarray, n_jobs: int | None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the pairs of points that are less than a kernel width apart."""
-    precisions = density._curvatures(points, n_jobs).precisions
+    """Return the pairs of points that are less than one kernel width apart."""
+    precisions = surface.curvatures(points, n_jobs).precisions
     widest = 1 / np.sqrt(np.linalg.eigvalsh(precisions)[:, 0].clip(np.finfo(float).tiny))
     found = KDTree(points).query_ball_point(points, widest)
     first = np.repeat(np.arange(len(points)), [len(each) for each in found])
     second = np.concatenate(found).astype(np.int64)
-    apart = points[second] - points[first]
-    squares = np.einsum("im,imj,ij->i", apart, precisions[first], apart)
+    differences = points[second] - points[first]
+    squares = np.einsum("im,imj,ij->i", differences, precisions[first], differences)
     near = (first != second) & (squares < 1)
     return first[near], second[near]

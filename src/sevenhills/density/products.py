@@ -1,8 +1,8 @@
-"""Sums of kernels in many dimensions, whose distances come from products of matrices.
+"""Sums of kernels in many dimensions, with distances from matrix products.
 
-In the coordinates of a group, ``-|y - z|^2 / 2`` is ``y z - y^2 / 2 - z^2 / 2``: rounding is a
-little larger than for differences, and a matrix product is several times faster. Points so far
-away that rounding could exceed the tolerance are summed directly.
+In the coordinates of a group, ``-|y - z|^2 / 2`` is ``y z - y^2 / 2 - z^2 / 2``. Its rounding error
+is a little larger than that of differences, and a matrix product is several times faster. Points
+so far away that the rounding error could exceed the tolerance are summed directly.
 """
 
 from functools import partial
@@ -14,18 +14,20 @@ from ..kernels.blocks import build_blocks
 from ..kernels.products import add_exponentials
 from .sums import Kernels, LogSums
 
-#: Kernels that are summed or left out together; rows of 512 products would share cache lines.
+#: Kernels of a block, which is summed or left out as a whole; rows of 512 products would share
+#: cache lines.
 _BLOCK_SIZE = 480
 #: Points for which a block of kernels is summed together.
 _N_POINTS = 128
-#: Points that are put in the order of their groups together.
+#: Points that are sorted by their nearest group together.
 _N_ORDERED = 4096
-#: The compiled exponential is wrong by a hundredth of this.
+#: Smaller tolerances are met by direct sums: the compiled exponential has a hundredth of this as
+#: its error.
 _LEAST_TOL = 1e-9
 
 
-class Products(NamedTuple):
-    """What sums kernels that share covariances, up to a tolerance, in many dimensions.
+class MatrixProducts(NamedTuple):
+    """Sums of kernels that share covariances, up to a tolerance, in many dimensions.
 
     Memory: the kernels once more, and a megabyte for every thread.
     """
@@ -35,19 +37,19 @@ class Products(NamedTuple):
     exact: LogSums
 
     @classmethod
-    def of(cls, kernels: Kernels, exact: LogSums) -> "Products":
-        """Prepare the sums; ``exact`` is asked where rounding would be too large."""
+    def from_kernels(cls, kernels: Kernels, exact: LogSums) -> "MatrixProducts":
+        """Prepare the sums; ``exact`` sums directly where rounding would be too large."""
         some = kernels.with_weight()
-        groups = [_Group.of(some, g, location) for g, location in enumerate(some.locations())]
-        return cls(groups, len(some.means), exact)
+        groups = [_Group.from_kernels(some, g, center) for g, center in enumerate(some.centers())]
+        return cls(groups, some.n_kernels, exact)
 
     @property
     def n_points(self) -> int:
-        """How many points to ask for at a time."""
+        """The number of points that are best summed together."""
         return _N_ORDERED
 
     def within(self, tol: float) -> LogSums:
-        """Return the function whose results are wrong by less than ``tol``, but for rounding."""
+        """Return the function whose error is below ``tol``, rounding aside."""
         if tol < _LEAST_TOL:
             return self.exact
         return partial(self._sum, min(tol, 0.5))
@@ -62,7 +64,7 @@ class Products(NamedTuple):
         out = np.empty(len(X))
         if not sure.all():
             out[~sure] = self.exact(X[~sure])
-        # Points of one group stand together, so that other groups may be left out for all of them.
+        # Points of one group are summed together, so that other groups may be left out for all.
         nearest = np.where(sure, np.argmin(lengths, axis=0), -1)
         for g in np.unique(nearest[sure]):
             rows = np.flatnonzero(nearest == g)
@@ -73,7 +75,7 @@ class Products(NamedTuple):
         return out
 
     def _sum_near(self, tol: float, X: np.ndarray, order: np.ndarray) -> np.ndarray:
-        """Return the sums at a few points, groups being added in a given order."""
+        """Return the sums at a few points, adding the groups in a given order."""
         negligible = np.log(2 * self.n_kernels / tol)
         sums = np.stack([np.full(len(X), -np.inf), np.zeros(len(X))])
         for g in order:
@@ -89,7 +91,7 @@ class _Group(NamedTuple):
     ----------
     columns : ndarray of shape (n_blocks, n_features, block_size)
     shifts : ndarray of shape (n_blocks, block_size)
-        The logarithms of weights, less half the squared lengths.
+        The log weights minus half the squared lengths.
     middles, radii : ndarrays of shape (n_blocks, n_features), (n_blocks,)
         A ball around every block.
     tops : ndarray of shape (n_blocks,)
@@ -98,7 +100,7 @@ class _Group(NamedTuple):
         The largest length.
     """
 
-    location: np.ndarray
+    center: np.ndarray
     transform: np.ndarray
     columns: np.ndarray
     shifts: np.ndarray
@@ -108,34 +110,34 @@ class _Group(NamedTuple):
     reach: float
 
     @classmethod
-    def of(cls, kernels: Kernels, g: int, location: np.ndarray) -> "_Group":
+    def from_kernels(cls, kernels: Kernels, g: int, center: np.ndarray) -> "_Group":
         rows = slice(kernels.offsets[g], kernels.offsets[g + 1])
-        Z = (kernels.means[rows] - location) @ kernels.transforms[g]
+        Z = (kernels.means[rows] - center) @ kernels.transforms[g]
         blocks = build_blocks(Z, _BLOCK_SIZE)
         middles = blocks.columns.mean(axis=2)
         log_weights = kernels.log_weights[rows][blocks.members] + kernels.log_dets[g]
         log_weights[np.arange(log_weights.shape[1]) >= blocks.sizes[:, None]] = -np.inf
         squares = np.einsum("bms,bms->bs", blocks.columns, blocks.columns)
         return cls(
-            location,
+            center,
             kernels.transforms[g],
             blocks.columns,
             log_weights - 0.5 * squares,
             middles,
-            # Wider than they are, so that rounding does not matter.
+            # Slightly wider than the blocks, so that rounding does not matter.
             1e-6 + np.sqrt(((blocks.columns - middles[:, :, None]) ** 2).sum(axis=1)).max(axis=1),
             log_weights.max(axis=1),
             float(np.sqrt(squares.max())),
         )
 
     def lengths(self, X: np.ndarray) -> np.ndarray:
-        """Return how far points are from the middle of the group."""
-        Y = (X - self.location) @ self.transform
+        """Return the distances of points from the center of the group."""
+        Y = (X - self.center) @ self.transform
         return np.sqrt(np.einsum("im,im->i", Y, Y))
 
     def add(self, X: np.ndarray, negligible: float, sums: np.ndarray) -> None:
         """Add the kernels to the sums at a few points."""
-        Y = (X - self.location) @ self.transform
+        Y = (X - self.center) @ self.transform
         halves = 0.5 * np.einsum("im,im->i", Y, Y)
         products = np.empty((len(X), self.columns.shape[2]))
         bounds = self._bounds(Y, halves)
@@ -146,7 +148,7 @@ class _Group(NamedTuple):
             add_exponentials(products, halves, self.shifts[b], bounds[b], negligible, sums)
 
     def _bounds(self, Y: np.ndarray, halves: np.ndarray) -> np.ndarray:
-        """Return what the exponents of every block are at most, at every point."""
+        """Return upper bounds of the exponents of every block at every point."""
         squares = 2 * (halves - self.middles @ Y.T)
         squares += np.einsum("bm,bm->b", self.middles, self.middles)[:, None]
         gaps = np.sqrt(np.maximum(squares, 0.0)) - self.radii[:, None]

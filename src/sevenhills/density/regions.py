@@ -1,23 +1,60 @@
-"""Regions of highest density, and what lies outside of them."""
+"""Densities that are evaluated and sampled, and their highest-density regions."""
 
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from functools import cached_property
-from numbers import Integral
-from typing import Any
+from numbers import Integral, Real
+from typing import Any, ClassVar
 
 import numpy as np
 
 from ..estimate import Estimate, mean_with_error
+from ..extras import import_extra
 from ..validation import check_count, check_flag
-from .base import Density
-from .contours import contours_around, intervals_around
-from .line import check_confidence
 
-#: Sets of draws whose log densities are remembered.
-_MOST_REMEMBERED = 4
+#: From points to log densities.
+LogDensity = Callable[[np.ndarray], np.ndarray]
+
+#: Sets of draws whose log densities are cached.
+_MAX_CACHED = 4
+#: Log densities are clipped this far below the level, in nats.
+_DEPTH = 30.0
+#: The first margin of a grid around the draws, relative to their spread.
+_MARGIN = 0.1
+#: A grid is widened this many times at most, each time by twice as much.
+_MAX_GRIDS = 12
+#: Steps after which a crossing is found to rounding, if not before.
+_MAX_STEPS = 40
+#: Log densities this close to the level, relatively, are on the level.
+_CLOSE = 1e-14
 
 
-class Regions(Density):
-    """Entropy and regions of highest density, from draws of a density."""
+class Density(ABC):
+    """A density: :meth:`logpdf`, :meth:`sample`, and questions that need only these two."""
+
+    #: Whether the density integrates to one.
+    is_normalized: ClassVar[bool] = True
+
+    @property
+    @abstractmethod
+    def n_features(self) -> int:
+        """The dimension of the space."""
+
+    @abstractmethod
+    def logpdf(self, X: Any, n_jobs: int | None = None) -> np.ndarray:
+        """Return the logarithm of the density at every row of ``X``."""
+
+    @abstractmethod
+    def sample(self, n_samples: int = 1, random_state: Any = None) -> np.ndarray:
+        """Draw independent samples."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave cached values out of pickles and copies."""
+        return {name: value for name, value in vars(self).items() if not name.startswith("_")}
+
+    def pdf(self, X: Any, n_jobs: int | None = None) -> np.ndarray:
+        """Return the density at every row of ``X``; see :meth:`logpdf`."""
+        return np.exp(self.logpdf(X, n_jobs))
 
     def entropy(
         self, n_draws: int = 10_000, random_state: Any = 0, n_jobs: int | None = None
@@ -42,7 +79,7 @@ class Regions(Density):
         Examples
         --------
         >>> from sevenhills import KernelMixture
-        >>> unit = KernelMixture([1.0], [[0.0]], [0, 1], [[[1.0]]])
+        >>> unit = KernelMixture.from_covariances([1.0], [[0.0]], [[1.0]])
         >>> unit.entropy()  # exactly log(2 pi e) / 2 = 1.419
         1.410 ± 0.007
         """
@@ -57,11 +94,11 @@ class Regions(Density):
         random_state: Any = 0,
         n_jobs: int | None = None,
     ) -> Estimate:
-        r"""Return the log density above which the density has a given mass.
+        r"""Return the log density at the boundary of a highest-density region.
 
         .. math:: P\big(\log p(x) \ge \ell\big) = \text{confidence}
 
-        The region :math:`\{x : \log p(x) \ge \ell\}` is the smallest of that mass.
+        The region :math:`\{x : \log p(x) \ge \ell\}` is the smallest of that probability.
 
         Parameters
         ----------
@@ -76,13 +113,13 @@ class Regions(Density):
         Returns
         -------
         Estimate
-            The logarithm of the density, with its standard error ``std_error``, NaN if there are
-            too few draws to tell.
+            The log density :math:`\ell` with its standard error ``std_error``, which is NaN if
+            there are too few draws.
 
         Examples
         --------
         >>> from sevenhills import KernelMixture
-        >>> unit = KernelMixture([1.0], [[0.0]], [0, 1], [[[1.0]]])
+        >>> unit = KernelMixture.from_covariances([1.0], [[0.0]], [[1.0]])
         >>> unit.hdr_level(0.5)  # exactly the log density at 0.674, -1.146
         -1.141 ± 0.005
         """
@@ -102,37 +139,38 @@ class Regions(Density):
         return_std: bool = False,
         n_jobs: int | None = None,
     ) -> Any:
-        r"""Return the mass of the smallest region of highest density that holds each point.
+        r"""Return the probability of the smallest highest-density region that contains each row.
 
         .. math:: c(x) = P\big(p(y) > p(x)\big), \quad y \sim p
 
-        It is 0 at the highest mode and 1 far out. For points that come from the density it is
-        uniform; so :math:`1 - c(x)` is a p-value for :math:`x` coming from it.
+        It is 0 at the highest mode and 1 far away. For draws from the density itself it is
+        uniform. New data come from another distribution than the estimated density, and samples
+        to which it was fitted lie too high: for neither is :math:`1 - c(x)` a p-value.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
         n_draws : int, default=10000
-            The number of draws that are counted. Their log densities are remembered for the next
-            call if ``random_state`` is a number.
+            The number of draws. Their log densities are cached for the next call if
+            ``random_state`` is an integer.
         random_state : int, RandomState instance or None, default=0
         return_std : bool, default=False
-            Whether to return standard errors, too.
+            Whether to also return standard errors.
         n_jobs : int, optional
             Number of threads.
 
         Returns
         -------
-        coverage : ndarray of shape (n_samples,)
+        probabilities : ndarray of shape (n_samples,)
             Between 0 and 1; 1 where the density is zero.
         std : ndarray of shape (n_samples,)
-            The binomial standard error of every value, only if ``return_std``. It is above zero
+            The binomial standard error of every value, only if ``return_std``. It is positive
             even where all draws agree.
 
         Examples
         --------
         >>> from sevenhills import KernelMixture
-        >>> unit = KernelMixture([1.0], [[0.0]], [0, 1], [[[1.0]]])
+        >>> unit = KernelMixture.from_covariances([1.0], [[0.0]], [[1.0]])
         >>> unit.hdr_probability([[0.0], [1.0], [-1.96]]).round(2)
         array([0.  , 0.69, 0.95])
         """
@@ -143,7 +181,7 @@ class Regions(Density):
         out = np.where(np.isneginf(found), 1.0, n_higher / len(drawn))
         if not return_std:
             return out
-        # As if one more draw had fallen on either side, lest a share of none be taken as certain.
+        # One more draw on either side, so that a share of zero is not taken as certain.
         share = (n_higher + 1) / (len(drawn) + 2)
         return out, np.sqrt(share * (1 - share) / len(drawn))
 
@@ -155,16 +193,16 @@ class Regions(Density):
         random_state: Any = 0,
         n_jobs: int | None = None,
     ) -> np.ndarray:
-        """Return the intervals of highest density that have a given mass, for one feature.
+        """Return the highest-density region of a density of one feature, as intervals.
 
         Parameters
         ----------
         confidence : float
-            Their joint probability, between 0 and 1.
+            The joint probability of the intervals, between 0 and 1.
         n_grid : int, default=4096
-            The number of values between which ends of intervals are looked for.
+            The number of grid values between which the ends of intervals are searched.
         n_draws : int, default=10000
-            The number of draws that find the level; see :meth:`hdr_level`.
+            The number of draws for :meth:`hdr_level`.
         random_state : int, RandomState instance or None, default=0
         n_jobs : int, optional
             Number of threads.
@@ -172,22 +210,22 @@ class Regions(Density):
         Returns
         -------
         ndarray of shape (n_intervals, 2)
-            Lower and upper ends, rising.
+            Lower and upper ends, ascending.
 
         Examples
         --------
         >>> from sevenhills import KernelMixture
-        >>> hills = KernelMixture([0.5, 0.5], [[-9.0], [9.0]], [0, 2], [[[1.0]]])
+        >>> hills = KernelMixture.from_covariances([0.5, 0.5], [[-9.0], [9.0]], [[1.0]])
         >>> hills.hdr_intervals(0.95).round(1)
         array([[-10.9,  -7.1],
                [  7.1,  10.9]])
         """
         check_confidence(confidence)
-        self._check_dimension(1, "hdr_intervals", "marginal(feature)")
+        _check_dimension(self, 1, "hdr_intervals", "marginal(feature)")
         n_grid = check_count(n_grid, "n_grid", least=4)
         level = float(self.hdr_level(confidence, n_draws, random_state, n_jobs))
         drawn = self.sample(n_draws, random_state)
-        return intervals_around(lambda X: self.logpdf(X, n_jobs), level, drawn, n_grid)
+        return _intervals(lambda X: self.logpdf(X, n_jobs), level, drawn, n_grid)
 
     def hdr_contours(
         self,
@@ -197,7 +235,7 @@ class Regions(Density):
         random_state: Any = 0,
         n_jobs: int | None = None,
     ) -> list[np.ndarray]:
-        """Return outlines of the region of highest density of a given mass, for two features.
+        """Return the outlines of the highest-density region of a density of two features.
 
         Needs contourpy, which comes with matplotlib: ``pip install 'sevenhills[plot]'``.
 
@@ -206,10 +244,10 @@ class Regions(Density):
         confidence : float
             The probability of the region, between 0 and 1.
         n_grid : int, default=256
-            The number of grid lines for every feature. They are dense where the draws are; what
-            fits between them may be missed.
+            The number of grid lines for every feature, dense where draws are. Parts of the region
+            that fit between grid lines may be missed.
         n_draws : int, default=10000
-            The number of draws that find the level; see :meth:`hdr_level`.
+            The number of draws for :meth:`hdr_level`.
         random_state : int, RandomState instance or None, default=0
         n_jobs : int, optional
             Number of threads.
@@ -217,62 +255,72 @@ class Regions(Density):
         Returns
         -------
         list of ndarray of shape (n_vertices, 2)
-            Closed polygons, the first vertex being the last one, too. They go around the region
-            counter-clockwise, and clockwise around holes in it. Every vertex is on the level.
+            Closed polygons: the first vertex is also the last. They are counter-clockwise around
+            the region, and clockwise around holes. Every vertex is on the level.
 
         Examples
         --------
         >>> import numpy as np
         >>> from sevenhills import KernelMixture
-        >>> plane = KernelMixture([1.0], [[0.0, 0.0]], [0, 1], [np.eye(2)])
+        >>> plane = KernelMixture.from_covariances([1.0], [[0.0, 0.0]], np.eye(2))
         >>> (outline,) = plane.hdr_contours(0.5)
         >>> np.linalg.norm(outline, axis=1).round(1)[:3]  # about sqrt(2 log 2) = 1.18
         array([1.2, 1.2, 1.2])
         """
         check_confidence(confidence)
-        self._check_dimension(2, "hdr_contours", "marginal([i, j])")
+        _check_dimension(self, 2, "hdr_contours", "marginal([i, j])")
         n_grid = check_count(n_grid, "n_grid", least=4)
         level = float(self.hdr_level(confidence, n_draws, random_state, n_jobs))
         drawn = self.sample(n_draws, random_state)
-        return contours_around(lambda X: self.logpdf(X, n_jobs), level, drawn, n_grid)
-
-    def _check_dimension(self, wanted: int, question: str, remedy: str) -> None:
-        if self.n_features != wanted:
-            raise ValueError(
-                f"{question} is for {wanted} feature(s), but this density has {self.n_features}; "
-                f"take {remedy} first"
-            )
+        return _contours(lambda X: self.logpdf(X, n_jobs), level, drawn, n_grid)
 
     def _log_densities(self, n_draws: Any, random_state: Any, n_jobs: int | None) -> np.ndarray:
-        """Return the log densities of draws, in rising order."""
+        """Return the log densities of draws, ascending."""
         n_draws = check_count(n_draws, "n_draws", least=1)
         if not self.is_normalized:
             raise ValueError(
-                f"a {type(self).__name__} is not normalised: its regions have no probability"
+                f"a {type(self).__name__} is not normalized: its regions have no probability"
             )
         if not isinstance(random_state, Integral) or isinstance(random_state, bool):
             return np.sort(self.logpdf(self.sample(n_draws, random_state), n_jobs))
         key = (n_draws, int(random_state))
-        values = self._remembered.get(key)
+        values = self._drawn.get(key)
         if values is None:
             values = np.sort(self.logpdf(self.sample(n_draws, random_state), n_jobs))
             values.flags.writeable = False
-            # The oldest go; that another thread may do so, too, does no harm.
-            for old in list(self._remembered)[: -_MOST_REMEMBERED + 1]:
-                self._remembered.pop(old, None)
-            self._remembered[key] = values
+            # The oldest are dropped; another thread may drop the same ones.
+            for old in list(self._drawn)[: -_MAX_CACHED + 1]:
+                self._drawn.pop(old, None)
+            self._drawn[key] = values
         return values
 
     @cached_property
-    def _remembered(self) -> dict[tuple[int, int], np.ndarray]:
+    def _drawn(self) -> dict[tuple[int, int], np.ndarray]:
         """The log densities of draws, by their number and seed."""
         return {}
 
 
-def _quantile_error(values: np.ndarray, share: float) -> float:
-    """Return the standard error of a quantile of rising values, whatever their distribution.
+def check_confidence(confidence: Any) -> float:
+    """Return a probability strictly between 0 and 1."""
+    if not isinstance(confidence, Real) or isinstance(confidence, bool | np.bool_):
+        raise TypeError(f"confidence must be a number, got {confidence!r}")
+    if not 0 < float(confidence) < 1:
+        raise ValueError(f"confidence must lie between 0 and 1, got {confidence!r}")
+    return float(confidence)
 
-    The ranks one standard deviation of the binomial distribution apart are one error apart.
+
+def _check_dimension(density: Density, wanted: int, question: str, remedy: str) -> None:
+    if density.n_features != wanted:
+        raise ValueError(
+            f"{question} is for {wanted} feature(s), but this density has {density.n_features}; "
+            f"take {remedy} first"
+        )
+
+
+def _quantile_error(values: np.ndarray, share: float) -> float:
+    """Return the standard error of a quantile of sorted values, whatever their distribution.
+
+    Ranks that differ by one binomial standard deviation give values one standard error apart.
     """
     n = len(values)
     spread = np.sqrt(n * share * (1.0 - share))
@@ -281,3 +329,157 @@ def _quantile_error(values: np.ndarray, share: float) -> float:
         return float("nan")
     below, above = np.interp([low, high], np.arange(n), values)
     return float(above - below) / 2
+
+
+# Regions on grids
+
+
+def _intervals(log_density: LogDensity, level: float, drawn: np.ndarray, n_grid: int) -> np.ndarray:
+    """Return the intervals (n, 2) in which a density of one feature is above a level.
+
+    The grid is made around the draws.
+    """
+    axes = _axes_around(log_density, level, drawn, n_grid)
+    heights = _heights_on(axes, log_density, level)
+    before = np.flatnonzero((heights[1:] > 0) != (heights[:-1] > 0))
+    steps = np.where(heights[before] > 0, 0, 1)
+    inner, outer = axes[0][before + steps], axes[0][before + 1 - steps]
+    ends = _crossings(log_density, level, inner[:, None], outer[:, None])
+    return ends.reshape(-1, 2)
+
+
+def _contours(
+    log_density: LogDensity, level: float, drawn: np.ndarray, n_grid: int
+) -> list[np.ndarray]:
+    """Return closed polygons around the region in which a density is above a level.
+
+    The grid is made around the draws. Higher values are on the left of a polygon.
+    """
+    library = import_extra("contourpy", "plot", "hdr_contours needs contourpy")
+    axes = _axes_around(log_density, level, drawn, n_grid)
+    heights = _heights_on(axes, log_density, level)
+    tracer = library.contour_generator(
+        *axes, heights.T, name="serial", line_type=library.LineType.Separate
+    )
+    polygons = [np.array(polygon) for polygon in tracer.lines(0.0)]
+    if not polygons:
+        return []
+    vertices = _moved_to_level(np.concatenate(polygons), axes, heights, log_density, level)
+    return np.split(vertices, np.cumsum([len(polygon) for polygon in polygons])[:-1])
+
+
+def _axes_around(
+    log_density: LogDensity, level: float, drawn: np.ndarray, n_grid: int
+) -> list[np.ndarray]:
+    """Return grid lines of every feature; the density is below the level at the grid's boundary."""
+    heights = log_density(drawn)
+    inside = drawn[heights >= min(level, heights.max())]
+    spread = np.ptp(inside, axis=0)
+    spread = np.where(spread > 0, spread, np.ptp(drawn, axis=0))
+    margin = _MARGIN * np.where(spread > 0, spread, 1e-3 * (np.abs(drawn[0]) + 1e-6))
+    for _ in range(_MAX_GRIDS):
+        axes = [_lines(values, gap, n_grid) for values, gap in zip(inside.T, margin, strict=True)]
+        boundary = np.concatenate([_points_on(side) for side in _sides(axes)])
+        if (log_density(boundary) < level).all():
+            break
+        margin = 2 * margin
+    return axes
+
+
+def _lines(values: np.ndarray, margin: float, n_grid: int) -> np.ndarray:
+    """Return grid lines around values, half of them evenly spaced, half of them at the values."""
+    even = np.linspace(values.min() - margin, values.max() + margin, len(values) + 2)
+    return np.unique(np.quantile(np.append(values, even), np.linspace(0, 1, n_grid)))
+
+
+def _sides(axes: Sequence[np.ndarray]) -> list[list[np.ndarray]]:
+    """Return the axes of every side of a grid."""
+    return [
+        [axis[[end]] if other is axis else other for other in axes]
+        for axis in axes
+        for end in (0, -1)
+    ]
+
+
+def _points_on(axes: Sequence[np.ndarray]) -> np.ndarray:
+    """Return the points of a grid, the last feature running fastest."""
+    return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))
+
+
+def _heights_on(axes: Sequence[np.ndarray], log_density: LogDensity, level: float) -> np.ndarray:
+    """Return the log density minus the level on a grid, far below it at the grid's boundary."""
+    heights = _heights(log_density, level, _points_on(axes)).reshape([len(axis) for axis in axes])
+    out = np.full(heights.shape, -_DEPTH)
+    middle = (slice(1, -1),) * len(axes)
+    out[middle] = heights[middle]
+    return out
+
+
+def _heights(log_density: LogDensity, level: float, points: np.ndarray) -> np.ndarray:
+    return np.maximum(log_density(points) - level, -_DEPTH)
+
+
+def _moved_to_level(
+    vertices: np.ndarray,
+    axes: Sequence[np.ndarray],
+    heights: np.ndarray,
+    log_density: LogDensity,
+    level: float,
+) -> np.ndarray:
+    """Move vertices on the lines of a grid along these lines to the level."""
+    cells, shares = _positions(vertices, axes)
+    nearest = cells + (shares > 0.5)
+    # A vertex moves along the feature in whose cell it is farthest from the ends.
+    along = np.abs(shares - 0.5).argmin(axis=1)
+    rows = np.arange(len(vertices))
+    ends = [nearest.copy(), nearest.copy()]
+    for step, end in enumerate(ends):
+        end[rows, along] = cells[rows, along] + step
+    above = [heights[tuple(end.T)] > 0 for end in ends]
+    crossed = above[0] != above[1]
+    first, second = (
+        np.stack([axis[i] for axis, i in zip(axes, end.T, strict=True)], axis=1) for end in ends
+    )
+    inner = np.where(above[0][:, None], first, second)[crossed]
+    outer = np.where(above[0][:, None], second, first)[crossed]
+    out = vertices.copy()
+    out[crossed] = _crossings(log_density, level, inner, outer)
+    return out
+
+
+def _positions(vertices: np.ndarray, axes: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """Return the cell of every vertex in every feature, and the relative position in the cell."""
+    cells, shares = np.empty(vertices.shape, dtype=np.int64), np.empty(vertices.shape)
+    for m, axis in enumerate(axes):
+        cell = np.searchsorted(axis, vertices[:, m], side="right") - 1
+        cells[:, m] = cell.clip(0, len(axis) - 2)
+        low, high = axis[cells[:, m]], axis[cells[:, m] + 1]
+        shares[:, m] = (vertices[:, m] - low) / (high - low)
+    return cells, shares
+
+
+def _crossings(
+    log_density: LogDensity, level: float, inner: np.ndarray, outer: np.ndarray
+) -> np.ndarray:
+    """Return the points where segments from above the level to below it cross the level.
+
+    They are found by false position; the value of an end that is kept twice is halved (the Illinois
+    rule).
+    """
+    low, high = np.zeros(len(inner)), np.ones(len(inner))
+    f_low = _heights(log_density, level, inner)
+    f_high = np.minimum(_heights(log_density, level, outer), -np.finfo(float).tiny)
+    was_above = np.zeros(len(inner), dtype=bool)
+    for i in range(_MAX_STEPS):
+        at = low + (high - low) * (f_low / (f_low - f_high))
+        points = inner + at[:, None] * (outer - inner)
+        f = _heights(log_density, level, points)
+        if (np.abs(f) <= _CLOSE * (1.0 + abs(level))).all():
+            break
+        above = f > 0
+        again = (above == was_above) if i > 0 else np.zeros(len(f), dtype=bool)
+        f_low = np.where(above, f, np.where(again, 0.5 * f_low, f_low))
+        f_high = np.where(above, np.where(again, 0.5 * f_high, f_high), f)
+        low, high = np.where(above, at, low), np.where(above, high, at)
+        was_above = above
+    return points

@@ -1,9 +1,10 @@
-"""Sums of Gaussian kernels at many points, in two ways.
+"""The kernels of a mixture as a tuple of arrays, and sums of them at many points.
 
-Kernels that share a covariance with many others are summed in coordinates in which they are unit
-Gaussians, tiles of neighbours at a time. Where nearly every kernel has a covariance of its own,
-turning all points for each of them would cost more than it saves; there every difference is
-turned by itself.
+Groups of many kernels that share a covariance are summed in coordinates in which their kernels are
+unit Gaussians, a tile of neighboring kernels at a time. Where nearly every kernel has a covariance
+of its own, transforming all points for each kernel would cost more than it saves; there every
+difference between a point and a mean is transformed by itself. :func:`split_by_sharing` divides the
+kernels into these two kinds.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,6 +13,9 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
+from joblib import effective_n_jobs
+from scipy.spatial.distance import cdist
+from scipy.special import logsumexp
 
 from ..kernels.blocks import Blocks, build_blocks
 from ..kernels.mixture import (
@@ -20,26 +24,27 @@ from ..kernels.mixture import (
     log_kernel_sums,
     log_own_kernel_sums,
 )
-from ..threads import map_blocks
+from ..threads import map_rows
 
 #: Points that are transformed and summed together.
 POINTS = 256
-#: Kernels that are kept or left out of a sum together.
+#: Kernels of a tile, which is added to a sum or left out as a whole.
 _TILE_SIZE = 256
-#: Groups of fewer kernels are small.
-_SMALL = 32
-#: So many small groups are still best summed like large ones.
-_FEW = 16
+#: Groups of fewer kernels are small: the kernels of many small groups are summed one by one.
+SMALL_GROUP = 32
+#: Up to this many small groups are summed like large ones.
+_FEW_SMALL_GROUPS = 16
 #: The numbers in a tile of kernels with covariances of their own, which should stay in the cache.
 _TILE_NUMBERS = 16_384
-
 #: Groups that extend over more widths of their kernels are divided: coordinates are measured from
 #: the middle of a group, and this many widths cost five of the sixteen digits of a double.
-_WIDEST = 2.0**16
+_MAX_WIDTHS = 2.0**16
+#: The numbers in a table of differences between points and kernels.
+_TABLE_NUMBERS = 2**20
 
 LOG_2PI = float(np.log(2 * np.pi))
 
-#: From points to the logarithms of the sums there, but for the Gaussians' constant.
+#: From points to the logarithms of the kernel sums there, without the Gaussians' constant.
 LogSums = Callable[[np.ndarray], np.ndarray]
 
 
@@ -51,6 +56,31 @@ class Kernels(NamedTuple):
     offsets: np.ndarray
     transforms: np.ndarray
     log_dets: np.ndarray
+
+    @property
+    def n_features(self) -> int:
+        """The dimension of the space."""
+        return int(self.means.shape[1])
+
+    @property
+    def n_kernels(self) -> int:
+        """The number of kernels."""
+        return len(self.means)
+
+    @property
+    def n_groups(self) -> int:
+        """The number of groups that share a covariance."""
+        return len(self.log_dets)
+
+    @property
+    def group_of_kernel(self) -> np.ndarray:
+        """The group of every kernel."""
+        return np.repeat(np.arange(self.n_groups), np.diff(self.offsets))
+
+    @property
+    def log_heights(self) -> np.ndarray:
+        """The log of every kernel at its mean, times its weight, without the constant."""
+        return self.log_weights + np.repeat(self.log_dets, np.diff(self.offsets))
 
     def take(self, groups: np.ndarray) -> "Kernels":
         """Return some of the groups."""
@@ -65,56 +95,33 @@ class Kernels(NamedTuple):
             self.log_dets[groups],
         )
 
-    def with_weight(self) -> "Kernels":
-        """Return those that have any weight."""
-        kept = self.log_weights > -np.inf
-        sizes = np.add.reduceat(kept, self.offsets[:-1], dtype=np.int64)
+    def select(self, chosen: np.ndarray) -> "Kernels":
+        """Return the kernels where a mask is true."""
+        sizes = np.add.reduceat(chosen, self.offsets[:-1], dtype=np.int64)
         groups = sizes > 0
         return Kernels(
-            self.log_weights[kept],
-            self.means[kept],
+            self.log_weights[chosen],
+            self.means[chosen],
             np.append(0, np.cumsum(sizes[groups])),
             self.transforms[groups],
             self.log_dets[groups],
         )
 
-    def locations(self) -> np.ndarray:
+    def with_weight(self) -> "Kernels":
+        """Return the kernels whose weight is not zero."""
+        return self.select(self.log_weights > -np.inf)
+
+    def centers(self) -> np.ndarray:
         """Return the middle of the range of every group."""
         lower, upper = self._ranges()
         return 0.5 * lower + 0.5 * upper
 
-    def _ranges(self) -> tuple[np.ndarray, np.ndarray]:
-        starts = self.offsets[:-1]
-        return np.minimum.reduceat(self.means, starts), np.maximum.reduceat(self.means, starts)
-
-    def parts(self) -> list[tuple[int, np.ndarray]] | None:
-        """Divide groups that extend over too many widths of their kernels.
-
-        Coordinates that are measured from one point lose the digits of kernels far away from it.
-
-        Returns
-        -------
-        list of (group, rows) or None
-            The group and the kernels of every part; None if the groups may stay as they are.
-        """
-        lower, upper = self._ranges()
-        with np.errstate(over="ignore", invalid="ignore"):
-            bounds = np.matmul((upper - lower)[:, None], np.abs(self.transforms)).max(axis=(1, 2))
-        wide = ~(bounds <= _WIDEST)
-        if not wide.any():
-            return None
-        parts: list[tuple[int, np.ndarray]] = []
-        for g, (start, end) in enumerate(pairwise(self.offsets.tolist())):
-            rows = [np.arange(end - start)]
-            if wide[g]:
-                rows = _compact_parts(self.means[start:end], self.transforms[g])
-            parts.extend((g, start + each) for each in rows)
-        return parts
-
     def compact(self) -> "Kernels":
-        """Return the same kernels in groups, none of which extends over too many widths."""
+        """Return the same kernels in groups that do not extend over too many widths."""
+        if not self._is_wide().any():
+            return self
         parts = self.parts()
-        if parts is None or len(parts) == len(self.log_dets):
+        if len(parts) == self.n_groups:
             return self
         groups = [g for g, _ in parts]
         members = np.concatenate([rows for _, rows in parts])
@@ -126,14 +133,41 @@ class Kernels(NamedTuple):
             self.log_dets[groups],
         )
 
+    def parts(self) -> list[tuple[int, np.ndarray]]:
+        """Return groups and their kernels, wide groups divided into several parts.
 
-def middle_of(means: np.ndarray) -> np.ndarray:
+        Coordinates that are measured from one point lose the digits of kernels far away from it.
+        """
+        parts: list[tuple[int, np.ndarray]] = []
+        for g, (is_wide, ends) in enumerate(
+            zip(self._is_wide(), pairwise(self.offsets.tolist()), strict=True)
+        ):
+            rows = np.arange(*ends)
+            divided = [rows]
+            if is_wide:
+                divided = [rows[part] for part in _divide(self.means[rows], self.transforms[g])]
+            parts.extend((g, part) for part in divided)
+        return parts
+
+    def _is_wide(self) -> np.ndarray:
+        """Whether the means of a group may lie too many widths of its kernels apart."""
+        lower, upper = self._ranges()
+        with np.errstate(over="ignore", invalid="ignore"):
+            bounds = np.matmul((upper - lower)[:, None], np.abs(self.transforms)).max(axis=(1, 2))
+        return ~(bounds <= _MAX_WIDTHS)
+
+    def _ranges(self) -> tuple[np.ndarray, np.ndarray]:
+        starts = self.offsets[:-1]
+        return np.minimum.reduceat(self.means, starts), np.maximum.reduceat(self.means, starts)
+
+
+def middle(points: np.ndarray) -> np.ndarray:
     """Return the middle of the range of points."""
-    return np.asarray(0.5 * means.min(axis=0) + 0.5 * means.max(axis=0))
+    return np.asarray(0.5 * points.min(axis=0) + 0.5 * points.max(axis=0))
 
 
-def _compact_parts(means: np.ndarray, transform: np.ndarray) -> list[np.ndarray]:
-    """Divide kernels of one covariance into parts that do not extend over too many widths.
+def _divide(means: np.ndarray, transform: np.ndarray) -> list[np.ndarray]:
+    """Divide the kernels of one covariance into parts that do not extend over too many widths.
 
     Parts are halved at the middle of their widest coordinate until they are small enough.
 
@@ -146,15 +180,15 @@ def _compact_parts(means: np.ndarray, transform: np.ndarray) -> list[np.ndarray]
     waiting, parts = [np.arange(len(means))], []
     while waiting:
         rows = waiting.pop()
-        apart = means[rows] - middle_of(means[rows])
-        reach = max(np.abs(apart).max(), np.finfo(float).tiny)
-        # In units in which nothing overflows.
-        turned = (apart / reach) @ (transform / largest)
-        low, high = turned.min(axis=0), turned.max(axis=0)
+        differences = means[rows] - middle(means[rows])
+        reach = max(np.abs(differences).max(), np.finfo(float).tiny)
+        # Scaled so that nothing overflows.
+        Y = (differences / reach) @ (transform / largest)
+        low, high = Y.min(axis=0), Y.max(axis=0)
         widest = int((high - low).argmax())
-        is_upper = turned[:, widest] > 0.5 * (low + high)[widest]
+        is_upper = Y[:, widest] > 0.5 * (low + high)[widest]
         with np.errstate(over="ignore"):
-            is_compact = (high - low)[widest] <= _WIDEST / reach / largest
+            is_compact = (high - low)[widest] <= _MAX_WIDTHS / reach / largest
         if is_compact or is_upper.all() or not is_upper.any():
             parts.append(rows)
         else:
@@ -162,34 +196,40 @@ def _compact_parts(means: np.ndarray, transform: np.ndarray) -> list[np.ndarray]
     return parts
 
 
+# Own and shared covariances
+
+
 def has_own_covariances(kernels: Kernels) -> np.ndarray:
-    """Return for every group whether its kernels are best turned each by itself."""
-    small = np.diff(kernels.offsets) < _SMALL
-    return small if small.sum() > _FEW else np.zeros(len(small), dtype=bool)
+    """Return for every group whether its kernels are summed one by one."""
+    small = np.diff(kernels.offsets) < SMALL_GROUP
+    return small if small.sum() > _FEW_SMALL_GROUPS else np.zeros(len(small), dtype=bool)
 
 
-def parted(kernels: Kernels) -> tuple[Kernels | None, Kernels | None]:
+def split_by_sharing(kernels: Kernels) -> tuple[Kernels | None, Kernels | None]:
     """Return the kernels that share a covariance, and those that have one of their own."""
     kernels = kernels.compact()
-    small = has_own_covariances(kernels)
-    if not small.any():
+    own = has_own_covariances(kernels)
+    if not own.any():
         return kernels, None
-    own = kernels.take(np.flatnonzero(small))
-    return (None if small.all() else kernels.take(np.flatnonzero(~small))), own
+    shared = None if own.all() else kernels.take(np.flatnonzero(~own))
+    return shared, kernels.take(np.flatnonzero(own))
+
+
+# Sums
 
 
 def log_sums_of(kernels: Kernels) -> LogSums:
     """Return the function that sums kernels, prepared for many calls."""
-    shared, own = parted(kernels)
+    shared, own = split_by_sharing(kernels)
     sums: list[LogSums] = []
     if shared is not None:
         sums.append(partial(_sum_shared, shared_tiles(shared), NEGLIGIBLE))
     if own is not None:
         sums.append(partial(_sum_own, own_tiles(own)))
-    return sums[0] if len(sums) == 1 else joined(*sums)
+    return sums[0] if len(sums) == 1 else added(*sums)
 
 
-def joined(first: LogSums, second: LogSums) -> LogSums:
+def added(first: LogSums, second: LogSums) -> LogSums:
     """Return the function that sums the kernels of two others."""
     return lambda X: np.logaddexp(first(X), second(X))
 
@@ -215,20 +255,17 @@ def log_squares_of(kernels: Kernels, counts: np.ndarray) -> LogSums:
 def sums_at(
     log_sums: LogSums, X: np.ndarray, n_jobs: int | None = None, n_points: int = POINTS
 ) -> np.ndarray:
-    """Return the sums at many points, a block of them at a time."""
+    """Return the sums at many points, a block of points at a time."""
     out = np.empty(len(X))
-
-    def evaluate(blocks: range) -> None:
-        for block in blocks:
-            rows = slice(block * n_points, (block + 1) * n_points)
-            out[rows] = log_sums(X[rows])
-
-    map_blocks(evaluate, -(-len(X) // n_points), n_jobs)
+    if len(X) > n_points and effective_n_jobs(n_jobs) > 1:
+        return map_rows(log_sums, X, n_points, n_jobs, out)
+    for start in range(0, len(X), n_points):
+        out[start : start + n_points] = log_sums(X[start : start + n_points])
     return out
 
 
 class Tiles(NamedTuple):
-    """Kernels of shared covariance as the compiled sum wants them."""
+    """Tiles of kernels of shared covariance, in the layout of the compiled sum."""
 
     groups: np.ndarray
     columns: np.ndarray
@@ -239,46 +276,51 @@ class Tiles(NamedTuple):
 
 
 class SharedTiles(NamedTuple):
-    """Kernels of shared covariance, and what turns points into the coordinates of their groups."""
+    """Tiles, and the maps from points to the coordinates of their groups."""
 
     transforms: np.ndarray
-    locations: np.ndarray
+    centers: np.ndarray
     tiles: Tiles
+
+    def coordinates(self, X: np.ndarray) -> np.ndarray:
+        """Return points in the coordinates of every group, (n_groups, n_points, n_features)."""
+        with np.errstate(over="ignore", invalid="ignore"):  # holds for this thread only
+            return np.matmul(X - self.centers[:, None], self.transforms)
 
 
 def shared_tiles(kernels: Kernels) -> SharedTiles:
-    """Prepare the kernels in tiles of neighbours, in the coordinates of their groups."""
-    locations = kernels.locations()
+    """Prepare the kernels in tiles of neighbors, in the coordinates of their groups."""
+    centers = kernels.centers()
     if np.diff(kernels.offsets).max() <= _TILE_SIZE:
-        return SharedTiles(kernels.transforms, locations, _single_tiles(kernels, locations))
-    blocks = [_group_blocks(kernels, g, locations[g]) for g in range(len(locations))]
-    return SharedTiles(kernels.transforms, locations, _tiles_of(kernels, blocks))
+        return SharedTiles(kernels.transforms, centers, _single_tiles(kernels, centers))
+    blocks = [_group_blocks(kernels, g, centers[g]) for g in range(len(centers))]
+    return SharedTiles(kernels.transforms, centers, _joint_tiles(kernels, blocks))
 
 
-def _single_tiles(kernels: Kernels, locations: np.ndarray) -> Tiles:
+def _single_tiles(kernels: Kernels, centers: np.ndarray) -> Tiles:
     """Make every group one tile, which takes half the time where no group is larger."""
     starts, sizes = kernels.offsets[:-1], np.diff(kernels.offsets)
     groups, size = np.arange(len(sizes)), int(sizes.max())
-    turned = kernels.means - np.repeat(locations, sizes, axis=0)
-    columns = np.zeros((len(sizes), turned.shape[1], size))
+    Y = kernels.means - np.repeat(centers, sizes, axis=0)
+    columns = np.zeros((len(sizes), Y.shape[1], size))
     log_weights = np.full((len(sizes), size), -np.inf)
     for g, (start, end) in enumerate(pairwise(kernels.offsets.tolist())):
-        turned[start:end] = turned[start:end] @ kernels.transforms[g]
-        columns[g, :, : end - start] = turned[start:end].T
+        Y[start:end] = Y[start:end] @ kernels.transforms[g]
+        columns[g, :, : end - start] = Y[start:end].T
         log_weights[g, : end - start] = kernels.log_weights[start:end] + kernels.log_dets[g]
-    lower, upper = np.minimum.reduceat(turned, starts), np.maximum.reduceat(turned, starts)
+    lower, upper = np.minimum.reduceat(Y, starts), np.maximum.reduceat(Y, starts)
     return Tiles(groups, columns, lower, upper, log_weights, log_weights.max(axis=1))
 
 
-def _group_blocks(kernels: Kernels, g: int, location: np.ndarray) -> Blocks:
+def _group_blocks(kernels: Kernels, g: int, center: np.ndarray) -> Blocks:
     rows = slice(kernels.offsets[g], kernels.offsets[g + 1])
-    return build_blocks((kernels.means[rows] - location) @ kernels.transforms[g], _TILE_SIZE)
+    return build_blocks((kernels.means[rows] - center) @ kernels.transforms[g], _TILE_SIZE)
 
 
-def _tiles_of(kernels: Kernels, blocks: Sequence[Blocks]) -> Tiles:
-    """Put the leaves of all groups together; those of fewer kernels than others are filled up."""
+def _joint_tiles(kernels: Kernels, blocks: Sequence[Blocks]) -> Tiles:
+    """Make the leaves of all groups tiles of one size, padded with kernels of no weight."""
     bounds = np.cumsum([0, *(len(each.sizes) for each in blocks)])
-    n_tiles, n_features = bounds[-1], kernels.means.shape[1]
+    n_tiles, n_features = bounds[-1], kernels.n_features
     size = max(each.members.shape[1] for each in blocks)
     columns = np.zeros((n_tiles, n_features, size))
     log_weights = np.full((n_tiles, size), -np.inf)
@@ -294,25 +336,28 @@ def _tiles_of(kernels: Kernels, blocks: Sequence[Blocks]) -> Tiles:
     return Tiles(groups, columns, lower, upper, log_weights, log_weights.max(axis=1))
 
 
-def _sum_shared(kernels: SharedTiles, negligible: float, X: np.ndarray) -> np.ndarray:
-    transforms, locations, tiles = kernels
-    with np.errstate(over="ignore", invalid="ignore"):  # holds for this thread only
-        Y = np.matmul(X - locations[:, None], transforms)
+def _sum_shared(shared: SharedTiles, negligible: float, X: np.ndarray) -> np.ndarray:
+    tiles, Y = shared.tiles, shared.coordinates(X)
     bounds, work = np.empty(len(tiles.tops)), np.empty((3, tiles.columns.shape[2]))
     out = np.empty(len(X))
     log_kernel_sums(Y, *tiles, negligible, bounds, work, work.view(np.int64), out)
     lost = np.isnan(out)
     if lost.any():
-        rest = np.empty(lost.sum())
-        careful_log_kernel_sums(
-            Y[:, lost], tiles.groups, tiles.columns, tiles.log_weights, work[0], rest
-        )
-        out[lost] = rest
+        out[lost] = careful_sums(tiles, Y[:, lost])
+    return out
+
+
+def careful_sums(tiles: Tiles, Y: np.ndarray) -> np.ndarray:
+    """Return the log sums at coordinates where a sum relative to a bound would underflow."""
+    out, work = np.empty(Y.shape[1]), np.empty(tiles.columns.shape[2])
+    careful_log_kernel_sums(
+        np.ascontiguousarray(Y), tiles.groups, tiles.columns, tiles.log_weights, work, out
+    )
     return out
 
 
 class NearSums(NamedTuple):
-    """What sums kernels that share covariances directly, but for tiles too far away to matter.
+    """Direct sums of kernels of shared covariance, without tiles too far away to matter.
 
     Memory: the kernels once more.
     """
@@ -321,23 +366,23 @@ class NearSums(NamedTuple):
     n_kernels: int
 
     @classmethod
-    def of(cls, kernels: Kernels) -> "NearSums":
+    def from_kernels(cls, kernels: Kernels) -> "NearSums":
         """Prepare the sums."""
-        return cls(shared_tiles(kernels), len(kernels.means))
+        return cls(shared_tiles(kernels), kernels.n_kernels)
 
     @property
     def n_points(self) -> int:
-        """How many points to ask for at a time."""
+        """The number of points that are best summed together."""
         return POINTS
 
     def within(self, tol: float) -> LogSums:
-        """Return the function whose results are wrong by less than ``tol``, but for rounding."""
+        """Return the function whose error is below ``tol``, rounding aside."""
         negligible = float(np.log(2 * self.n_kernels / min(tol, 0.5)))
         return partial(_sum_shared, self.tiles, min(negligible, NEGLIGIBLE))
 
 
 class OwnTiles(NamedTuple):
-    """Kernels with a covariance of their own, in tiles."""
+    """Kernels with covariances of their own, in tiles."""
 
     means: np.ndarray
     factors: np.ndarray
@@ -350,14 +395,13 @@ def own_tiles(kernels: Kernels) -> OwnTiles:
     n_numbers = n_features * (n_features + 1) // 2
     size = int(np.clip(_TILE_NUMBERS // n_numbers, 8, _TILE_SIZE))
     n_tiles = -(-n_kernels // size)
-    group = np.repeat(np.arange(len(kernels.log_dets)), np.diff(kernels.offsets))
     upper = np.asarray(np.linalg.qr(kernels.transforms.transpose(0, 2, 1), mode="r"))
     rows, columns = np.triu_indices(n_features)
     log_weights = np.full(n_tiles * size, -np.inf)
-    log_weights[:n_kernels] = kernels.log_weights + kernels.log_dets[group]
+    log_weights[:n_kernels] = kernels.log_heights
     return OwnTiles(
         tiled(kernels.means, n_tiles, size),
-        tiled(upper[:, rows, columns][group], n_tiles, size),
+        tiled(upper[:, rows, columns][kernels.group_of_kernel], n_tiles, size),
         log_weights.reshape(n_tiles, size),
     )
 
@@ -378,3 +422,89 @@ def _sum_own(kernels: OwnTiles, X: np.ndarray) -> np.ndarray:
     )
     with np.errstate(divide="ignore"):
         return sums[0] + np.log(sums[1])
+
+
+# Kernel by kernel
+
+
+class _LargePart(NamedTuple):
+    """Kernels of a large group in the coordinates of the group."""
+
+    rows: np.ndarray
+    center: np.ndarray
+    transform: np.ndarray
+    Y: np.ndarray
+
+
+class KernelDistances(NamedTuple):
+    """Squared distances from points to every kernel, in units of the kernel's width."""
+
+    kernels: Kernels
+    large: list[_LargePart]
+    small: np.ndarray  #: the kernels of small groups
+
+    @classmethod
+    def from_kernels(cls, kernels: Kernels) -> "KernelDistances":
+        """Prepare the kernels of large groups."""
+        large, is_small = [], np.ones(kernels.n_kernels, dtype=bool)
+        for g, rows in kernels.parts():
+            if len(rows) >= SMALL_GROUP:
+                center, transform = middle(kernels.means[rows]), kernels.transforms[g]
+                Y = (kernels.means[rows] - center) @ transform
+                large.append(_LargePart(rows, center, transform, Y))
+                is_small[rows] = False
+        return cls(kernels, large, np.flatnonzero(is_small))
+
+    def squares(self, X: np.ndarray) -> np.ndarray:
+        """Return the squared distances, (n_points, n_kernels), infinite where they overflow."""
+        out = np.empty((len(X), self.kernels.n_kernels))
+        step = max(1, _TABLE_NUMBERS // X.size)
+        with np.errstate(over="ignore", invalid="ignore"):
+            for part in self.large:
+                Y = (X - part.center) @ part.transform
+                out[:, part.rows] = cdist(Y, part.Y, "sqeuclidean")
+            for start in range(0, len(self.small), step):
+                chosen = self.small[start : start + step]
+                out[:, chosen] = self._own_squares(X, chosen)
+        out[np.isnan(out)] = np.inf  # an infinite distance minus another
+        return out
+
+    def _own_squares(self, X: np.ndarray, chosen: np.ndarray) -> np.ndarray:
+        differences = X - self.kernels.means[chosen][:, None]
+        groups = np.searchsorted(self.kernels.offsets, chosen, side="right") - 1
+        Y = np.matmul(differences, self.kernels.transforms[groups])
+        return np.asarray(np.einsum("kqm,kqm->qk", Y, Y))
+
+    def log_kernels(self, X: np.ndarray) -> np.ndarray:
+        """Return the log densities of all kernels, (n_points, n_kernels)."""
+        kernels = self.kernels
+        constants = kernels.log_dets - 0.5 * kernels.n_features * LOG_2PI
+        return np.repeat(constants, np.diff(kernels.offsets)) - 0.5 * self.squares(X)
+
+
+# Integrals of products
+
+
+def covariances(transforms: np.ndarray) -> np.ndarray:
+    """Return the covariances (G, M, M) of kernels from their transforms."""
+    inverses = np.linalg.inv(transforms)
+    return np.matmul(inverses.transpose(0, 2, 1), inverses)
+
+
+def log_product_integral(first: Kernels, second: Kernels) -> float:
+    """Return the log of the integral of the product of two sums of kernels.
+
+    The integral of the product of two Gaussians is a Gaussian of the difference of their means,
+    whose covariance is the sum of both.
+    """
+    few, many = sorted((first, second), key=lambda kernels: kernels.n_groups)
+    spread = covariances(many.transforms)
+    terms = []
+    for g, covariance in enumerate(covariances(few.transforms)):
+        transforms = np.linalg.inv(np.linalg.cholesky(spread + covariance)).transpose(0, 2, 1)
+        log_dets = np.log(np.diagonal(transforms, axis1=1, axis2=2)).sum(axis=1)
+        rows = slice(few.offsets[g], few.offsets[g + 1])
+        log_sums = log_sums_of(many._replace(transforms=transforms, log_dets=log_dets))
+        terms.append(sums_at(log_sums, few.means[rows]) + few.log_weights[rows])
+    constant = 0.5 * few.n_features * LOG_2PI
+    return float(logsumexp(np.concatenate(terms) - constant))

@@ -6,20 +6,19 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from sklearn.utils import estimator_html_repr
-from sklearn.utils.validation import check_is_fitted
 
-from ..clustering import Candidates, Ordering, Points, check_resolution, find_clusters
+from ..clustering import Candidates, Ordering, Points, find_clusters
+from ..clustering.points import check_resolution
 from ..density import KernelMixture
 from ..stacking import CellFit, Member, Partition, join_small, merge_unstable, split_by_category
 from ..validation import check_min_std, random_generator
 from ..whitening import Grouping, resolve_min_std
-from .base import DensityEstimator
+from .base import ClusterEstimator
 from .cluster_records import StackedCluster
-from .summary import describe_members, describe_resolution, member_table_html
+from .summary import Summary, summarize_members
 
 
-class AutoROME(DensityEstimator):
+class AutoROME(ClusterEstimator):
     r"""Density estimation that needs no parameter.
 
     Clusters are found as in :class:`ROME`. On every cluster several members are tried: the
@@ -87,13 +86,11 @@ class AutoROME(DensityEstimator):
     """
 
     density_: KernelMixture
-    labels_: np.ndarray
     clusters_: tuple[StackedCluster, ...]
     n_fragments_: int
     held_out_: float
     candidates_: Candidates | None
     ordering_: Ordering | None
-    resolution_: np.ndarray
 
     def __init__(
         self,
@@ -140,33 +137,15 @@ class AutoROME(DensityEstimator):
         _, _, self.ordering_, self.candidates_ = clustered.row_clusters()
         self.resolution_ = points.resolution
 
-    def summary(self) -> str:
-        """Return a text of a few lines that lists the clusters and their members."""
-        check_is_fitted(self)
-        return describe_members(
+    def _summary(self) -> Summary:
+        return summarize_members(
             self.clusters_,
             self.labels_,
-            self.n_fragments_,
-            self.held_out_,
-            self.density_,
-            self._describe_resolution(),
+            n_kernels=self.density_.n_kernels,
+            n_fragments=self.n_fragments_,
+            held_out=self.held_out_,
+            rounded=self._describe_resolution(),
         )
-
-    def _html_repr(self) -> str:
-        """Return scikit-learn's diagram, followed by a table of the members once fitted."""
-        diagram: str = estimator_html_repr(self)
-        if not hasattr(self, "clusters_"):
-            return diagram
-        return diagram + member_table_html(
-            self.clusters_,
-            self.labels_,
-            self.n_fragments_,
-            self.held_out_,
-            self._describe_resolution(),
-        )
-
-    def _describe_resolution(self) -> str:
-        return describe_resolution(self.resolution_, getattr(self, "feature_names_in_", None))
 
 
 def _labels_of(X: np.ndarray, weights: np.ndarray, grain: float, n_jobs: int | None) -> np.ndarray:

@@ -9,9 +9,10 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar, cast
 
 import numpy as np
 from sklearn.base import BaseEstimator, DensityMixin, clone
+from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from ..density import KernelMixture, Regions
+from ..density import Density, KernelMixture
 from ..density.mixture import with_samples
 from ..validation import (
     check_choice,
@@ -20,6 +21,7 @@ from ..validation import (
     check_weights,
     unchanged_on_failure,
 )
+from .summary import Summary, describe_resolution
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -82,7 +84,7 @@ class DensityEstimator(DensityMixin, BaseEstimator, ABC):
     estimators but the vine copula and nearest neighbors.
     """
 
-    density_: Regions
+    density_: Density
     n_jobs: int | None
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
@@ -197,7 +199,7 @@ class DensityEstimator(DensityMixin, BaseEstimator, ABC):
         check_is_fitted(self)
         return self.density_.sample(n_samples, random_state)
 
-    def _density_class(self) -> type[Regions]:
+    def _density_class(self) -> type[Density]:
         """Return the class of the density that would be fitted."""
         return KernelMixture
 
@@ -222,12 +224,12 @@ class DensityEstimator(DensityMixin, BaseEstimator, ABC):
     conditional = delegate(KernelMixture.conditional)
     cov = delegate(KernelMixture.cov)
     effective_sample_size = delegate(KernelMixture.effective_sample_size)
-    entropy = delegate(Regions.entropy)
+    entropy = delegate(Density.entropy)
     grad_logpdf = delegate(KernelMixture.grad_logpdf)
-    hdr_contours = delegate(Regions.hdr_contours)
-    hdr_intervals = delegate(Regions.hdr_intervals)
-    hdr_level = delegate(Regions.hdr_level)
-    hdr_probability = delegate(Regions.hdr_probability)
+    hdr_contours = delegate(Density.hdr_contours)
+    hdr_intervals = delegate(Density.hdr_intervals)
+    hdr_level = delegate(Density.hdr_level)
+    hdr_probability = delegate(Density.hdr_probability)
     hess_logpdf = delegate(KernelMixture.hess_logpdf)
     impute = delegate(KernelMixture.impute)
     integrate_product = delegate(KernelMixture.integrate_product)
@@ -244,6 +246,49 @@ class DensityEstimator(DensityMixin, BaseEstimator, ABC):
     probability = delegate(KernelMixture.probability)
     sf = delegate(KernelMixture.sf)
     to_torch = delegate(KernelMixture.to_torch)
+
+
+class ClusterEstimator(DensityEstimator):
+    """A density estimator that finds clusters."""
+
+    labels_: np.ndarray
+    resolution_: np.ndarray
+
+    def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> np.ndarray:
+        """Fit the density and return the cluster of every sample, ``labels_``.
+
+        ``predict`` returns the most probable cluster under the fitted density instead, which may
+        differ where clusters overlap.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : ignored
+        sample_weight : array-like of shape (n_samples,), optional
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            -1 for noise.
+        """
+        return self.fit(X, y, sample_weight).labels_
+
+    def summary(self) -> str:
+        """Return the clusters of the fit as a few lines of text."""
+        check_is_fitted(self)
+        return self._summary().to_text()
+
+    @abstractmethod
+    def _summary(self) -> Summary:
+        """Return the summary of the fit."""
+
+    def _html_repr(self) -> str:
+        """Return scikit-learn's diagram, followed by the summary once fitted."""
+        diagram: str = estimator_html_repr(self)
+        return diagram + self._summary().to_html() if hasattr(self, "density_") else diagram
+
+    def _describe_resolution(self) -> str:
+        return describe_resolution(self.resolution_, self._feature_names())
 
 
 #: Fits a clone of the estimator to rows and their weights.

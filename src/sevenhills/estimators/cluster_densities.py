@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..clustering import NOISE
+from ..clustering.optics import NOISE
 from ..covariance import Axes, Shrunk, shrink
 from ..density import KernelMixture, NeighborCluster, NeighborDensity
 from ..density.mixture import unchecked_mixture

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..clustering import NOISE
+from ..clustering.optics import NOISE
+from ..validation import check_field
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,6 +38,15 @@ class Cluster:
     def name(self) -> str:
         """Display name: the label, or "noise"."""
         return "noise" if self.label == NOISE else str(self.label)
+
+    def _validate(self) -> None:
+        """Raise an error if a value is impossible, as one of a file might be."""
+        check_field(self.mean, "mean", "f", (len(self.mean),))
+        check_field(self.stds, "stds", "f", (len(self.mean),), least=0)
+        if self.label < NOISE or self.n_members < 0 or self.share < 0:
+            raise ValueError("label, n_members and share must not be negative, but for noise")
+        if self.bandwidth is not None and self.bandwidth <= 0:
+            raise ValueError(f"bandwidth must be positive, got {self.bandwidth}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,3 +85,10 @@ class StackedCluster:
     gain_error: float
     n_tried: int
     reason: str
+
+    def _validate(self) -> None:
+        """Raise an error if a value is impossible, as one of a file might be."""
+        check_field(self.mean, "mean", "f", (len(self.mean),))
+        check_field(self.weights, "weights", "f", (len(self.members),), least=0)
+        if self.label < NOISE or min(self.n_members, self.share, self.gain_error, self.n_tried) < 0:
+            raise ValueError("numbers must not be negative, but for the label of noise")

@@ -18,9 +18,9 @@ from ..validation import (
 from .base import Fit, can_be_sampled, cloned_fit
 from .rome import ROME
 
-#: Tukey's fence: so many interquartile ranges below the lower quartile.
+#: Tukey's fence is this number of interquartile ranges below the lower quartile.
 _FENCE = 1.5
-#: A share of a sum of weights may fall short of a whole number by this part.
+#: A share of a sum of weights may fall short of a whole number by this fraction.
 _ROUNDING = 1e-9
 
 
@@ -29,18 +29,18 @@ class DensityOutlierDetector(OutlierMixin, BaseEstimator):
 
     An observation is an outlier if its log density is below a threshold, ``offset_``. By default
     this is Tukey's fence, one and a half interquartile ranges below the lower quartile of the
-    training scores, which outliers hardly move, as long as they are less than a quarter. It can
-    be set such that a share ``contamination`` of the training rows is below it, or such that
-    little of the density's mass is:
+    training scores, which outliers hardly move if they are fewer than a quarter. It can
+    also be set by the share ``contamination`` of the training rows that are below it, or by the
+    probability mass that is below it:
 
     .. math:: \pi(x) = P\big(p(Z) \le p(x)\big) < \mathtt{p\_value}, \qquad Z \sim p
 
     :math:`1 - \pi(x)` is the mass of the smallest region of highest density that reaches
     :math:`x`, whatever the number of modes and features.
 
-    A kernel density is high at every sample that it was fitted to, be it an outlier, because the
+    A kernel density is high at every sample that it was fitted to, even at outliers, because the
     sample carries a kernel of its own. So training rows are scored by fits to the other
-    ``n_folds - 1`` folds, wherever they are met again: in ``predict`` as in ``fit_predict``.
+    ``cv - 1`` folds, wherever they are met again: in ``predict`` as in ``fit_predict``.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ class DensityOutlierDetector(OutlierMixin, BaseEstimator):
         of regular observations that are called outliers if the density is that of the data; one
         that is too wide or, in many features, too narrow calls fewer or more. The estimator must
         have ``sample(n_samples, random_state)`` and be normalised.
-    n_folds : int or None, default=5
+    cv : int or None, default=5
         The number of folds in which training rows are held out. None scores them by the fit that
         has seen them, which is quicker and finds fewer of the outliers among them.
     n_draws : int, default=10000
@@ -71,7 +71,7 @@ class DensityOutlierDetector(OutlierMixin, BaseEstimator):
     offset_ : float
         The threshold: the lowest score of an inlier.
     training_scores_ : ndarray of shape (n_samples,)
-        The scores of the training rows, held out unless ``n_folds`` is None.
+        The scores of the training rows, held out unless ``cv`` is None.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
         If the samples came with names that are strings.
@@ -107,14 +107,14 @@ class DensityOutlierDetector(OutlierMixin, BaseEstimator):
         *,
         contamination: float | str = "auto",
         p_value: float | None = None,
-        n_folds: int | None = 5,
+        cv: int | None = 5,
         n_draws: int = 10_000,
         random_state: Any = 0,
     ) -> None:
         self.estimator = estimator
         self.contamination = contamination
         self.p_value = p_value
-        self.n_folds = n_folds
+        self.cv = cv
         self.n_draws = n_draws
         self.random_state = random_state
 
@@ -126,7 +126,7 @@ class DensityOutlierDetector(OutlierMixin, BaseEstimator):
         X : array-like of shape (n_samples, n_features)
         y : ignored
         sample_weight : array-like of shape (n_samples,), optional
-            How many samples every row stands for, if the estimator takes weights.
+            The number of samples that every row stands for, if the estimator takes weights.
 
         Returns
         -------
@@ -145,12 +145,12 @@ class DensityOutlierDetector(OutlierMixin, BaseEstimator):
         self.estimator_ = fit(X, weights)
         self._seed = int(rng.randint(2**31))
         self._draw_scores = None if self.p_value is None else self._score_draws()
-        # The same samples, however they are given: weight zero is no sample at all.
+        # Rows of weight zero are no samples.
         present = np.full(len(X), True) if weights is None else weights > 0
         own = None if weights is None else weights[present]
         self._held_out = {}
-        if self.n_folds is not None:
-            self._held_out = _score_held_out(fit, X[present], own, self.n_folds, rng)
+        if self.cv is not None:
+            self._held_out = _score_held_out(fit, X[present], own, self.cv, rng)
         self.training_scores_ = self._score(X)
         self.offset_ = self._threshold(self.training_scores_[present], own)
 
@@ -172,8 +172,8 @@ class DensityOutlierDetector(OutlierMixin, BaseEstimator):
             _check_share(self.p_value, "p_value", most=np.nextafter(1.0, 0.0))
             if self.contamination != "auto":
                 raise ValueError("contamination and p_value must not both be given")
-        if self.n_folds is not None:
-            check_count(self.n_folds, "n_folds", least=2)
+        if self.cv is not None:
+            check_count(self.cv, "cv", least=2)
         check_count(self.n_draws, "n_draws", least=1)
 
     def score_samples(self, X: Any) -> np.ndarray:
@@ -199,7 +199,7 @@ class DensityOutlierDetector(OutlierMixin, BaseEstimator):
         return scores
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """Return how far the score of every row of ``X`` is above the threshold.
+        """Return the distance of the score of every row of ``X`` to the threshold.
 
         Parameters
         ----------
@@ -278,7 +278,7 @@ def _check_masses(estimator: Any) -> None:
 
 
 def _check_share(value: Any, name: str, most: float) -> None:
-    """Refuse what is not a number above zero and up to ``most``."""
+    """Refuse values other than numbers above zero and up to ``most``."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise TypeError(f"{name} must be a number, got {value!r}")
     if not 0 < float(value) <= most:
@@ -287,7 +287,7 @@ def _check_share(value: Any, name: str, most: float) -> None:
 
 
 def _keys(X: np.ndarray) -> Iterator[bytes]:
-    """Return what tells rows apart."""
+    """Return a key of every row; equal rows have equal keys."""
     return (row.tobytes() for row in X + 0.0)  # minus zero becomes zero
 
 
@@ -314,7 +314,7 @@ def _score_held_out(
         except ValueError as error:
             raise ValueError(
                 f"the samples cannot be fitted without one of the {n_folds} folds: {error}; with "
-                "n_folds=None no rows are held out"
+                "cv=None no rows are held out"
             ) from error
     return dict(zip(_keys(values), scores.tolist(), strict=True))
 
@@ -335,7 +335,7 @@ def _bounded(scores: Any) -> np.ndarray:
 
 
 def _masses(n_draws: int) -> np.ndarray:
-    """Return the mass below a score that is not below none, one, two and so on of the draws."""
+    """Return the estimated mass below a score that exceeds 0, 1, 2, ... of the draws."""
     return np.arange(1, n_draws + 2) / (n_draws + 1)
 
 

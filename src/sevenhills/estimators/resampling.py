@@ -8,7 +8,7 @@ from joblib import Parallel, delayed
 from sklearn.base import clone
 from sklearn.utils.validation import _num_samples
 
-from ..density.support import Replicates, resample
+from ..density.bootstrap import Replicates, resample
 from ..validation import check_count, check_queries, check_weights, random_generator
 from .base import DensityEstimator
 

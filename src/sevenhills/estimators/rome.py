@@ -3,25 +3,22 @@
 from typing import Any
 
 import numpy as np
-from sklearn.utils import estimator_html_repr
-from sklearn.utils.validation import check_is_fitted
 
 from ..clustering import (
-    CRITERIA,
-    FEWEST_TO_CLUSTER,
     Candidates,
     Cuts,
     Ordering,
     Points,
     Scores,
-    check_resolution,
     choose,
     cut,
     neighbors_for,
     order_by_reachability,
     score,
 )
-from ..density import KernelMixture, NeighborDensity, Regions
+from ..clustering.points import FEWEST_TO_CLUSTER, check_resolution
+from ..clustering.selection import CRITERIA
+from ..density import Density, KernelMixture, NeighborDensity
 from ..progress import Progress, print_progress
 from ..validation import (
     check_choice,
@@ -32,7 +29,7 @@ from ..validation import (
     check_positive,
 )
 from ..whitening import Grouping
-from .base import DensityEstimator
+from .base import ClusterEstimator
 from .cluster_densities import (
     DENSITIES,
     SHRINKAGE,
@@ -43,10 +40,10 @@ from .cluster_densities import (
     whiten_clusters,
 )
 from .cluster_records import Cluster
-from .summary import cluster_table_html, describe_fit, describe_resolution
+from .summary import Summary, summarize_clusters
 
 
-class ROME(DensityEstimator):
+class ROME(ClusterEstimator):
     r"""Robust multi-modal density estimation.
 
     The samples are ordered by OPTICS reachability, the ordering is cut into candidate
@@ -58,8 +55,9 @@ class ROME(DensityEstimator):
     Parameters
     ----------
     min_std : float or "auto", default="auto"
-        The smallest standard deviation along any axis of a cluster, in data units. "auto" is
-        0.01 times the pooled standard deviation within clusters, so that units do not matter.
+        The smallest standard deviation that the density is given along any direction, in data
+        units. "auto" is 0.01 times the pooled standard deviation within clusters, so that units
+        do not matter.
     selection : {"silhouette", "dbcv", None}, default="silhouette"
         How to choose among the candidate clusterings: by silhouettes, by density-based
         validation, or not at all, which keeps all samples in one cluster.
@@ -69,18 +67,18 @@ class ROME(DensityEstimator):
         Whether to scale every cluster to about unit variance along its axes, and noise by the
         spread of the clusters; if not, kernels are measured in data units.
     density : {"kde", "gaussian", "knn", "mpw"}, default="kde"
-        What to put on every cluster: Gaussian kernels of Silverman's width; one Gaussian with
+        The density of every cluster: Gaussian kernels of Silverman's width; one Gaussian with
         the mean and covariance of the cluster, widened by a variance of ``min_std ** 2``, and by
         at least 1e-6 if ``min_std`` is a number; the k-nearest-neighbour density, which is not
-        normalised and cannot be sampled; or manifold Parzen windows. Noise always carries
+        normalized and cannot be sampled; or manifold Parzen windows. Noise always carries
         kernels.
     shrinkage : {None, "auto", "always"}, default=None
-        Which clusters get a shrunk covariance: none, those of fewer than five samples for each
-        feature, or all. Twenty samples in 24 dimensions leave five axes open, which otherwise
-        rest on ``min_std`` and make all but the samples themselves unlikely. The covariance is
-        drawn to that of all clusters and to a ball, as much as samples that are left out ask for;
-        noise then has the covariance that clusters have in common. Without ``decorrelate`` and
-        ``normalize`` there is no covariance to shrink.
+        The clusters whose covariance is shrunk: none, those of fewer than five samples per
+        feature, or all. With 20 samples in 24 dimensions at least five principal variances are
+        zero, and only ``min_std`` keeps the density finite. The covariance is shrunk towards the
+        pooled covariance and a multiple of the identity; the amounts are chosen by leave-one-out
+        likelihood. Noise then has the pooled covariance. Ignored without ``decorrelate`` and
+        ``normalize``.
     resolution : "auto", None, float or array-like of shape (n_features,), default="auto"
         The unit to which values are rounded, for all features or one for each, 0 for features that
         are exact. All samples with one value are spread evenly over the unit around it, so that
@@ -88,24 +86,24 @@ class ROME(DensityEstimator):
         values lie on a lattice, such as ages, counts and prices; None takes all values as exact.
         Features with fewer than 8 values, such as classes, always stay as they are with "auto".
     start : {"canonical", "first"}, default="canonical"
-        Where the ordering starts: at the sample nearest to the mean, which makes the result
-        independent of the order of the rows, or at the first row.
+        The start of the ordering: the sample nearest to the mean, which makes the result
+        independent of the order of the rows, or the first row.
     k_min, k_max : int, default=5, 20
-        Limits of the number of neighbours that make a core.
+        Limits of the number of neighbors that make a core.
     alpha_k : float, default=400
-        The number of neighbours is ``n_samples * n_features / alpha_k`` between the limits.
+        The number of neighbors is ``n_samples * n_features / alpha_k`` between the limits.
     n_eps : int, default=100
         Number of cuts of the ordering at a height (DBSCAN).
     n_xi : int, default=99
         Number of cuts of the ordering at a steepness (xi).
     exact_below : int, default=30_000
-        With as many distinct samples or more, silhouettes are not computed for all of them, but
+        From this number of distinct samples on, silhouettes are not computed for all of them, but
         for a sample that grows until the best candidate is ahead of all others by four standard
         errors; ``candidates_`` then has the errors of the scores. The sample is the same in every
-        fit of the same data. It stops growing where that takes as many distances as all
-        silhouettes of ``exact_below`` samples, but not below 4096 of them.
+        fit of the same data. Its cost does not exceed that of all silhouettes of
+        ``exact_below`` samples, but it may always grow to 4096 samples.
     verbose : bool, default=False
-        Whether to print what is being done, and every few seconds how much of it.
+        Whether to print the stages of the fit and their progress.
     n_jobs : int, optional
         Number of threads; one by default.
 
@@ -133,7 +131,7 @@ class ROME(DensityEstimator):
     Notes
     -----
     The study calls the other choices of ``selection``, ``decorrelate``, ``normalize`` and
-    ``density`` ablations. Some of them are the same estimator: kernels, neighbours and windows
+    ``density`` ablations. Some of them are the same estimator: kernels, neighbors and windows
     do not notice a rotation that no scaling follows, so without ``normalize`` it does not matter
     whether to ``decorrelate``; and a Gaussian does not notice any linear map. Of the 12 settings
     with "kde", "gaussian" and "knn" that each choice of ``selection`` allows, 7 are distinct:
@@ -162,9 +160,7 @@ class ROME(DensityEstimator):
     ordering_: Ordering | None
     candidates_: Candidates | None
     clusters_: tuple[Cluster, ...]
-    labels_: np.ndarray
     min_std_: float
-    resolution_: np.ndarray
     density_: KernelMixture | NeighborDensity
 
     def __init__(
@@ -294,28 +290,15 @@ class ROME(DensityEstimator):
             raise ValueError("n_eps and n_xi must not both be zero")
         check_count(self.exact_below, "exact_below")
 
-    def _density_class(self) -> type[Regions]:
+    def _density_class(self) -> type[Density]:
         return NeighborDensity if self.density == "knn" else KernelMixture
 
-    def summary(self) -> str:
-        """Return in a few lines what was found and why this clustering was chosen."""
-        check_is_fitted(self)
-        return describe_fit(
+    def _summary(self) -> Summary:
+        return summarize_clusters(
             self.clusters_,
-            self.min_std_,
             self.candidates_,
-            self.density_,
-            self.density,
-            self._describe_resolution(),
+            density=self.density,
+            n_kernels=self.density_.n_kernels,
+            min_std=self.min_std_,
+            rounded=self._describe_resolution(),
         )
-
-    def _html_repr(self) -> str:
-        """Return scikit-learn's diagram, followed by a table of the clusters once fitted."""
-        diagram: str = estimator_html_repr(self)
-        if not hasattr(self, "clusters_"):
-            return diagram
-        rounded = self._describe_resolution()
-        return diagram + cluster_table_html(self.clusters_, self.candidates_, rounded)
-
-    def _describe_resolution(self) -> str:
-        return describe_resolution(self.resolution_, getattr(self, "feature_names_in_", None))

@@ -8,10 +8,12 @@ from joblib import effective_n_jobs
 
 from ..clustering import Points
 from ..covariance import weighted_moments
-from ..density import KernelMixture, Regions
+from ..density import Density, KernelMixture
 from ..extras import import_extra
 from ..validation import (
     check_count,
+    check_field,
+    check_permutation,
     check_queries,
     freeze,
     random_generator,
@@ -42,7 +44,7 @@ def _repetitions(weights: np.ndarray) -> np.ndarray:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class VineCopula(Regions):
+class VineCopula(Density):
     r"""A density made of margins and a vine of pair copulas, and a wide Gaussian background.
 
     .. math:: p(x) = (1 - \varepsilon) \, p_{\text{vine}}(x) + \varepsilon \, N(x; \mu, \Sigma)
@@ -74,6 +76,17 @@ class VineCopula(Regions):
 
     def __post_init__(self) -> None:
         freeze(self, "centre", "features")
+
+    def _validate(self) -> None:
+        """Raise an error if the fields contradict each other, as those of a file might."""
+        if self.vine.dim != self.n_features:
+            raise ValueError(f"vine must have {self.n_features} features, got {self.vine.dim}")
+        check_permutation(self.features, "features")
+        check_field(self.features, "features", "i", (self.n_features,))
+        if self.unit <= 0 or not 0 <= self.background_weight < 1:
+            raise ValueError("unit must be positive, and background_weight from 0 to below 1")
+        if self.background is not None and self.background.n_features != self.n_features:
+            raise ValueError(f"background must have {self.n_features} features")
 
     @property
     def n_features(self) -> int:
@@ -179,7 +192,7 @@ class VineDensity(DensityEstimator):
         super()._check_parameters()
         check_count(self.truncation, "truncation")
 
-    def _density_class(self) -> type[Regions]:
+    def _density_class(self) -> type[Density]:
         return VineCopula
 
     def _fit(self, X: np.ndarray, weights: np.ndarray | None) -> None:

@@ -20,7 +20,7 @@ from ..kernels.path_densities import (
     log_sums_of_others,
 )
 from ..metrics.divergence import divergence_terms
-from ..scale.many import blank
+from ..validation import unfitted_copy
 from .inputs import path_lengths
 
 #: Degeneracy of samples that the estimator refused, although they are regular.
@@ -67,7 +67,7 @@ class FlooredEstimator:
         is_degenerate = self.is_degenerate(degeneracy)
         if is_degenerate and self.errors != "floor":
             return None
-        model = blank(self.estimator)
+        model = unfitted_copy(self.estimator)
         needs_floor = is_degenerate and (self.floor is not None or degeneracy == IDENTICAL)
         if needs_floor and "min_std" in vars(model):
             model.min_std = floor
@@ -93,7 +93,7 @@ def resolve_estimator(estimator: Any, name: str, shrinkage: str | None) -> Any:
 def try_out(estimator: Any, name: str) -> None:
     """Raise an error if an estimator cannot be fitted at all, before it fails in every scene."""
     try:
-        blank(estimator).fit(np.random.RandomState(0).standard_normal((40, 2)))
+        unfitted_copy(estimator).fit(np.random.RandomState(0).standard_normal((40, 2)))
     except (ValueError, TypeError, RuntimeError) as error:
         raise ValueError(f"{name} cannot be fitted: {error}") from error
 

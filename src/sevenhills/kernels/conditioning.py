@@ -1,4 +1,4 @@
-"""Gaussian kernels where some of their features are given.
+"""Gaussian kernels conditional on some of their features.
 
 LAPACK is called once for a matrix, which costs more than the work if there are thousands of small
 ones, as in manifold Parzen windows; so they are factored here. All inner loops run along rows.
@@ -20,7 +20,7 @@ def factor_transforms(transforms, features, n_left, order, work, out):
         The order of the features: those that are left, then those that are given.
     n_left : int
     order, work : (M,), (M,)
-        Room to work in; ``order`` holds integers.
+        Workspace; ``order`` holds integers.
     out : (G, M, M)
         The block of the given rows and the left columns is not ``L21`` but ``-L21 L11^-1``.
         Above the diagonal there are zeros.
@@ -39,7 +39,7 @@ def factor_transforms(transforms, features, n_left, order, work, out):
 
 @inner
 def _order_columns(transforms, g, order, sizes):
-    """Order columns by size: those of very different sizes keep their digits, the largest first."""
+    """Order columns by size, largest first, so that small columns keep their digits."""
     n = order.shape[0]
     for j in range(n):
         sizes[j] = 0.0
@@ -57,7 +57,7 @@ def _order_columns(transforms, g, order, sizes):
 
 @inner
 def _reflect(A, g, i, mirror):
-    """Reflect the columns from ``i`` on such that row ``i`` ends there."""
+    """Reflect the columns from ``i`` on so that row ``i`` is zero beyond column ``i``."""
     n = A.shape[1]
     largest = 0.0
     for c in range(i, n):
@@ -65,7 +65,7 @@ def _reflect(A, g, i, mirror):
     if largest == 0.0:
         return
     for c in range(i, n):
-        # Of a size whose square neither overflows nor vanishes.
+        # Scaled so that squares neither overflow nor underflow.
         mirror[c] = A[g, i, c] / largest
     length = np.sqrt(_squared(mirror, i))
     end = -length if mirror[i] > 0.0 else length
@@ -112,7 +112,7 @@ def _solve_slopes(L, g, i, n_left):
 
 @kernel
 def kernels_at_given(values, means, features, offsets, factors, work, squares, moved):
-    """Write how far kernels are from given values, and where their left features then are.
+    """Write squared distances to given values, and conditional means of the free features.
 
     Parameters
     ----------
@@ -124,11 +124,11 @@ def kernels_at_given(values, means, features, offsets, factors, work, squares, m
     factors : (G, M, M)
         What :func:`factor_transforms` writes.
     work : (M + 1, S)
-        Room for so many kernels at a time.
+        Workspace; its second dimension is the number of kernels in a block.
     squares : (K,)
         The squared distances, in units of the kernels.
     moved : (K, n_left)
-        The means of the left features.
+        The conditional means of the free features.
     """
     n_left = moved.shape[1]
     n_features = features.shape[0]

@@ -1,4 +1,4 @@
-"""Weighted sums over Gaussian kernels from which slopes and curvatures are made.
+"""Weighted sums over Gaussian kernels for gradients and Hessians.
 
 Beside the sum of all kernels at a point, these kernels add up first and second moments of the
 distances to them. Tiles, bounds and the exponential are those of the plain sums.
@@ -30,7 +30,7 @@ def shared_kernel_moments(
     firsts,
     seconds,
 ):
-    """Add up kernels that share covariances, and their moments about ``origins``, by groups.
+    """Sum kernels that share covariances, and their moments about ``origins``, by groups.
 
     A kernel ``z`` has the share ``a = exp(log_weight - |y - z|^2 / 2 - reference)``.
 
@@ -43,9 +43,9 @@ def shared_kernel_moments(
     slacks : (G,)
         How much farther below the sum than others the kernels of a group still matter.
     differences : (M, S)
-        Room to work in.
+        Workspace.
     references : (Q,)
-        The logarithms of what sums are relative to, or not a number; those are replaced.
+        The logarithms of the references of sums; NaN is replaced by a bound.
     firsts : (Q, G, 1 + M)
         Zeros, to which the sums of ``a`` and of ``a (origin - z)`` are added.
     seconds : (Q, G, M (M + 1) / 2) or (0, 0, 0)
@@ -77,7 +77,7 @@ def shared_kernel_moments(
 
 @inner
 def _exponentials(work, bits):
-    """Write ``exp(work[0])`` into ``work[2]``, nothing where it is below all normal numbers."""
+    """Write ``exp(work[0])`` into ``work[2]``, zero where it is subnormal."""
     size = work.shape[1]
     for s in range(size):
         work[0, s] = work[0, s] if work[0, s] > _LOWEST else _LOWEST
@@ -156,7 +156,7 @@ def own_kernel_moments(
     firsts,
     seconds,
 ):
-    """Add up kernels with covariances of their own, and the moments of their slopes.
+    """Sum kernels with covariances of their own, and the moments of their slopes.
 
     A kernel has the share ``a = exp(log_weight - |U (x - z)|^2 / 2 - reference)`` and the slope
     ``v = -U' U (x - z) - shift``.
@@ -172,9 +172,9 @@ def own_kernel_moments(
     slacks : (n_tiles,)
         How much farther below the sum than others a tile still matters.
     units, slopes, work : (M, S), (M, S), (4, S)
-        Room to work in.
+        Workspace.
     references : (Q,)
-        The logarithms of what sums are relative to; raised to the largest exponent.
+        The logarithms of the references of sums; raised to the largest exponent.
     firsts : (Q, 1 + M)
         Zeros, to which the sums of ``a`` and ``a v`` are added.
     seconds : (2, Q, M (M + 1) / 2) or (0, 0, 0)
@@ -214,7 +214,7 @@ def _relate(firsts, seconds, i, factor):
 
 @fused_inner
 def _own_units(X, i, means, factors, t, units, work):
-    """Write every difference, turned by its kernel, and the squared lengths into ``work[0]``."""
+    """Write the transformed differences, and their squared lengths into ``work[0]``."""
     n_features = X.shape[1]
     size = work.shape[1]
     for s in range(size):
@@ -249,7 +249,7 @@ def _own_units(X, i, means, factors, t, units, work):
 
 @fused_inner
 def _own_slopes(factors, t, units, shifts, i, slopes):
-    """Write the slope of every kernel's logarithm, less the shift of the point."""
+    """Write the gradient of every kernel's logarithm, minus the shift of the point."""
     n_features, size = units.shape
     for m in range(n_features):
         shift = shifts[i, m]

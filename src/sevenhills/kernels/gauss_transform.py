@@ -3,7 +3,7 @@
 In the coordinates of a group its kernels are unit Gaussians. Space is cut into cubic cells; in a
 cell that many kernels reach, their sum is a Chebyshev series of known error. A query is answered
 by the series of its cell if that error is small beside the sum, and otherwise by a walk down a
-tree of the kernels, which leaves out what is too far away to matter.
+tree of the kernels, which leaves out kernels too far away to matter.
 """
 
 import numpy as np
@@ -13,11 +13,11 @@ from .mixture import _LOWEST, _split_power, _total
 
 #: Terms of a series in every feature, fixed so that loops over them are unrolled.
 N_TERMS = 16
-#: Kernels that are added to moments together, written out so that loops over terms vectorise.
-LOT = 4
-#: Sums below this are too close to the smallest number to be added up without loss.
+#: Kernels that are added to moments together, unrolled so that loops over terms vectorize.
+BATCH = 4
+#: Sums below this are too close to underflow to be exact.
 _TOO_SMALL = 1e-280
-#: Exponents up to this do not overflow, even if many are added up.
+#: Exponents up to this do not overflow, even in a sum of many.
 _HIGHEST = 600.0
 
 
@@ -33,26 +33,26 @@ def add_moments(Z, weights, starts, side, basis, products, moments):
         Where the kernels of every cell begin.
     side : float
         The side of a cell.
-    basis, products : (M * LOT, N_TERMS), (M, LOT, N_TERMS**(M - 1))
-        Room to work in, filled with finite numbers.
+    basis, products : (M * BATCH, N_TERMS), (M, BATCH, N_TERMS**(M - 1))
+        Workspace, filled with finite numbers.
     moments : (C, N_TERMS**(M - 1), N_TERMS)
         Changed.
     """
     last = Z.shape[1] - 1
     for c in range(moments.shape[0]):
-        for start in range(starts[c], starts[c + 1], LOT):
-            for j in range(LOT):
+        for start in range(starts[c], starts[c + 1], BATCH):
+            for j in range(BATCH):
                 k = start + j
                 products[0, j, 0] = weights[k] if k < starts[c + 1] else 0.0
                 if k < starts[c + 1]:
                     for m in range(last + 1):
-                        _chebyshev_at(Z[k, m] / side, basis, m * LOT + j)
+                        _chebyshev_at(Z[k, m] / side, basis, m * BATCH + j)
             size = 1
             for m in range(last):
-                for j in range(LOT):
+                for j in range(BATCH):
                     for i in range(size):
                         for a in range(N_TERMS):
-                            value = products[m, j, i] * basis[m * LOT + j, a]
+                            value = products[m, j, i] * basis[m * BATCH + j, a]
                             products[m + 1, j, i * N_TERMS + a] = value
                 size *= N_TERMS
             _add_products(products, basis, last, moments, c)
@@ -60,8 +60,8 @@ def add_moments(Z, weights, starts, side, basis, products, moments):
 
 @fused_inner
 def _add_products(products, basis, last, moments, c):
-    """Add the products of a lot of kernels with the last feature's basis to a cell's moments."""
-    row = last * LOT
+    """Add the products of a batch of kernels with the last feature's basis to a cell's moments."""
+    row = last * BATCH
     for i in range(moments.shape[1]):
         first, second = products[last, 0, i], products[last, 1, i]
         third, fourth = products[last, 2, i], products[last, 3, i]
@@ -73,7 +73,7 @@ def _add_products(products, basis, last, moments, c):
 
 @fused_inner
 def _chebyshev_at(place, out, row):
-    """Write the Chebyshev polynomials at a place, cells being from one whole number to the next."""
+    """Write the Chebyshev polynomials at a point; cells extend from one integer to the next."""
     u = 2.0 * (place - np.floor(place)) - 1.0
     before = 1.0
     value = u
@@ -134,7 +134,7 @@ def fast_log_sums(
     log_tops,
     tile_starts,
     tol,
-    room,
+    work,
     bits,
     values,
     stack,
@@ -161,12 +161,12 @@ def fast_log_sums(
         The kernels in the leaves, in the coordinates of their group, and their largest weights.
     tol : float
         Below one.
-    room, bits : (3, S)
+    work, bits : (3, S)
         The same memory, as floats and as integers.
     values : (3, G)
-        Room for the sums, errors and nearest distances of groups.
+        Workspace for the sums, errors and nearest distances of groups.
     stack, distances : (2 * depth,)
-        Room for nodes to visit.
+        Workspace for nodes to visit.
     out : (Q,)
     """
     n_groups = Y.shape[0]
@@ -195,7 +195,7 @@ def fast_log_sums(
             values[1, g] = 0.0
             reference, total = _walk(
                 Y, g, i, boxes, node_starts[g], tiles, log_weights, log_tops, tile_starts[g],
-                tile_starts[g + 1], slack, farthest, reference, total, room, bits, stack, distances,
+                tile_starts[g + 1], slack, farthest, reference, total, work, bits, stack, distances,
                 values[2, g],
             )  # fmt: skip
             log_sum = reference + np.log(total) if total > 0.0 else -np.inf
@@ -204,7 +204,7 @@ def fast_log_sums(
 
 @inner
 def _find_cell(Y, g, i, side, n_side, keys, cell_starts):
-    """Return the number of the cell of a point that has a series, or -1."""
+    """Return the index of the point's cell if it has a series, else -1."""
     start = cell_starts[g]
     end = cell_starts[g + 1]
     if start == end:
@@ -227,7 +227,7 @@ def _find_cell(Y, g, i, side, n_side, keys, cell_starts):
 
 @inner
 def _series_at(Y, g, i, side, series, c, basis, folded):
-    """Return the value of a cell's series at a point, folded up one feature after another."""
+    """Return the value of a cell's series at a point, one feature after another."""
     _chebyshev_at(Y[g, i, 0] / side, basis, 0)
     _fold_first(series, c, basis, folded)
     size = series.shape[2]
@@ -262,9 +262,9 @@ def _fold_first(series, c, basis, out):
 
 @inner
 def _settle(values, share):
-    """Return the sum over groups whose series will do; mark the others by infinite errors.
+    """Return the sum over groups whose series are exact enough; give others infinite errors.
 
-    The errors that are accepted are a small share of what the sum is at least.
+    Accepted errors are small relative to a lower bound of the sum.
     """
     least = 0.0
     for g in range(values.shape[1]):
@@ -283,7 +283,7 @@ def _settle(values, share):
 
 @inner
 def _nearest_open_group(Y, i, boxes, node_starts, log_masses, farthest, values):
-    """Return the group that may add most of those that are open, or -1.
+    """Return the open group with the largest possible contribution, or -1.
 
     Groups too far away to matter, or so far that the distance overflows, are closed.
     """
@@ -315,17 +315,17 @@ def _box_distance(Y, g, i, boxes, node):
 
 
 @inner
-def _exponents(Y, g, i, tiles, log_weights, t, reference, room):
-    """Write the exponents of a leaf's kernels into ``room[0]``, relative to a reference."""
+def _exponents(Y, g, i, tiles, log_weights, t, reference, work):
+    """Write the exponents of a leaf's kernels into ``work[0]``, relative to a reference."""
     for s in range(tiles.shape[2]):
-        room[0, s] = 0.0
+        work[0, s] = 0.0
     for m in range(tiles.shape[1]):
         y = Y[g, i, m]
         for s in range(tiles.shape[2]):
-            room[0, s] += (y - tiles[t, m, s]) * (y - tiles[t, m, s])
+            work[0, s] += (y - tiles[t, m, s]) * (y - tiles[t, m, s])
     for s in range(tiles.shape[2]):
-        value = log_weights[t, s] - 0.5 * room[0, s] - reference
-        room[0, s] = value if value > _LOWEST else _LOWEST
+        value = log_weights[t, s] - 0.5 * work[0, s] - reference
+        work[0, s] = value if value > _LOWEST else _LOWEST
 
 
 @inner
@@ -344,9 +344,9 @@ def _top_exponent(Y, g, i, tiles, log_weights, t):
 @inner
 def _walk(
     Y, g, i, boxes, root, tiles, log_weights, log_tops, first_tile, end_tile, slack, farthest,
-    reference, total, room, bits, stack, distances, distance,
+    reference, total, work, bits, stack, distances, distance,
 ):  # fmt: skip
-    """Add a group's kernels to a sum; return what it is relative to, and the sum.
+    """Add a group's kernels to a sum; return its reference, and the sum.
 
     All kernels of weight ``w`` left out are so far away, by their squared distance, that they add
     less than ``w`` times exp(slack) of the sum, so that together they stay below the tolerance.
@@ -384,10 +384,10 @@ def _walk(
             if total == 0.0 or highest > reference:
                 total *= np.exp(reference - highest) if total > 0.0 else 0.0
                 reference = highest
-        _exponents(Y, g, i, tiles, log_weights, t, reference, room)
-        _split_power(room)
+        _exponents(Y, g, i, tiles, log_weights, t, reference, work)
+        _split_power(work)
         for s in range(size):
             bits[2, s] += bits[1, s] << 52
-        total += _total(room)
+        total += _total(work)
         farthest = -2.0 * (slack + reference + np.log(total))
     return reference, total

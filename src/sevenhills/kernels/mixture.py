@@ -1,6 +1,6 @@
 """Logarithms of sums of Gaussian kernels at many points.
 
-The kernels stand in tiles of neighbours, so that a tile's box bounds the exponents in it. The tile
+The kernels are in tiles of neighbors, so that a tile's box bounds the exponents in it. The tile
 of the highest bound is summed first; tiles that cannot matter beside it are left out. Exponents
 are taken relative to the highest bound; a point so far from all kernels that nothing is left is
 for the careful sum, which is relative to the largest exponent.
@@ -15,7 +15,7 @@ from .distances import squared_distances
 
 #: Exponents are cut off here, where the exponential is still a normal number.
 _LOWEST = -708.0
-#: A sum so small may have lost some of its terms to the cut.
+#: Smaller sums may have lost terms to the cut.
 _TOO_SMALL = 1e-280
 #: A tile whose kernels cannot add more than exp(-NEGLIGIBLE) of the sum is lost in rounding.
 NEGLIGIBLE = 44.0
@@ -50,7 +50,7 @@ def log_kernel_sums(
     negligible : float
         A tile is left out if none of its kernels can add more than exp(-negligible) of the sum.
     bounds, work : (n_tiles,), (3, S)
-        Room to work in.
+        Workspace.
     bits : (3, S)
         The same memory as ``work``, seen as integers.
     out : (Q,)
@@ -124,7 +124,7 @@ def _split_power(work):
 
 @summing_inner
 def _total(work):
-    """Return the sum of ``work[2]``, added in whatever order is fastest."""
+    """Return the sum of ``work[2]``, added in the fastest order."""
     total = 0.0
     for s in range(work.shape[1]):
         total += work[2, s]
@@ -133,7 +133,7 @@ def _total(work):
 
 @kernel
 def careful_log_kernel_sums(Y, groups, tiles, log_weights, squares, out):
-    """Write the same, however small the sum, relative to the largest exponent met so far."""
+    """Write the log sums, however small, relative to the largest exponent so far."""
     for i in range(Y.shape[1]):
         largest, total = -np.inf, 0.0
         for t in range(tiles.shape[0]):
@@ -159,11 +159,11 @@ def log_own_kernel_sums(X, means, factors, log_weights, differences, work, bits,
     means : (n_tiles, M, S)
         The means of the kernels.
     factors : (n_tiles, M (M + 1) / 2, S)
-        The upper triangles, row by row, of what turns a kernel into a unit Gaussian.
+        The upper triangles, row by row, of the maps from kernels to unit Gaussians.
     log_weights : (n_tiles, S)
         Minus infinity where a tile is not full.
     differences, work : (M, S), (4, S)
-        Room to work in.
+        Workspace.
     bits : (4, S)
         The same memory as ``work``, seen as integers.
     sums : (2, Q)
@@ -193,7 +193,7 @@ def log_own_kernel_sums(X, means, factors, log_weights, differences, work, bits,
 
 @fused_inner
 def _own_squares(X, i, means, factors, t, differences, work):
-    """Write the squared length of every difference, turned by its kernel, into ``work[0]``."""
+    """Write the squared lengths of the transformed differences into ``work[0]``."""
     n_features = X.shape[1]
     size = work.shape[1]
     for m in range(n_features):

@@ -22,7 +22,7 @@ def add_exponentials(products, halves, shifts, bounds, negligible, sums):
     products : (Q, S)
         The inner products of points and kernels.
     halves, shifts : (Q,), (S,)
-        Half the squared lengths of points, and what is added for every kernel.
+        Half the squared lengths of points, and the constants of every kernel.
     bounds : (Q,)
         What the exponents are at most.
     negligible : float
@@ -55,7 +55,7 @@ def _top_exponent(products, i, shifts, half):
 
 @summing_inner
 def _sum_exponentials(products, i, shifts, less):
-    """Return the sum of the exponentials of a block's exponents, less a number."""
+    """Return the sum of the exponentials of a block's exponents minus a number."""
     total = 0.0
     for s in range(products.shape[1]):
         value = products[i, s] + shifts[s] - less
@@ -65,7 +65,7 @@ def _sum_exponentials(products, i, shifts, less):
 
 @fused_inner
 def _exponential(x):
-    """Return ``exp(x)``, wrong by a part of 7e-12, by products that do not wait for each other."""
+    """Return ``exp(x)`` with a relative error of 7e-12, by products that are independent."""
     shifted = x * _LOG2_E + _SHIFTER
     r = x - (shifted - _SHIFTER) * _LN2
     r2 = r * r

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.spatial.distance import cdist
 from sklearn.utils import check_array
 
 from ..validation import check_count, check_numbers, without_tensors
@@ -54,6 +55,14 @@ def check_pair(X: Any, Y: Any) -> tuple[Points, Points]:
     first, second = check_points(X, "X"), check_points(Y, "Y")
     check_same_width(first, second)
     return first, second
+
+
+def distances(X: Points, Y: Points, rows: slice = slice(None)) -> np.ndarray:
+    """Return the distances of some rows of X, by default of all, to all rows of Y."""
+    out = cdist(X.values[rows], Y.values)
+    if not np.isfinite(out).all():
+        raise ValueError(f"{X.name} and {Y.name} are too far apart: their distances overflow")
+    return out
 
 
 def is_array(value: Any) -> bool:

@@ -5,12 +5,11 @@ from math import nan, sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.spatial.distance import cdist
 
 from ..estimate import Estimate, variance
 from ..extras import import_extra
 from ..validation import check_positive, random_generator
-from .arguments import Points, check_pair, check_points, check_same_width, draw, is_array
+from .arguments import Points, check_pair, check_points, check_same_width, distances, draw, is_array
 
 #: Limit on the solver's iterations; sets of 3000 samples needed fewer than 300 000.
 _MAX_ITERATIONS = 10_000_000
@@ -146,10 +145,7 @@ def _drawn(p: Any, n_samples: int, rng: np.random.RandomState) -> Points:
 def _costs(X: Points, Y: Points) -> np.ndarray:
     """Return the distances between all pairs."""
     check_same_width(X, Y)
-    costs = cdist(X.values, Y.values)
-    if not np.isfinite(costs).all():
-        raise ValueError(f"{X.name} and {Y.name} are too far apart: their distances overflow")
-    return costs
+    return distances(X, Y)
 
 
 def _transport(costs: np.ndarray) -> _Transport:

@@ -6,12 +6,11 @@ from math import sqrt
 from typing import Any
 
 import numpy as np
-from scipy.spatial.distance import cdist
 
 from ..estimate import Estimate, variance
 from ..progress import Progress, no_progress
 from ..validation import check_count, freeze, random_generator
-from .arguments import Points, check_pair
+from .arguments import Points, check_pair, distances
 
 #: Statistics whose relative difference is at most this count as equal: rounding errors are smaller.
 _TOLERANCE = 1e-9
@@ -228,22 +227,19 @@ def energy_test(
     sides = np.stack([signs, *(signs[np.argsort(order)] for order in orders)], axis=1)
     pooled = Points("X and Y", np.concatenate([first.values, second.values]), None)
     energies = np.zeros(sides.shape[1])
-    for start, distances in _distance_blocks(pooled, pooled):
-        energies -= np.sum(sides[start : start + len(distances)] * (distances @ sides), axis=0)
+    for rows, block in _distance_blocks(pooled, pooled):
+        energies -= np.sum(sides[rows] * (block @ sides), axis=0)
     energies = np.maximum(energies, 0.0)
     return _test_result(float(energies[0]), energies[1:])
 
 
 def _mean_distances(X: Points, Y: Points) -> np.ndarray:
     """Return the mean distance of every sample of X to the samples of Y."""
-    return np.concatenate([distances.mean(axis=1) for _, distances in _distance_blocks(X, Y)])
+    return np.concatenate([block.mean(axis=1) for _, block in _distance_blocks(X, Y)])
 
 
-def _distance_blocks(X: Points, Y: Points) -> Iterator[tuple[int, np.ndarray]]:
-    """Yield the distances of all pairs by blocks of rows, each with the number of its first row."""
+def _distance_blocks(X: Points, Y: Points) -> Iterator[tuple[slice, np.ndarray]]:
+    """Yield the distances of all pairs by blocks of rows, each with its rows."""
     step = max(1, _BLOCK_SIZE // len(Y))
     for start in range(0, len(X), step):
-        distances = cdist(X.values[start : start + step], Y.values)
-        if not np.isfinite(distances).all():
-            raise ValueError(f"{X.name} and {Y.name} are too far apart: their distances overflow")
-        yield start, distances
+        yield slice(start, start + step), distances(X, Y, slice(start, start + step))

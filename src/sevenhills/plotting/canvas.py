@@ -1,5 +1,6 @@
 """Axes, colors and legends."""
 
+from collections.abc import Sequence
 from math import ceil, isfinite
 from textwrap import wrap
 from typing import Any
@@ -98,6 +99,11 @@ def in_lines(text: str, width: int = 28, max_lines: int = 2) -> str:
     """Return a text wrapped to a width, shortened by an ellipsis after some lines."""
     lines = wrap(text, width, max_lines=max_lines, placeholder=" \N{HORIZONTAL ELLIPSIS}")
     return literal("\n".join(lines))
+
+
+def feature_label(names: Sequence[str] | None, index: int) -> str:
+    """Return the axis label of a feature."""
+    return f"feature {index}" if names is None else in_lines(str(names[index]))
 
 
 def literal(text: str) -> str:

@@ -8,7 +8,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..density import KernelMixture
 from ..validation import check_queries
-from .canvas import COLORS, add_legend, current_axes, drawn_rows, in_lines, literal
+from .canvas import COLORS, add_legend, current_axes, drawn_rows, feature_label, in_lines, literal
 
 #: Probabilities of the regions that are drawn by default.
 _CONFIDENCES = (0.95, 0.8, 0.5)
@@ -133,12 +133,14 @@ def _draw_regions(
     from matplotlib.patches import PathPatch
     from matplotlib.path import Path
 
+    # Outlines alone lie above points, which matplotlib draws at 2.
+    line = {"edgecolor": color, "linewidth": 0.8, "zorder": 1 if is_filled else 2.5}
     for confidence in sorted(confidences, reverse=True):
         outlines = density.hdr_contours(confidence)
         path = Path.make_compound_path(*(Path(outline, closed=True) for outline in outlines))
         if is_filled:
             ax.add_patch(PathPatch(path, facecolor=color, alpha=0.25, edgecolor="none"))
-        ax.add_patch(PathPatch(path, facecolor="none", edgecolor=color, linewidth=0.8))
+        ax.add_patch(PathPatch(path, facecolor="none", **line))
     ax.autoscale()
     _name_axes(density, ax)
     ax.set_title("regions of " + ", ".join(f"{confidence:.0%}" for confidence in confidences))
@@ -185,7 +187,7 @@ def plot_line(
     if confidence is not None:
         lower, upper = density.bootstrap().band(x[:, None], confidence)
         ax.fill_between(x, np.exp(lower), np.exp(upper), color=color, alpha=0.25, linewidth=0)
-    ax.set(xlabel=in_lines(_feature_name(density, 0)), ylabel="density")
+    ax.set(xlabel=feature_label(density.feature_names, 0), ylabel="density")
     # A sticky edge keeps the bottom at zero; the top follows all lines.
     line.sticky_edges.y.append(0.0)
     ax.update_datalim([(low, 0.0)])
@@ -230,7 +232,7 @@ def plot_corner(
         raise ValueError(
             f"model has {density.n_features} features: choose up to {_MAX_FEATURES} by features="
         )
-    names = [_feature_name(density, i) for i in range(density.n_features)]
+    names = density.feature_names or [f"feature {i}" for i in range(density.n_features)]
     features = list(range(density.n_features)) if features is None else list(features)
     chosen = density.marginal(features)
     columns = [names.index(f) if isinstance(f, str) else f for f in features]
@@ -399,13 +401,8 @@ def _mixture_of(model: Any) -> KernelMixture:
 
 def _name_axes(density: KernelMixture, ax: Any) -> None:
     """Name the axes after the first two features."""
-    ax.set(xlabel=in_lines(_feature_name(density, 0)), ylabel=in_lines(_feature_name(density, 1)))
-
-
-def _feature_name(density: KernelMixture, index: int) -> str:
-    """Return the name of a feature on an axis."""
     names = density.feature_names
-    return f"feature {index}" if names is None else names[index]
+    ax.set(xlabel=feature_label(names, 0), ylabel=feature_label(names, 1))
 
 
 def _with_features(model: Any, n_features: int) -> KernelMixture:

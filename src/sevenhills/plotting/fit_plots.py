@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from ..clustering import TRIVIAL_SCORE
+from ..clustering.selection import TRIVIAL_SCORE
 from ..estimators import ROME, AutoROME
 from .canvas import (
     COLORS,
@@ -13,6 +13,7 @@ from .canvas import (
     color_of,
     current_axes,
     drawn_rows,
+    feature_label,
     has_distinct_colors,
     in_lines,
 )
@@ -159,7 +160,8 @@ def plot_clusters(rome: ROME | AutoROME, X: Any, ax: Any = None) -> Any:
         ax.plot(X[rows, 0], X[rows, 1], ".", ms=2, color=color_of(label), label=name)
     if is_named or len(X) < len(rome.labels_):
         add_legend(ax, len(X), len(rome.labels_), markerscale=4)
-    ax.set(xlabel=_feature(rome, 0), ylabel=_feature(rome, 1), title=_title(rome))
+    names = getattr(rome, "feature_names_in_", None)
+    ax.set(xlabel=feature_label(names, 0), ylabel=feature_label(names, 1), title=_title(rome))
     return ax
 
 
@@ -227,11 +229,6 @@ def _training_samples(rome: ROME | AutoROME, X: Any) -> np.ndarray:
             f"got shape {X.shape}"
         )
     return X
-
-
-def _feature(rome: ROME | AutoROME, index: int) -> str:
-    names = getattr(rome, "feature_names_in_", None)
-    return in_lines(str(names[index])) if names is not None else f"feature {index}"
 
 
 def _title(rome: ROME | AutoROME) -> str:

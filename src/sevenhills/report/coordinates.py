@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..density import KernelMixture, Regions
+from ..density import Density, KernelMixture
 from .subject import Subject
 
 #: Features and axes that are shown: more make large files and long menus.
@@ -27,7 +27,7 @@ class Coordinates:
     Attributes
     ----------
     names : tuple of str
-    density : Regions or None
+    density : Density or None
         The density along all directions; None if it is not known.
     data : ndarray of shape (n_samples, n_shown) or None
     draws : ndarray of shape (n_draws, n_shown)
@@ -35,11 +35,11 @@ class Coordinates:
     """
 
     names: tuple[str, ...]
-    density: Regions | None
+    density: Density | None
     data: np.ndarray | None
     draws: np.ndarray
 
-    def along(self, *which: int) -> Regions | None:
+    def along(self, *which: int) -> Density | None:
         """Return the density of some of the directions, None if it is not known."""
         if isinstance(self.density, KernelMixture):
             return self.density.marginal(list(which))
@@ -123,7 +123,7 @@ def feature_coordinates(subject: Subject, shown: Sequence[int], draws: np.ndarra
     )
 
 
-def _density_of(subject: Subject, kept: list[int]) -> Regions | None:
+def _density_of(subject: Subject, kept: list[int]) -> Density | None:
     if subject.mixture is not None:
         return subject.mixture.marginal(kept)
     is_whole = kept == list(range(len(subject.names))) and subject.density.is_normalized

@@ -19,7 +19,7 @@ from .coordinates import (
     features_to_show,
     first_pair,
 )
-from .findings import Outliers, Quality, find_outliers, measure_quality
+from .held_out import Outliers, Quality, find_outliers, measure_quality
 from .page import Report, Section, render, render_page
 from .sections import absent, code_html, outliers_html, quality_html, summary_html
 from .subject import Subject, make_subject, thin

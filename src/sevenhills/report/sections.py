@@ -14,7 +14,7 @@ from ..estimate import Estimate, mean_with_error
 from ..estimators.cluster_records import StackedCluster
 from ..estimators.summary import describe_choice, describe_resolution
 from ..metrics import mean_log_likelihood
-from .findings import Outliers, Quality
+from .held_out import Outliers, Quality
 from .page import Table, render
 from .subject import Subject
 

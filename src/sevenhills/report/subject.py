@@ -10,7 +10,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from ..clustering import Candidates, Ordering
-from ..density import KernelMixture, Regions
+from ..density import Density, KernelMixture
 from ..estimators import ROME
 from ..validation import check_queries
 
@@ -22,7 +22,7 @@ class Subject:
     Attributes
     ----------
     model : estimator or density
-    density : Regions
+    density : Density
         The fitted density.
     X : ndarray of shape (n_samples, n_features) or None
         The samples, if they are known.
@@ -33,7 +33,7 @@ class Subject:
     """
 
     model: Any
-    density: Regions
+    density: Density
     X: np.ndarray | None
     names: tuple[str, ...]
     rows: np.ndarray | None = None
@@ -115,7 +115,7 @@ def make_subject(
         given, X = ROME(), given
     model = _fitted(given, X)
     density = getattr(model, "density_", model)
-    if not isinstance(density, Regions):
+    if not isinstance(density, Density):
         raise TypeError(
             f"model_or_data must be samples, a density or an estimator of this package that has "
             f"fitted one, got {type(given).__name__}"

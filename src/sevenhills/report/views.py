@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..clustering import Candidates, Ordering
-from ..density import KernelMixture, Regions
+from ..density import Density, KernelMixture
 from .coordinates import Coordinates, usual_range
 from .subject import Subject
 
@@ -82,7 +82,7 @@ def _grid(coordinates: Coordinates, i: int, n: int) -> np.ndarray:
     return np.unique(np.concatenate([even, dense]))
 
 
-def _line(density: Regions | None, grid: np.ndarray) -> dict[str, Any] | None:
+def _line(density: Density | None, grid: np.ndarray) -> dict[str, Any] | None:
     """Return the density along one direction, and the contributions of clusters."""
     if density is None:
         return None
@@ -96,7 +96,7 @@ def _line(density: Regions | None, grid: np.ndarray) -> dict[str, Any] | None:
     }
 
 
-def _components(density: Regions) -> list[tuple[int, float, KernelMixture]]:
+def _components(density: Density) -> list[tuple[int, float, KernelMixture]]:
     """Return labels, weights and densities of the largest clusters."""
     if not isinstance(density, KernelMixture) or len(np.unique(density.clusters)) < 2:
         return []

@@ -79,7 +79,7 @@ class Assignment:
         """Return what sums the kernels of every cluster, prepared once, and for how many points."""
         with self._lock:
             if self._sums is None:
-                kernels = self._density._kernels
+                kernels = self._density.kernels
                 groups = range(len(kernels.log_dets))
                 self._sums = [_sums_of(kernels.take(np.array([g]))) for g in groups]
         return self._sums
@@ -88,5 +88,5 @@ class Assignment:
 def _sums_of(kernels: Kernels) -> tuple[LogSums, int]:
     if len(kernels.means) < _MANY_KERNELS:
         return log_sums_of(kernels), POINTS
-    engine = Engine.of(kernels, partial(log_sums_of, kernels))
+    engine = Engine.from_kernels(kernels, partial(log_sums_of, kernels))
     return engine.within(TOLERANCE), engine.n_points

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..clustering import NOISE
+from ..clustering.optics import NOISE
 from ..density import KernelMixture
 from ..estimators.cluster_records import Cluster
 from ..whitening import silverman

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from os import PathLike, fspath
 from typing import Any, NamedTuple
-from uuid import uuid4
 
 import numpy as np
 from sklearn.utils import check_array
@@ -152,12 +151,11 @@ class Partitions:
         )
 
     def _array_of(self, values: Sequence[Delayed], dtype: type) -> Any:
-        # Concatenating them would drop empty ones.
-        graphs, name = dask_module("dask.highlevelgraph"), f"answers-{uuid4().hex}"
-        blocks = {(name, i): each.key for i, each in enumerate(values)}
-        graph = graphs.HighLevelGraph.from_collections(name, blocks, dependencies=values)
-        chunks = (self._given.chunks[0],)
-        return dask_module("dask.array").Array(graph, name, chunks=chunks, dtype=dtype)
+        arrays, chunks = dask_module("dask.array"), (self._given.chunks[0],)
+        # Of unknown sizes at first, because concatenate drops arrays that are known to be empty.
+        pieces = [arrays.from_delayed(each, (np.nan,), dtype) for each in values]
+        joined = arrays.concatenate(pieces, allow_unknown_chunksizes=True)
+        return joined.map_blocks(np.asarray, chunks=chunks, dtype=dtype)
 
 
 def is_lazy(X: Any) -> bool:

@@ -130,7 +130,7 @@ class Shard:
 
     def _prepare_engine(self) -> Engine:
         with self._lock:
-            self._engine = self._engine or Engine.of(
+            self._engine = self._engine or Engine.from_kernels(
                 self.kernels, partial(log_sums_of, self.kernels)
             )
             return self._engine

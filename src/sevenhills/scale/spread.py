@@ -199,7 +199,7 @@ class CoresetMixture(SpreadMixture):
     def __init__(self, mixture: KernelMixture, n_samples: int) -> None:
         names = mixture.feature_names
         super().__init__(
-            [constant(Shard(mixture._kernels))],
+            [constant(Shard(mixture.kernels))],
             mixture.n_features,
             n_samples,
             None if names is None else tuple(names),

@@ -7,6 +7,7 @@ are tried on a cluster, built on ``components`` (mixtures) and ``margins`` (norm
 Every member is a sum of Gaussian kernels, and so is the whole.
 """
 
+from .cell import Samples
 from .members import Member
 from .partition import OUTLIER, Partition, join_small, merge_unstable, split_by_category
 from .search import CellFit
@@ -16,6 +17,7 @@ __all__ = [
     "CellFit",
     "Member",
     "Partition",
+    "Samples",
     "join_small",
     "merge_unstable",
     "split_by_category",

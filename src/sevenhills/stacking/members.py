@@ -87,6 +87,19 @@ class Member(ABC):
 
     A member has a ``name``, which summaries show, and a method :meth:`fit`. The base class judges
     it by cross-validation.
+
+    Examples
+    --------
+    >>> from sevenhills import AutoROME, KernelMixture
+    >>> class Round(Member):
+    ...     name = "round Gaussian"
+    ...
+    ...     def fit(self, samples):
+    ...         mean = np.average(samples.points, axis=0, weights=samples.weights)
+    ...         return KernelMixture.from_covariances([1.0], [mean], np.eye(len(mean)))
+    >>> X = np.random.default_rng(0).normal(size=(40, 2))
+    >>> AutoROME(members=[Round()]).fit(X).clusters_[0].n_tried
+    33
     """
 
     name: str

@@ -1,20 +1,18 @@
-"""Model files: fitted estimators on the disk, without pickle.
+"""Model files: fitted estimators on disk, without pickle.
 
-A model file is an uncompressed ``.npz`` archive of little-endian arrays and one member
-``header.json``, which holds everything that is not an array, the table of the arrays, and a SHA-256
-over all of it. Reading one runs no code from it.
+A model file is an uncompressed ``.npz`` archive. The member ``header.json`` describes the model,
+all other members are its arrays, and the comment of the archive is a SHA-256 over everything before
+it. Loading a file runs no code from it.
 
-=============  ====================================================
-``entries``    named arrays and values, and how they are checked
-``archive``    the container: written as a whole or not at all
-``densities``  what is stored of a density
-``findings``   what is stored of clusters, orderings and candidates
-``models``     what is stored of every estimator
-``files``      ``save`` and ``load``
-=============  ====================================================
+===========  ===============================================================
+``archive``  the container: header, arrays and checksum as bytes
+``codec``    values as JSON and arrays, and back, by the hints of their types
+``models``   the models that can be stored, and the checks of their parts
+``files``    ``save`` and ``load``
+===========  ===============================================================
 """
 
-from .entries import ModelFileError
+from .archive import ModelFileError
 from .files import load, save
 
 __all__ = ["ModelFileError", "load", "save"]

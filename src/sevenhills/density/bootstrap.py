@@ -1,0 +1,296 @@
+"""Support of a density by its samples: effective sample size, extrapolation and bootstrap."""
+
+import numbers
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.spatial import KDTree
+from scipy.special import chdtri, gammaincc
+
+from ..threads import map_rows
+from ..validation import check_queries, freeze
+from .sums import SMALL_GROUP, KernelDistances, Kernels, middle
+
+#: The numbers that a block of points and kernels may hold.
+_BLOCK_NUMBERS = 2**20
+#: In more dimensions, a tree is slower than all distances.
+_MAX_TREE_FEATURES = 8
+#: A point is an extrapolation if fewer samples are expected as far from their kernels.
+_MIN_SAMPLES = 0.01
+#: Kernels that add less than this fraction of that number are left out.
+_NEGLIGIBLE = 1e-6
+#: Points whose replicates are summarized together.
+_SUMMARY_POINTS = 4096
+#: Smaller sums may have lost terms to underflow.
+_UNDERFLOW = 1e-280
+#: The exponential of a number lower by this is zero.
+_ZERO_BELOW = 746.0
+
+
+def sample_counts(counts: np.ndarray | None, n_kernels: int) -> np.ndarray:
+    """Return the number of samples that every kernel stands for, by default one."""
+    if counts is None:
+        return np.ones(n_kernels)
+    # Kernels whose weight underflows stand for a positive number, too.
+    return np.maximum(counts, np.finfo(np.float64).tiny)
+
+
+def effective_sample_size(
+    log_sums: np.ndarray, log_squares: np.ndarray, least: float, most: float
+) -> np.ndarray:
+    """Return Kish's effective sample size at points, from sums of kernels and of their squares."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        found = np.exp(2 * log_sums - log_squares)
+    return np.clip(np.nan_to_num(found, nan=0.0), least, most)
+
+
+# Extrapolation
+
+
+class _Tree(NamedTuple):
+    """The kernels of a group in coordinates in which they are unit Gaussians."""
+
+    center: np.ndarray
+    transform: np.ndarray
+    tree: KDTree
+    radius: float
+
+    def is_near(self, X: np.ndarray) -> np.ndarray:
+        """Return whether a kernel lies within the radius."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            Y = (X - self.center) @ self.transform
+        out = np.isfinite(Y).all(axis=1)
+        distances = self.tree.query(Y[out], distance_upper_bound=self.radius)[0]
+        out[out] = distances < np.inf
+        return out
+
+
+class Reach(NamedTuple):
+    """The region in which kernels that stand for samples support the density.
+
+    Attributes
+    ----------
+    counts : ndarray of shape (n_kernels,)
+        The number of samples that every kernel stands for.
+    radii : ndarray of shape (n_kernels,)
+        The squared distances up to which a kernel alone has enough samples.
+    trees : list of _Tree
+        The nearest kernels of large groups, which decide most points.
+    distances : KernelDistances
+    """
+
+    counts: np.ndarray
+    radii: np.ndarray
+    trees: list[_Tree]
+    distances: KernelDistances
+
+    @classmethod
+    def from_kernels(cls, kernels: Kernels, counts: np.ndarray) -> "Reach":
+        """Prepare kernels that stand for some numbers of samples."""
+        shares = np.minimum(_MIN_SAMPLES / counts, 1.0)
+        radii = np.asarray(np.where(shares < 1, chdtri(kernels.n_features, shares), -1.0))
+        return cls(counts, radii, _trees(kernels, radii), KernelDistances.from_kernels(kernels))
+
+    def contains(self, X: np.ndarray, n_jobs: int | None) -> np.ndarray:
+        """Return whether enough samples are expected as far from their kernels as each point."""
+        step = max(1, _BLOCK_NUMBERS // len(self.counts))
+        return map_rows(self._contains, X, step, n_jobs, np.empty(len(X), dtype=bool))
+
+    def _contains(self, X: np.ndarray) -> np.ndarray:
+        out = np.zeros(len(X), dtype=bool)
+        for tree in self.trees:
+            rest = np.flatnonzero(~out)
+            out[rest] = tree.is_near(X[rest])
+        rest = np.flatnonzero(~out)
+        if len(rest) == 0:
+            return out
+        squares = self.distances.squares(X[rest])
+        out[rest] = (squares <= self.radii).any(axis=1)
+        still = ~out[rest]
+        out[rest[still]] = self._n_as_far(squares[still]) >= _MIN_SAMPLES
+        return out
+
+    def _n_as_far(self, squares: np.ndarray) -> np.ndarray:
+        """Return the expected number of samples as far from their kernels, or farther."""
+        n_features = self.distances.kernels.n_features
+        tail = _NEGLIGIBLE * _MIN_SAMPLES / max(self.counts.sum(), _MIN_SAMPLES)
+        close = squares < chdtri(n_features, tail)
+        shares = np.zeros(squares.shape)
+        shares[close] = gammaincc(0.5 * n_features, 0.5 * squares[close])
+        return np.asarray(shares @ self.counts)
+
+
+def _trees(kernels: Kernels, radii: np.ndarray) -> list[_Tree]:
+    """Return the trees of large groups whose kernels all stand for enough samples."""
+    if kernels.n_features > _MAX_TREE_FEATURES:
+        return []
+    trees = []
+    for g, rows in kernels.parts():
+        radius = float(radii[rows].min())
+        if len(rows) >= SMALL_GROUP and radius > 0:
+            center, transform = middle(kernels.means[rows]), kernels.transforms[g]
+            tree = KDTree((kernels.means[rows] - center) @ transform)
+            trees.append(_Tree(center, transform, tree, float(np.sqrt(radius))))
+    return trees
+
+
+# Bootstrap
+
+
+class Replicates(ABC):
+    """Densities of resampled data."""
+
+    @abstractmethod
+    def _check(self, X: Any) -> np.ndarray:
+        """Return checked points."""
+
+    @abstractmethod
+    def _logpdf(self, X: np.ndarray, n_jobs: int | None) -> np.ndarray:
+        """Return the log densities (n, Q) of all replicates at checked points."""
+
+    def logpdf(self, X: Any, n_jobs: int | None = None) -> np.ndarray:
+        """Return the log density of every replicate at every row of ``X``.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        n_jobs : int, optional
+            Number of threads.
+
+        Returns
+        -------
+        ndarray of shape (n_replicates, n_samples)
+        """
+        return self._logpdf(self._check(X), n_jobs)
+
+    def band(
+        self, X: Any, confidence: float = 0.9, n_jobs: int | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return pointwise confidence limits of the log density.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        confidence : float, default=0.9
+            The share of replicates between the limits at every point, between 0 and 1.
+        n_jobs : int, optional
+            Number of threads.
+
+        Returns
+        -------
+        lower, upper : ndarray of shape (n_samples,)
+            Quantiles of the log density; their exponentials are those of the density.
+        """
+        if isinstance(confidence, bool) or not isinstance(confidence, numbers.Real):
+            raise TypeError(f"confidence must be a number, got {confidence!r}")
+        if not 0 < confidence < 1:
+            raise ValueError(f"confidence must lie between 0 and 1, got {confidence}")
+        tail = round(0.5 - 0.5 * float(confidence), 12)  # 0.1, not a little less
+
+        def limits(values: np.ndarray) -> np.ndarray:
+            # Values of replicates, without interpolation, which minus infinity does not allow.
+            lower = np.quantile(values, tail, axis=0, method="lower")
+            return np.stack([lower, np.quantile(values, 1 - tail, axis=0, method="higher")])
+
+        lower, upper = self._summary(limits, X, n_jobs)
+        return lower, upper
+
+    def std_error(self, X: Any, n_jobs: int | None = None) -> np.ndarray:
+        """Return the standard error of the log density at every row of ``X``.
+
+        A small value is also the relative standard error of the density.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        n_jobs : int, optional
+            Number of threads.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Infinite where the density of a replicate is zero.
+        """
+
+        def spread(values: np.ndarray) -> np.ndarray:
+            with np.errstate(invalid="ignore", over="ignore"):
+                return np.nan_to_num(values.std(axis=0, ddof=1), nan=np.inf, posinf=np.inf)
+
+        return self._summary(spread, X, n_jobs)
+
+    def _summary(
+        self, summarize: Callable[[np.ndarray], np.ndarray], X: Any, n_jobs: int | None
+    ) -> np.ndarray:
+        """Summarize replicates in blocks of points, which bounds the memory."""
+        X = self._check(X)
+        parts = [
+            summarize(self._logpdf(X[start : start + _SUMMARY_POINTS], n_jobs))
+            for start in range(0, len(X), _SUMMARY_POINTS)
+        ]
+        return np.concatenate(parts, axis=-1)
+
+
+@dataclass(frozen=True, eq=False)
+class Bootstrap(Replicates):
+    """Bootstrap replicates that differ in the weights of their kernels.
+
+    Parameters
+    ----------
+    density : KernelMixture
+        The density whose samples were resampled.
+    weights : ndarray of shape (n_replicates, n_kernels)
+        The weights of its kernels in every replicate.
+    """
+
+    density: Any
+    weights: np.ndarray
+
+    def __post_init__(self) -> None:
+        freeze(self, "weights")
+
+    def __repr__(self) -> str:
+        return f"Bootstrap({self.density!r}, n_replicates={len(self.weights)})"
+
+    def _check(self, X: Any) -> np.ndarray:
+        return check_queries(X, self.density.n_features, self.density.feature_names)
+
+    def _logpdf(self, X: np.ndarray, n_jobs: int | None) -> np.ndarray:
+        distances = KernelDistances.from_kernels(self.density.kernels)
+
+        def evaluate(points: np.ndarray) -> np.ndarray:
+            return _log_sums(distances.log_kernels(points), self.weights)
+
+        step = max(1, _BLOCK_NUMBERS // self.density.n_kernels)
+        return map_rows(evaluate, X, step, n_jobs, np.empty((len(X), len(self.weights)))).T
+
+
+def resample(
+    weights: np.ndarray, n_samples: int, n_replicates: int, rng: np.random.RandomState
+) -> np.ndarray:
+    """Return multinomial counts (n_replicates, n) of ``n_samples`` draws by weight."""
+    return rng.multinomial(n_samples, weights / weights.sum(), size=n_replicates)
+
+
+def _log_sums(logs: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Return the logs (Q, n) of sums by weights (n, K) of kernels whose logs are (Q, K)."""
+    tops = logs.max(axis=1)
+    shift = np.where(tops > -np.inf, tops, 0.0)
+    sums = np.exp(logs - shift[:, None]) @ weights.T
+    with np.errstate(divide="ignore"):
+        out = np.log(sums) + shift[:, None]
+    for i in np.flatnonzero((sums < _UNDERFLOW).any(axis=1) & (tops > -np.inf)):
+        lost = sums[i] < _UNDERFLOW
+        out[i, lost] = _log_sums_at_point(logs[i], weights[lost])
+    return out
+
+
+def _log_sums_at_point(logs: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Return the logs (n,) at one point, relative to the largest kernel of each replicate."""
+    tops = np.where(weights > 0, logs, -np.inf).max(axis=1)
+    seen = logs > tops.min() - _ZERO_BELOW
+    relative = np.minimum(logs[seen] - tops[:, None], 0.0)  # larger kernels have zero weight
+    with np.errstate(divide="ignore"):
+        return np.asarray(tops + np.log((weights[:, seen] * np.exp(relative)).sum(axis=1)))

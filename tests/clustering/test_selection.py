@@ -1,0 +1,115 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+
+from sevenhills import ROME
+from sevenhills.clustering import cut, neighbors_for, order_by_reachability
+from sevenhills.clustering.optics import Partitions, _all_cuts, best_of
+from sevenhills.clustering.selection import silhouette_scores
+from sevenhills.kernels.cuts import dbscan_cuts
+
+from ..oracles import all_labels, score, without_single_members
+from ..strategies import samples
+
+
+def labels_of(partitions, order):
+    out = []
+    for i in range(len(partitions)):
+        runs = partitions[i]
+        labels = np.empty(len(order), dtype=int)
+        labels[order] = np.repeat(runs[:, 2], runs[:, 1] - runs[:, 0])
+        out.append(labels)
+    return out
+
+
+def assert_all_labels_and_scores(X, n_scored):
+    k = neighbors_for(*X.shape, 5, 20, 400)
+    ordering = order_by_reachability(X, k)
+    partitions = _all_cuts(ordering, 100, 99, np.ones(len(X)))[1]
+    expected = all_labels(
+        ordering.order, ordering.reachability, ordering.core_distances, ordering.predecessor, k
+    )
+    found = labels_of(partitions, ordering.order)
+    assert len(found) == len(expected) == 199
+    for ours, theirs in zip(found, expected, strict=True):
+        assert_array_equal(ours, theirs)
+    some = [i for i in range(199) if len(partitions[i]) > 1]
+    some = some[:: max(1, len(some) // n_scored)]
+    if some:
+        scores = silhouette_scores(X[ordering.order], partitions.take(np.array(some)))
+        assert_allclose(scores, [score(X, expected[i]) for i in some], rtol=0, atol=1e-10)
+
+
+@given(samples(min_samples=6, max_samples=80, max_features=4, scales=(1.0, 1e6)))
+def test_cuts_and_scores_follow_the_rules_of_romepy(X):
+    assert_all_labels_and_scores(X, n_scored=6)
+
+
+@given(st.lists(st.lists(st.tuples(*[st.integers(-1, 1)] * 3), min_size=1, max_size=3), min_size=1))
+def test_first_of_equals(cuts):
+    offsets = np.cumsum([0, *map(len, cuts)])
+    partitions = Partitions(np.array([run for runs in cuts for run in runs]), offsets)
+    assert partitions.first_of_equals().tolist() == [cuts.index(runs) for runs in cuts]
+
+
+@pytest.mark.slow
+def test_all_199_labelings_and_scores_on_200_sets():
+    rng = np.random.RandomState(7)
+    for i in range(200):
+        X = rng.standard_normal((rng.randint(6, 250), rng.randint(1, 25)))
+        X += [0, 5, 20][i % 3] * rng.randint(4, size=(len(X), 1))
+        X = np.round(X * 2) if i % 4 == 0 else X
+        assert_all_labels_and_scores(X, n_scored=199)
+
+
+def test_a_cluster_may_have_a_hole_of_noise():
+    """Rounding twice lets a reachability fall below the height at which its source is no core."""
+    reachability = np.array([np.inf, 1.0, 3.0, 1.0, 1.0])
+    core = np.array([1.0, 1.0, 3.0, 1.0, 1.0])
+    runs, _ = dbscan_cuts(reachability, core, np.ones(5), np.array([2.0]))
+    assert_array_equal(runs, [[0, 2, 0], [2, 3, -1], [3, 5, 0]])
+    X = np.array([[0.0], [0.1], [5.0], [0.2], [0.4]])
+    found = silhouette_scores(X, Partitions(runs, np.array([0, 3])))
+    assert_allclose(found, [score(X, np.array([0, 0, -1, 0, 0]))], atol=1e-12)
+
+
+def test_single_members_become_noise_and_labels_are_renumbered():
+    reachability = np.array([np.inf, 1.0, 9.0, 9.0, 1.0, 1.0])
+    runs, _ = dbscan_cuts(reachability, np.ones(6), np.ones(6), np.array([2.0]))
+    assert_array_equal(runs, [[0, 2, 0], [2, 3, -1], [3, 6, 1]])
+    assert_array_equal(without_single_members(np.array([0, 0, 1, 2, 2, 2])), [0, 0, -1, 1, 1, 1])
+
+
+def test_scores_do_not_depend_on_threads():
+    rng = np.random.RandomState(0)
+    X = rng.standard_normal((700, 2)) + 6 * rng.randint(3, size=(700, 1))
+    ordering = order_by_reachability(X, 5)
+    partitions = cut(ordering, 20, 20).partitions
+    one, four = (silhouette_scores(X[ordering.order], partitions, n_jobs=n) for n in (1, 4))
+    assert_array_equal(one, four)
+
+
+def test_the_first_among_equals_is_chosen():
+    assert best_of(np.array([0.1, 0.5, 0.5 + 1e-15, 0.2])) == 1
+    assert best_of(np.array([-1.1, -1.1])) == 0
+
+
+def test_candidates_say_why_one_was_chosen():
+    rng = np.random.RandomState(0)
+    X = rng.standard_normal((300, 2)) + 20 * rng.randint(3, size=(300, 1))
+    candidates = ROME().fit(X).candidates_
+    table = candidates.to_dict()
+    assert len({len(column) for column in table.values()}) == 1
+    assert table["n_cuts"].sum() == 199
+    assert len({tuple(candidates.labels(i)) for i in range(len(candidates))}) == len(candidates)
+    assert candidates.chosen == best_of(table["score"])
+    for i in range(len(candidates)):
+        labels = candidates.labels(i)
+        assert table["n_clusters"][i] == labels.max() + 1
+        assert_allclose(table["noise_share"][i], np.mean(labels == -1))
+        assert_allclose(table["score"][i], score(X, labels), atol=1e-10)
+    assert "distinct of 199 cuts" in repr(candidates)
+    with pytest.raises(ValueError, match="read-only"):
+        candidates.scores[0] = 1.0
