@@ -182,7 +182,7 @@ class TestAblations:
     def test_neighbours_cannot_be_sampled(self, moons):
         model = ROME(density="knn").fit(moons)
         assert not model.is_normalized
-        with pytest.raises(ValueError, match="nearest-neighbour"):
+        with pytest.raises(ValueError, match="nearest-neighbor"):
             model.sample(3)
 
     def test_summaries_say_what_was_done(self, moons):

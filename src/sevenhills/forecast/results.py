@@ -13,7 +13,7 @@ import numpy as np
 
 from ..atomic_write import atomic_write
 from ..extras import import_extra
-from ..metrics.ece import LEVELS
+from ..metrics.density_metrics import LEVELS
 from ..validation import check_choice, check_positive, freeze
 from .scores import BlockScores, measure_of
 from .tables import MeasureTable, data_frame
