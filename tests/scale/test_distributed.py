@@ -22,8 +22,8 @@ from sklearn.exceptions import NotFittedError
 
 from sevenhills import ROME, DistributedROME, KernelMixture, datasets
 from sevenhills.density.engines import FEW_PAIRS
-from sevenhills.scale.reductions import Moments
 from sevenhills.scale.reservoir import Reservoir, row_hashes
+from sevenhills.scale.row_statistics import Moments
 
 from ..oracles import assigned_labels, row_hash, smallest_hashes
 from ..strategies import awkward
@@ -76,7 +76,7 @@ def assert_close(values, expected, tol=1e-9):
 def test_samples_are_the_smallest_hashes_however_rows_are_parted(X, seed, data):
     size = data.draw(st.integers(1, 70))
     parts = np.split(X, np.cumsum(data.draw(cuts(len(X))))[:-1])
-    found = Reservoir.joint([Reservoir.of(part, size, seed) for part in parts], size)
+    found = Reservoir.merge([Reservoir.from_rows(part, size, seed) for part in parts], size)
     rows, counts = smallest_hashes(X, size, seed)
     assert_array_equal(found.rows, rows)
     assert_array_equal(found.counts, counts)
@@ -99,7 +99,7 @@ def test_rows_of_one_hash_are_still_different_rows(monkeypatch):
         "sevenhills.scale.reservoir.row_hashes", lambda X, seed: np.full(len(X), 7, np.uint64)
     )
     X = np.array([[2.0], [1.0], [3.0], [1.0]])
-    found = Reservoir.joint([Reservoir.of(X[:2], 2, 0), Reservoir.of(X[2:], 2, 0)], 2)
+    found = Reservoir.merge([Reservoir.from_rows(X[:2], 2, 0), Reservoir.from_rows(X[2:], 2, 0)], 2)
     assert_array_equal(found.rows, [[1.0], [2.0]])
     assert_array_equal(found.counts, [2, 1])
 
@@ -114,7 +114,7 @@ def test_moments_are_those_of_all_rows(X, data):
     origins = X[:1].repeat(3, axis=0)
     bounds = np.cumsum(data.draw(cuts(len(X))))[:-1]
     parts = zip(np.split(X, bounds), np.split(places, bounds), strict=True)
-    found = Moments.joint([Moments.of(rows, at, origins) for rows, at in parts])
+    found = Moments.merge([Moments.from_rows(rows, at, origins) for rows, at in parts])
     covariances = found.covariances(1.0)
     for c in range(min(3, len(X))):
         members = X[places == c] - origins[c]
@@ -129,13 +129,15 @@ def test_moments_are_those_of_all_rows(X, data):
 def test_moments_keep_narrow_directions_far_from_the_origin():
     rng = np.random.RandomState(0)
     X = np.stack([rng.standard_normal(3000), 1e-9 * rng.standard_normal(3000)], axis=1)
-    parts = [Moments.of(part, np.zeros(len(part), int), X[:1]) for part in np.split(X, 10)]
-    stds = np.linalg.svd(Moments.joint(parts).factors[0], compute_uv=False) / np.sqrt(2999)
+    parts = [Moments.from_rows(part, np.zeros(len(part), int), X[:1]) for part in np.split(X, 10)]
+    stds = np.linalg.svd(Moments.merge(parts).factors[0], compute_uv=False) / np.sqrt(2999)
     assert_allclose(stds[1], np.linalg.svd(X - X.mean(0))[1][1] / np.sqrt(2999), rtol=1e-6)
     far = X * [1, 1e9] + 1e9
-    parts = [Moments.of(part, np.zeros(len(part), int), far[:1]) for part in np.split(far, 10)]
+    parts = [
+        Moments.from_rows(part, np.zeros(len(part), int), far[:1]) for part in np.split(far, 10)
+    ]
     assert_allclose(
-        Moments.joint(parts).covariances(1.0)[0], np.cov((far - far[0]).T), rtol=1e-13, atol=1e-13
+        Moments.merge(parts).covariances(1.0)[0], np.cov((far - far[0]).T), rtol=1e-13, atol=1e-13
     )
 
 
@@ -239,7 +241,7 @@ def test_large_coresets_are_all_rows_and_small_ones_are_near(hills, queries):
 
 
 def test_what_engines_sum_is_what_direct_sums_are():
-    """Shards of many kernels, some of them cut in another way, are summed by an engine."""
+    """Blocks of many kernels, some of them divided otherwise, are summed by an engine."""
     X = datasets.load("aniso").sample(12_000, random_state=0)
     Q = np.concatenate([X, [[300.0, 0.0], [0.0, -30.0]]])
     assert len(Q) * len(X) > FEW_PAIRS
@@ -253,11 +255,11 @@ def test_what_engines_sum_is_what_direct_sums_are():
     assert_close(found, direct)
 
 
-def test_shards_of_any_size_add_up(hills, queries, monkeypatch):
+def test_blocks_of_any_size_add_up(hills, queries, monkeypatch):
     whole = DistributedROME().fit(hills).score_samples(queries)
-    monkeypatch.setattr("sevenhills.scale.spread._SHARD_NUMBERS", 100)
+    monkeypatch.setattr("sevenhills.scale.distributed_mixture._BLOCK_SIZE", 100)
     model = DistributedROME().fit(in_parts(hills, [0, 30, 20, 0, 800, *[25] * 14, 0]))
-    assert len(model.density_._shards) == 9
+    assert len(model.density_._blocks) == 9
     assert_close(model.score_samples(queries), whole)
     assert_close(model.density_.persist().logpdf(queries), whole)
     assert_close(model.density_.compute().logpdf(queries), whole)
