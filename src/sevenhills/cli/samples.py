@@ -147,15 +147,12 @@ def words_remark(column: Column) -> str:
 
 
 def _dropped_words_remark(column: Column) -> str:
-    advice = "--decimal says what the mark in it means"
     if column.is_empty:
-        ending = f"; {advice}" if column.is_ambiguous else ""
-        return f"left out column {column.name}: it holds no numbers, but {column.example}{ending}"
+        return f"left out column {column.name}: it holds no numbers, but {column.example}"
     are = "is no number" if column.n_words == 1 else "are no numbers"
     return (
         f"left out column {column.name}: {column.n_words:,} of its {len(column.values):,} values "
         f"{are}, first {column.example}; --text missing keeps it"
-        + (f", {advice}" if column.is_ambiguous else "")
     )
 
 
