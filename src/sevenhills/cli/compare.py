@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from . import options
-from .failures import FINDING
-from .screen import counted, listed, remark, working
+from .screen import FINDING, counted, listed, remark, working
 
 if TYPE_CHECKING:
     import numpy as np
