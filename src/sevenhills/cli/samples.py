@@ -218,11 +218,13 @@ def _varying(
     flat = [name for name, numbers in values.items() if (numbers == numbers[0]).all()]
     if not flat or constant == "keep":
         return list(columns), []
-    shown = listed([f"{name} ({values[name][0]:g})" for name in flat])
+    shown = [f"{name} ({values[name][0]:g})" for name in flat]
     if constant == "raise" or len(flat) == len(columns):
         what = "every column has" if len(flat) == len(columns) else "there are columns with"
-        raise ValueError(f"{table.source}: {what} one value only: {shown}; use --constant keep")
-    remarks.append(f"left out {'column' if len(flat) == 1 else 'columns'} {shown}: one value only")
+        raise ValueError(
+            f"{table.source}: {what} one value only: {listed(shown)}; use --constant keep"
+        )
+    remarks.append(f"left out {columns_named(shown)}: one value only")
     return _without(columns, flat), flat
 
 
