@@ -1,6 +1,6 @@
-"""Forecasts evaluated: beside loops over scipy and romepy, and many scenes on two cores.
+"""CPU time of evaluate, compared with loops over scipy and romepy, and with two processes.
 
-Start it with ``make bench-forecast``; two processes need two cores that are free.
+Run it with ``make bench-forecast`` on a machine with two idle cores.
 """
 
 import argparse
@@ -60,10 +60,10 @@ def steps(predictions, truth, **options):
 
 
 def print_steps(n_scenes, repeats):
-    """Show must-haves of the customary figure: scipy's values, its failures, and the speed."""
+    """Compare densities of steps with scipy: values, errors and CPU time."""
     predictions, truth = draw(n_scenes, 20)
     predictions[:5] = predictions[:5, :1]  # identical samples
-    predictions[5:10, :, 3] = predictions[5:10, :1, 3]  # a pedestrian who stands for a step
+    predictions[5:10, :, 3] = predictions[5:10, :1, 3]  # a step without spread
     steps(predictions, truth)
     seconds = best_of(lambda: steps(predictions, truth), repeats)
     start = time.process_time()
@@ -81,14 +81,14 @@ def print_steps(n_scenes, repeats):
         f"{theirs / seconds:.0f} | {bar:g} | {apart:.1e} |"
     )
     print(
-        f"\n65 cells have identical samples; scipy raises in {np.isnan(expected).sum()} of them, "
+        f"\n65 steps have identical samples; scipy raises in {np.isnan(expected).sum()} of them, "
         f"for the others its log densities go down to {np.nanmin(expected[:10]):.3g}; "
         f"ours counts {counts}"
     )
 
 
 def print_paths(python, n_scenes, n_peer, repeats):
-    """Beside romepy between two rounds of ours, so that a busy machine slows both."""
+    """Compare densities of paths with romepy, which runs between two rounds of ours."""
     predictions, truth = draw(n_scenes, 100)
 
     def paths(estimator):
@@ -114,7 +114,7 @@ def print_paths(python, n_scenes, n_peer, repeats):
         bar = BARS.check("romepy / paths", theirs / ours, name)
         print(f"| {name} | {theirs:.4g} | {ours:.4g} | {theirs / ours:.0f} | {bar:g} |")
     # With more than 15 features, scikit-learn's distances have errors of 1e-14, which part ties and
-    # so order some scenes otherwise than its own k-d tree does.
+    # so order some scenes differently than its own k-d tree does.
     equal = apart < 1e-6
     print(
         f"\nlog densities of romepy and compat.ROME agree to {apart[equal].max():.1e} in "
@@ -134,10 +134,7 @@ def run_peer(python, predictions, truth):
 
 
 class MemoryWatch(threading.Thread):
-    """The most memory that this process and those that it starts hold at a time, in MB.
-
-    Pages that several of them share are counted once.
-    """
+    """Peak memory of this process and its children, in MB; shared pages count once."""
 
     def __init__(self):
         super().__init__(daemon=True)
@@ -154,7 +151,7 @@ class MemoryWatch(threading.Thread):
 
 
 def family(root):
-    """Return a process and all that it started."""
+    """Return a process and its descendants."""
     parents = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -167,7 +164,7 @@ def family(root):
 
 
 def status(process):
-    """Return what the system says of a process after its name, nothing if it has ended."""
+    """Return the fields of /proc/PID/stat after the name, none if the process has ended."""
     try:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -190,7 +187,7 @@ def proportional_mb(process):
 
 
 def print_many(n_scenes, n_jobs):
-    """All measures of many scenes, from a file that is not read as a whole."""
+    """Evaluate many scenes from a file that is read by blocks."""
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / "predictions.npy"
         walks = make_walks(n_scenes, random_state=0)

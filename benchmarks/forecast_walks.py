@@ -1,11 +1,11 @@
-"""Forecasts of made-up walks, whose law is known: is the right one found to be the best?
+"""Measures of right and wrong forecasts of simulated walks, whose distribution is known.
 
 ``python -m benchmarks.forecast_walks`` prints a table of markdown: for 20, 100 and 1000 samples a
-scene, every proper measure and the calibration of an oracle, which draws from the law, and of
-predictors that are over-confident, under-confident and biased. In brackets stands by how many
-standard errors a predictor is worse than the oracle, scene by scene. *Coverage* is the mean by
-which highest-density regions hold the truth more often than they should: negative for forecasts
-that are too narrow. ``--scenes`` is the number of scenes.
+scene, the proper measures and the calibration of an oracle, which draws from the true
+distribution, and of forecasters that are over-confident, under-confident and biased. In brackets
+is the mean difference from the oracle over scenes, in standard errors. *Coverage* is the mean of
+observed minus nominal coverage: negative for forecasts that are too narrow. ``--scenes`` is the
+number of scenes.
 """
 
 import argparse
@@ -16,21 +16,21 @@ from benchmarks.measuring import Bars
 from sevenhills.datasets import make_walks
 from sevenhills.forecast import evaluate
 
-#: Standard errors by which others are worse than the oracle, and the oracle's calibration error.
+#: Difference from the oracle in standard errors, and the oracle's calibration error.
 BARS = Bars(at_least={"behind the oracle": 3}, at_most={"calibration error of the oracle": 0.04})
-#: Those that are best, on average, for the law that the truth comes from.
+#: Measures whose expected value is best for the distribution of the truth.
 PROPER = ("nll", "nll_step", "energy_score")
 COLUMNS = ("samples", "predictor", "exact nll", *PROPER, "ece", "coverage")
 
 
 def behind(evaluation, oracle, measure):
-    """By how many standard errors the mean of a measure is above the oracle's."""
+    """Return the mean difference from the oracle, in standard errors."""
     apart = evaluation.scenes[measure] - oracle.scenes[measure]
     return apart.mean() / (apart.std(ddof=1) / np.sqrt(len(apart)))
 
 
 def evaluations(walks, n_samples, seed=1):
-    """Evaluate all predictors of some walks."""
+    """Evaluate all forecasters of some walks."""
     return {
         name: evaluate(law.draw(n_samples, seed), walks.truth, measures=(*PROPER, "ece"))
         for name, law in walks.law.predictors().items()
@@ -38,7 +38,7 @@ def evaluations(walks, n_samples, seed=1):
 
 
 def excess(coverage):
-    """By how much regions hold the truth more often than they should."""
+    """Return the mean of observed minus nominal coverage."""
     return float((coverage.observed - coverage.levels).mean())
 
 

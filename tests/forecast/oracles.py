@@ -1,4 +1,4 @@
-"""Slow, obvious twins of what is measured of forecasts: one scene, sample and step at a time."""
+"""Slow reference implementations of the measures: one scene, sample and step at a time."""
 
 import numpy as np
 from scipy.special import logsumexp
@@ -6,12 +6,12 @@ from scipy.stats import gaussian_kde, multivariate_normal
 
 
 def length(path):
-    """The steps of a path before its padding."""
+    """Number of steps of a path, without padding."""
     return int(np.isfinite(path).all(axis=1).sum())
 
 
 def step_nll(samples, truth):
-    """The mean over steps of what scipy says, of the samples that have the step."""
+    """Mean over steps of the negative log density by scipy, from the samples that have the step."""
     found = []
     for t in range(length(truth)):
         there = np.array([path[t] for path in samples if length(path) > t])
@@ -21,7 +21,7 @@ def step_nll(samples, truth):
 
 
 def floored_log_density(points, truth, floor):
-    """Scott's kernels, the square of the floor being added to all variances."""
+    """Log density of Scott's kernels, with the square of the floor added to all variances."""
     n, d = points.shape
     covariance = np.zeros((d, d)) if n == 1 else np.atleast_2d(np.cov(points.T))
     covariance = (covariance + floor**2 * np.eye(d)) * n ** (-2 / (d + 4))
@@ -30,7 +30,7 @@ def floored_log_density(points, truth, floor):
 
 
 def displacements(samples, truth, ks, threshold):
-    """ADE, FDE and their likes of the samples that reach the end of the truth."""
+    """Measures of displacement, from the samples that reach the end of the truth."""
     end = min(length(truth), max(map(length, samples)))
     apart = [
         [np.linalg.norm(path[t] - truth[t]) for t in range(end)]
@@ -61,7 +61,7 @@ def energy_score(samples, truth):
 
 
 def others_log_density(density, X):
-    """The density at every sample, one sample being taken out of the kernel that stands on it."""
+    """Leave-one-out log density at every sample: its kernel loses the weight of one sample."""
     group = np.repeat(np.arange(density.n_groups), np.diff(density.offsets))
     out = []
     for x in X:
@@ -77,5 +77,5 @@ def others_log_density(density, X):
 
 
 def calibration_error(levels):
-    """As the study defines it, of the shares of mass that are denser than the truth."""
+    """Expected calibration error of the study, from the levels of the truths."""
     return np.mean([abs(np.mean(levels > k / 200) + k / 200 - 1) for k in range(201)])

@@ -12,7 +12,7 @@ DISPLACEMENT = ("ade", "fde", "min_ade_k", "min_fde_k", "miss_rate")
 
 
 def walks(n_scenes=6, n_samples=12, n_steps=4, n_coordinates=2, seed=0, n_agents=None):
-    """Samples and a truth from one law; every scene begins elsewhere and turns its own way."""
+    """Samples and a truth of one distribution; every scene has its own drift."""
     rng = np.random.RandomState(seed)
     shape = (n_scenes, n_samples + 1, *(() if n_agents is None else (n_agents,)))
     steps = rng.standard_normal((*shape, n_steps, n_coordinates))
@@ -22,7 +22,7 @@ def walks(n_scenes=6, n_samples=12, n_steps=4, n_coordinates=2, seed=0, n_agents
 
 
 def padded(predictions, truth, seed=0):
-    """Paths that end early, samples and a scene's truth that are absent."""
+    """Paths that end early, absent samples and an absent truth."""
     rng = np.random.RandomState(seed)
     predictions, truth = predictions.copy(), truth.copy()
     n_scenes, n_samples, n_steps = predictions.shape[:3]
@@ -36,7 +36,7 @@ def padded(predictions, truth, seed=0):
 
 
 def degenerate_scenes():
-    """Scenes of 10 samples x 3 steps x 2: fine, identical, standing, on a line, and few."""
+    """Scenes of 10 samples x 3 steps x 2: regular, identical, standing, on a line, and few."""
     predictions, truth = walks(5, 10, 3)
     predictions[1] = predictions[1, :1]
     predictions[2, :, 1] = 0.1
@@ -52,7 +52,7 @@ def several_truths():
 
 
 def shrinking(**options):
-    """What "rome" stands for."""
+    """The estimator of the name "rome"."""
     return ROME(shrinkage="auto", **options)
 
 

@@ -34,7 +34,7 @@ def nll_step_of(predictions, truth):
 
 
 @pytest.mark.parametrize("part", ["both", "predictions", "truth"])
-def test_floats_of_32_bits_far_from_the_origin_are_named(part):
+def test_floats_of_32_bits_far_from_the_origin_raise_a_warning(part):
     predictions, truth = walks(20, 25, 4)
     predictions, truth = predictions / 4, truth / 4
     expected = nll_step_of(predictions, truth)
@@ -55,21 +55,21 @@ def test_floats_of_32_bits_far_from_the_origin_are_named(part):
     assert near == pytest.approx(expected, abs=1e-3)
 
 
-def test_whole_numbers_are_not_called_rounded():
+def test_integers_are_not_rounded():
     """Pixels are integers, and short floats hold them."""
     predictions, truth = walks(10, 25, 4)
     pixels = [np.round(20 * values + 900).astype(np.float32) for values in (predictions, truth)]
     assert np.isfinite(nll_step_of(*pixels))
 
 
-def test_floats_of_16_bits_are_named():
+def test_floats_of_16_bits_raise_a_warning():
     predictions, truth = walks(10, 25, 4)
     with pytest.warns(PrecisionWarning, match="predictions") as caught:
         nll_step_of((predictions + 2000).astype(np.float16), truth + 2000)
     assert len(caught) == 1
 
 
-def test_values_that_are_no_paths():
+def test_invalid_values():
     predictions, truth = walks(6, 12, 4)
     gap = predictions.copy()
     gap[3, 2, 1] = np.nan

@@ -12,7 +12,7 @@ from .scenes import assert_same, long_frame, refuses, walks
 
 
 class Tensor:
-    """What there is of a tensor that has gradients and lives elsewhere."""
+    """The interface of a tensor with gradients on another device."""
 
     def __init__(self, values, is_here=False):
         self.values, self.is_here = values, is_here
@@ -29,7 +29,7 @@ class Tensor:
 
 
 class ShortTensor(Tensor):
-    """A tensor of a type that numpy does not have."""
+    """A tensor of a type that numpy lacks."""
 
     dtype = "torch.bfloat16"
 
@@ -122,7 +122,7 @@ def test_tables_do_not_matter(tmp_path, monkeypatch):
         assert found.settings["truth"] == expected.settings["truth"]
         for name in ("nll_step", "ade"):
             assert_allclose(found.scenes[name], expected.scenes[name])
-        # Absent samples are left out of a table, so that ties may be parted in another order.
+        # A table has no absent samples, so that ties may be broken differently.
         assert_allclose(found.scenes["nll"], expected.scenes["nll"])
         assert_allclose(found.levels, expected.levels)
 

@@ -125,7 +125,7 @@ def test_gaussian_kde_is_scipys():
 
 
 @pytest.mark.parametrize("estimator", [ROME(), GaussianKDE(), ManifoldParzen(), ROME(min_std=0.3)])
-def test_own_kernels_are_leave_one_out(estimator):
+def test_leave_one_out_densities(estimator):
     X = walks(1, 25, 2)[0].reshape(25, -1)
     X[5] = X[4]
     model = clone(estimator).fit(X)
@@ -134,15 +134,15 @@ def test_own_kernels_are_leave_one_out(estimator):
     )
 
 
-def test_densities_without_a_kernel_for_every_sample_are_taken_as_they_are():
+def test_densities_without_a_kernel_per_sample_are_evaluated_as_they_are():
     X = walks(1, 40, 1)[0].reshape(40, -1)
     model = GaussianMixtureBIC(max_components=2).fit(X)
     assert_array_equal(leave_one_out(model, X), model.score_samples(X))
 
 
 @pytest.mark.parametrize(("n_samples", "n_steps"), [(6, 4), (25, 2)])
-def test_levels_of_the_right_law_are_uniform(n_samples, n_steps):
-    """Whether there are more samples than dimensions or not."""
+def test_levels_of_the_true_distribution_are_uniform(n_samples, n_steps):
+    """With fewer and with more samples than dimensions."""
     predictions, truth = walks(80, n_samples, n_steps)
     centre = predictions.mean(axis=1, keepdims=True)
     right, narrow, wide = (
@@ -155,7 +155,7 @@ def test_levels_of_the_right_law_are_uniform(n_samples, n_steps):
     assert narrow.coverage.observed[-5] < right.coverage.observed[-5]
 
 
-def test_levels_one_by_one():
+def test_levels_by_definition():
     predictions, truth = walks(5, 9, 2)
     found = evaluate(predictions, truth, measures="ece", random_state=3)
     uniform = np.random.RandomState(3).uniform(size=(5, 1, 1))

@@ -256,10 +256,8 @@ class _Cells(NamedTuple):
     def moments(self) -> np.ndarray:
         """Return the Chebyshev moments of every cell."""
         n_features, n_rows = self.n_features, N_TERMS ** (self.n_features - 1)
-        basis, products = (
-            np.zeros((n_features * BATCH, N_TERMS)),
-            np.zeros((n_features, BATCH, n_rows)),
-        )
+        basis = np.zeros((n_features * BATCH, N_TERMS))
+        products = np.zeros((n_features, BATCH, n_rows))
         out = np.zeros((len(self.keys), n_rows, N_TERMS))
         add_moments(self.Z, self.weights, self.starts, _SIDE, basis, products, out)
         return out

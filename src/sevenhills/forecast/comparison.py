@@ -187,9 +187,9 @@ def _check_comparable(a: Any, b: Any, ignore: Sequence[str]) -> None:
     if unknown:
         raise ValueError(f"ignore must be among {known}, got {unknown}")
     differing = [
-        f"{name} ({a.settings[name]!r} and {b.settings[name]!r})"
+        f"{name} ({a.settings[name]!r} and {b.settings.get(name)!r})"
         for name in compared
-        if name not in ignore and a.settings[name] != b.settings[name]
+        if name not in ignore and a.settings[name] != b.settings.get(name)
     ]
     if differing:
         raise ValueError(f"a and b cannot be compared, they differ in {', '.join(differing)}")
