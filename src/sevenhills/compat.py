@@ -23,9 +23,9 @@ class ROME:
     """The estimator of ``romepy``, with its constructor, methods and defaults.
 
     ``from rome.ROME import ROME`` becomes ``from sevenhills.compat import ROME``. Labels and
-    densities are the same, but for clusters narrower than ``min_std``, whose axes ``romepy`` mixes
-    up. What differs is speed, clear errors in place of assertions, a finite answer for repeated
-    rows, and draws that follow the density: those of ``romepy`` reseed in every cluster.
+    densities are the same, except for clusters narrower than ``min_std``, whose axes ``romepy``
+    confuses. It is faster, raises clear errors in place of assertions, gives finite densities for
+    repeated rows, and its draws follow the density: ``romepy`` reseeds in every cluster.
 
     New code is better served by :class:`sevenhills.ROME`, whose density depends neither on the
     order of the rows nor on their unit.
@@ -33,7 +33,8 @@ class ROME:
     Parameters
     ----------
     min_std : float, default=0.1
-        The smallest standard deviation along any axis of a cluster, in data units.
+        The smallest standard deviation that the density is given along any direction, in data
+        units.
 
     Attributes
     ----------

@@ -269,7 +269,7 @@ def blobs(n_features):
     return np.concatenate(X), np.repeat([0, 1, 2], [200, 175, 150])
 
 
-@pytest.mark.parametrize("n_features", [2, 5])
+@pytest.mark.parametrize("n_features", [5, pytest.param(2, marks=pytest.mark.slow)])
 def test_blobs_of_different_shapes_are_modes(n_features):
     X, labels = blobs(n_features)
     assert_has_hills(AutoROME().fit(X), X, labels)

@@ -6,6 +6,7 @@ from copy import deepcopy
 
 import joblib
 import pytest
+from sklearn.base import clone
 from sklearn.utils import parallel
 
 from sevenhills import (
@@ -13,10 +14,9 @@ from sevenhills import (
     AutoROME,
     DensityClassifier,
     GaussianKDE,
-    GaussianMixtureBIC,
-    KernelDensityCV,
     KernelMixture,
     ManifoldParzen,
+    VineDensity,
     datasets,
     fit_many,
     forecast,
@@ -24,6 +24,8 @@ from sevenhills import (
     score_many,
     threads,
 )
+
+from .estimators import EVERY, for_each
 
 #: The number that is given.
 JOBS = 3
@@ -117,23 +119,10 @@ def test_estimators_ask_their_density_with_their_own(name, models, used):
     assert set(used) == {JOBS}
 
 
-@pytest.mark.parametrize(
-    "estimator",
-    [
-        ROME(),
-        ROME(selection="dbcv"),
-        ROME(density="knn"),
-        ROME(density="mpw"),
-        AutoROME(),
-        GaussianKDE(),
-        GaussianMixtureBIC(max_components=2),
-        KernelDensityCV(),
-        ManifoldParzen(),
-    ],
-    ids=str,
-)
+# A vine is fitted and scored by threads of its own library.
+@for_each([each for each in EVERY if not isinstance(each, VineDensity)])
 def test_estimators_fit_and_score_with_their_own(estimator, used):
-    model = estimator.set_params(n_jobs=JOBS).fit(X)
+    model = clone(estimator).set_params(n_jobs=JOBS).fit(X)
     if not isinstance(model, AutoROME):  # one thread does its members, which are small
         assert set(used) <= {JOBS}
     if isinstance(model, ROME | AutoROME | ManifoldParzen):

@@ -29,16 +29,11 @@ from sklearn.base import clone
 import sevenhills
 from sevenhills import (
     ROME,
-    AutoROME,
-    GaussianKDE,
-    GaussianMixtureBIC,
-    KernelDensityCV,
-    ManifoldParzen,
-    VineDensity,
     compat,
 )
 
 from ..strategies import awkward
+from .estimators import REGISTERED, for_each
 
 pytestmark = pytest.mark.usefixtures("silent")
 
@@ -62,7 +57,7 @@ BAD_PARAMETERS = {
     "n_eps": -1,
     "n_neighbors": 0,
     "bw_method": "wide",
-    "cv": 1,
+    "n_splits": 1,
     "bandwidths": [],
     "max_components": 0,
     "reg_covar": -1.0,
@@ -145,7 +140,7 @@ class Life(RuleBasedStateMachine):
         self.draws = self.draw(0)
 
     def draw(self, number):
-        if getattr(self.model, "estimator", None) == "knn":
+        if not getattr(self.model, "is_normalized", True):
             return np.empty(0)
         return self.model.sample(5, random_state=number)
 
@@ -259,22 +254,7 @@ class Life(RuleBasedStateMachine):
         assert_(global_state() == self.state, "a global generator was used")
 
 
-LIVES = [
-    (ROME(), 20),
-    (ROME(density="knn"), 10),
-    (AutoROME(), 6),
-    (ManifoldParzen(), 10),
-    (GaussianKDE(), 10),
-    (KernelDensityCV(), 8),
-    (GaussianMixtureBIC(max_components=2), 4),
-    (VineDensity(), 5),
-    (compat.ROME(), 10),
-]
-
-
-each_life = pytest.mark.parametrize(
-    ("estimator", "n_examples"), LIVES, ids=[repr(e).split(" object")[0] for e, _ in LIVES]
-)
+LIVES = [*REGISTERED, ROME(density="knn"), compat.ROME()]
 
 
 def live(estimator, folder, n_examples, n_steps):
@@ -284,15 +264,15 @@ def live(estimator, folder, n_examples, n_steps):
     )
 
 
-@each_life
-def test_life(estimator, n_examples, tmp_path):
-    live(estimator, tmp_path, n_examples, n_steps=12)
+@for_each(LIVES)
+def test_life(estimator, tmp_path):
+    live(estimator, tmp_path, 20 if type(estimator) is ROME else 6, n_steps=12)
 
 
 @pytest.mark.slow
-@each_life
-def test_long_lives(estimator, n_examples, tmp_path):
-    live(estimator, tmp_path, 10 * n_examples, n_steps=40)
+@for_each(LIVES)
+def test_long_lives(estimator, tmp_path):
+    live(estimator, tmp_path, 200 if type(estimator) is ROME else 80, n_steps=40)
 
 
 def test_the_interrupt_is_not_lost():

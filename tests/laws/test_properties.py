@@ -16,27 +16,21 @@ from numpy.testing import assert_, assert_allclose, assert_array_equal
 from sevenhills import ROME, AutoROME, KernelMixture, VineDensity, compat
 
 from ..strategies import TWISTS, awkward
-from .test_estimators import ABLATIONS, RIVALS
+from .estimators import AND_COMPAT, SETTINGS, for_each
 from .test_numerics import direct_log_density
 
 pytestmark = pytest.mark.usefixtures("silent")
 
-ESTIMATORS = [ROME(), *ABLATIONS, *RIVALS, compat.ROME()]
 #: Those whose widths are in data units, beside which huge samples are infinitely far apart.
 IN_DATA_UNITS = [
     each
-    for each in ESTIMATORS
+    for each in AND_COMPAT
     if isinstance(each, compat.ROME) or not getattr(each, "normalize", 1)
 ]
-OTHERS = [each for each in ESTIMATORS if not isinstance(each, ROME | AutoROME) or each in ABLATIONS]
+OTHERS = [each for each in AND_COMPAT if type(each) not in (ROME, AutoROME) or each in SETTINGS]
 
-
-def name_of(estimator):
-    return "compat.ROME()" if isinstance(estimator, compat.ROME) else repr(estimator)
-
-
-each_other = pytest.mark.parametrize("estimator", OTHERS, ids=name_of)
-each_estimator = pytest.mark.parametrize("estimator", ESTIMATORS, ids=name_of)
+each_other = for_each(OTHERS)
+each_estimator = for_each(AND_COMPAT)
 
 
 def adapted(estimator, n_samples, n_features):
@@ -106,7 +100,7 @@ def points_near(X):
 
 def draws_of(model, instead):
     """Fresh draws, or other points where a density cannot be sampled."""
-    if getattr(model, "estimator", None) == "knn":
+    if not getattr(model, "is_normalized", True):
         return instead
     draws = model.sample(20, random_state=0)
     assert_(np.isfinite(draws).all(), "a draw is not finite")
@@ -154,7 +148,7 @@ def test_rome():
 
 @pytest.mark.whole
 def test_auto_rome():
-    on_examples(AutoROME(), range(3), min_samples=1)
+    on_examples(AutoROME(), range(2), min_samples=1)
 
 
 @each_other
@@ -203,9 +197,9 @@ def takes_weights(estimator):
     return "sample_weight" in inspect.signature(estimator.fit).parameters
 
 
-WEIGHTED = [each for each in ESTIMATORS if takes_weights(each)]
+WEIGHTED = [each for each in AND_COMPAT if takes_weights(each)]
 needs_weights = pytest.mark.skipif(not WEIGHTED, reason="no estimator takes weights")
-each_weighted = pytest.mark.parametrize("estimator", WEIGHTED, ids=name_of)
+each_weighted = for_each(WEIGHTED)
 #: Beyond the squares of floats, answers depend on where sums overflow.
 weighted_samples = awkward(
     min_samples=3,
@@ -229,7 +223,7 @@ def assert_same_density(model, other, X):
 
 @needs_weights
 @each_weighted
-@settings(max_examples=5)
+@settings(max_examples=3)
 @given(X=weighted_samples, number=seeds, most=st.integers(1, 4))
 def test_a_weight_is_a_number_of_rows(estimator, X, number, most):
     weights = np.random.RandomState(number).randint(0, most + 1, len(X))
@@ -248,7 +242,7 @@ def test_a_weight_is_a_number_of_rows(estimator, X, number, most):
 
 @needs_weights
 @each_weighted
-@settings(max_examples=5)
+@settings(max_examples=3)
 @given(X=weighted_samples, number=seeds)
 def test_any_weights_give_finite_answers(estimator, X, number):
     rng = np.random.RandomState(number)
@@ -263,10 +257,8 @@ def test_any_weights_give_finite_answers(estimator, X, number):
 
 
 @needs_weights
-@pytest.mark.parametrize(
-    "estimator", [each for each in WEIGHTED if not isinstance(each, compat.ROME)], ids=name_of
-)
-@settings(max_examples=5)
+@for_each([each for each in WEIGHTED if not isinstance(each, compat.ROME)])
+@settings(max_examples=3)
 @given(X=weighted_samples, number=seeds)
 def test_the_order_of_weighted_rows_does_not_matter(estimator, X, number):
     rng = np.random.RandomState(number)

@@ -12,12 +12,7 @@ from sklearn.exceptions import NotFittedError
 from sevenhills import (
     ROME,
     AutoROME,
-    GaussianKDE,
-    GaussianMixtureBIC,
-    KernelDensityCV,
     KernelMixture,
-    ManifoldParzen,
-    VineDensity,
     datasets,
     load,
     save,
@@ -26,18 +21,9 @@ from sevenhills.density import Density
 from sevenhills.estimators.base import DensityEstimator, _Delegate
 
 from ..densities import fitted, samples
+from .estimators import EVERY, WITH_KERNELS
 
-KERNELS = [
-    ROME(),
-    ROME(density="gaussian"),
-    ROME(density="mpw"),
-    AutoROME(),
-    ManifoldParzen(),
-    GaussianKDE(),
-    KernelDensityCV(),
-    GaussianMixtureBIC(),
-]
-OTHERS = [VineDensity(), ROME(density="knn")]
+WITHOUT_KERNELS = [each for each in EVERY if each not in WITH_KERNELS]
 QUESTIONS = sorted(n for n, each in vars(DensityEstimator).items() if isinstance(each, _Delegate))
 #: Questions that take no arguments, or points.
 ALONE = ("mean", "cov", "entropy", "modes", "mode")
@@ -54,7 +40,7 @@ def answer(value):
     return list(value) if isinstance(value, tuple) else [np.asarray(value)]
 
 
-@pytest.mark.parametrize("model", KERNELS, ids=repr)
+@pytest.mark.parametrize("model", WITH_KERNELS, ids=repr)
 def test_estimators_answer_as_their_densities_do(model):
     model = type(model)(**model.get_params()).fit(samples(n_samples=120))
     X = samples(n_samples=120)[:7]
@@ -85,7 +71,7 @@ def test_questions_are_documented_and_need_a_fit(name):
         getattr(ROME(), name)()
 
 
-@pytest.mark.parametrize("model", OTHERS, ids=repr)
+@pytest.mark.parametrize("model", WITHOUT_KERNELS, ids=repr)
 def test_only_methods_of_the_density_are_offered(model):
     """``hasattr`` tells the truth, before and after the fit."""
     model = type(model)(**model.get_params())
@@ -100,7 +86,7 @@ def test_only_methods_of_the_density_are_offered(model):
         model.fit(samples())
 
 
-@pytest.mark.parametrize("model", KERNELS, ids=repr)
+@pytest.mark.parametrize("model", WITH_KERNELS, ids=repr)
 def test_all_methods_are_offered_for_kernels(model):
     assert all(hasattr(model, name) for name in QUESTIONS)
 
@@ -124,7 +110,7 @@ def test_wrong_arguments_are_named():
         fitted("rome").marginal()
 
 
-@pytest.mark.parametrize("model", KERNELS, ids=repr)
+@pytest.mark.parametrize("model", WITH_KERNELS, ids=repr)
 def test_the_density_knows_how_many_samples_it_is_made_from(model):
     model = type(model)(**model.get_params())
     density = model.fit(samples()).density_

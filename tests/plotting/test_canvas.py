@@ -109,7 +109,7 @@ def test_long_names_are_cut(aniso, ax):
 
 
 #: No formulas of matplotlib, though they look like some.
-AWKWARD_NAMES = [("a_$x^$", "$$"), (r"\frac{$ of $", "_^{}%#&~ in $")]
+AWKWARD_NAMES = [("a_$x^$ and $$", r"\frac{$ of _^{}%#&~ in $")]
 
 
 def draw_all(first, second, ax):

@@ -465,6 +465,7 @@ def disturbed(client, folder, work):
         return answer.result(timeout=PATIENCE)
 
 
+@pytest.mark.slow
 def test_a_worker_killed_in_the_middle_of_a_fit_changes_nothing(client, hills, queries, tmp_path):
     recipe = DistributedROME(sample_size=400)
     before = set(client.run(os.getpid).values())

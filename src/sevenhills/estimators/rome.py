@@ -55,8 +55,9 @@ class ROME(ClusterEstimator):
     Parameters
     ----------
     min_std : float or "auto", default="auto"
-        The smallest standard deviation along any axis of a cluster, in data units. "auto" is
-        0.01 times the pooled standard deviation within clusters, so that units do not matter.
+        The smallest standard deviation that the density is given along any direction, in data
+        units. "auto" is 0.01 times the pooled standard deviation within clusters, so that units
+        do not matter.
     selection : {"silhouette", "dbcv", None}, default="silhouette"
         How to choose among the candidate clusterings: by silhouettes, by density-based
         validation, or not at all, which keeps all samples in one cluster.
@@ -66,18 +67,18 @@ class ROME(ClusterEstimator):
         Whether to scale every cluster to about unit variance along its axes, and noise by the
         spread of the clusters; if not, kernels are measured in data units.
     density : {"kde", "gaussian", "knn", "mpw"}, default="kde"
-        What to put on every cluster: Gaussian kernels of Silverman's width; one Gaussian with
+        The density of every cluster: Gaussian kernels of Silverman's width; one Gaussian with
         the mean and covariance of the cluster, widened by a variance of ``min_std ** 2``, and by
         at least 1e-6 if ``min_std`` is a number; the k-nearest-neighbour density, which is not
-        normalised and cannot be sampled; or manifold Parzen windows. Noise always carries
+        normalized and cannot be sampled; or manifold Parzen windows. Noise always carries
         kernels.
     shrinkage : {None, "auto", "always"}, default=None
-        Which clusters get a shrunk covariance: none, those of fewer than five samples for each
-        feature, or all. Twenty samples in 24 dimensions leave five axes open, which otherwise
-        rest on ``min_std`` and make all but the samples themselves unlikely. The covariance is
-        drawn to that of all clusters and to a ball, as much as samples that are left out ask for;
-        noise then has the covariance that clusters have in common. Without ``decorrelate`` and
-        ``normalize`` there is no covariance to shrink.
+        The clusters whose covariance is shrunk: none, those of fewer than five samples per
+        feature, or all. With 20 samples in 24 dimensions at least five principal variances are
+        zero, and only ``min_std`` keeps the density finite. The covariance is shrunk towards the
+        pooled covariance and a multiple of the identity; the amounts are chosen by leave-one-out
+        likelihood. Noise then has the pooled covariance. Ignored without ``decorrelate`` and
+        ``normalize``.
     resolution : "auto", None, float or array-like of shape (n_features,), default="auto"
         The unit to which values are rounded, for all features or one for each, 0 for features that
         are exact. All samples with one value are spread evenly over the unit around it, so that
@@ -85,24 +86,24 @@ class ROME(ClusterEstimator):
         values lie on a lattice, such as ages, counts and prices; None takes all values as exact.
         Features with fewer than 8 values, such as classes, always stay as they are with "auto".
     start : {"canonical", "first"}, default="canonical"
-        Where the ordering starts: at the sample nearest to the mean, which makes the result
-        independent of the order of the rows, or at the first row.
+        The start of the ordering: the sample nearest to the mean, which makes the result
+        independent of the order of the rows, or the first row.
     k_min, k_max : int, default=5, 20
-        Limits of the number of neighbours that make a core.
+        Limits of the number of neighbors that make a core.
     alpha_k : float, default=400
-        The number of neighbours is ``n_samples * n_features / alpha_k`` between the limits.
+        The number of neighbors is ``n_samples * n_features / alpha_k`` between the limits.
     n_eps : int, default=100
         Number of cuts of the ordering at a height (DBSCAN).
     n_xi : int, default=99
         Number of cuts of the ordering at a steepness (xi).
     exact_below : int, default=30_000
-        With as many distinct samples or more, silhouettes are not computed for all of them, but
+        From this number of distinct samples on, silhouettes are not computed for all of them, but
         for a sample that grows until the best candidate is ahead of all others by four standard
         errors; ``candidates_`` then has the errors of the scores. The sample is the same in every
-        fit of the same data. It stops growing where that takes as many distances as all
-        silhouettes of ``exact_below`` samples, but not below 4096 of them.
+        fit of the same data. Its cost does not exceed that of all silhouettes of
+        ``exact_below`` samples, but it may always grow to 4096 samples.
     verbose : bool, default=False
-        Whether to print what is being done, and every few seconds how much of it.
+        Whether to print the stages of the fit and their progress.
     n_jobs : int, optional
         Number of threads; one by default.
 
@@ -130,7 +131,7 @@ class ROME(ClusterEstimator):
     Notes
     -----
     The study calls the other choices of ``selection``, ``decorrelate``, ``normalize`` and
-    ``density`` ablations. Some of them are the same estimator: kernels, neighbours and windows
+    ``density`` ablations. Some of them are the same estimator: kernels, neighbors and windows
     do not notice a rotation that no scaling follows, so without ``normalize`` it does not matter
     whether to ``decorrelate``; and a Gaussian does not notice any linear map. Of the 12 settings
     with "kde", "gaussian" and "knn" that each choice of ``selection`` allows, 7 are distinct:

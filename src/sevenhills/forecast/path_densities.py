@@ -19,7 +19,7 @@ from ..kernels.path_densities import (
     log_step_densities,
     log_sums_of_others,
 )
-from ..metrics.divergence import divergence_terms
+from ..metrics.density_metrics import divergence_terms
 from ..validation import unfitted_copy
 from .inputs import path_lengths
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..metrics.ece import LEVELS
+from ..metrics.density_metrics import LEVELS
 from ..validation import check_positive
 from .results import Coverage, Evaluation, Row
 from .scores import BlockScores, measure_of

@@ -1,26 +1,21 @@
-"""Who is tortured: every estimator of the package, and for comparison those of its neighbours."""
+"""Who is tortured: every estimator of the package, and for comparison those of other packages."""
 
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
 from scipy.special import logsumexp
 from scipy.stats import gaussian_kde
+from sklearn.base import clone
 from sklearn.mixture import GaussianMixture
 from sklearn.neighbors import KernelDensity
 
-from sevenhills import (
-    ROME,
-    AutoROME,
-    GaussianKDE,
-    GaussianMixtureBIC,
-    KernelDensityCV,
-    ManifoldParzen,
-    VineDensity,
-    compat,
-)
+from sevenhills import ROME, compat
+
+from ..estimators import REGISTERED
 
 #: What a subject may lack, and what that means.
 THINGS = {
@@ -91,84 +86,75 @@ def _kernels_of_mixture(model):
     return density.weights, density.means, np.repeat(precisions, np.diff(density.offsets), axis=0)
 
 
-def _kernels_of_compat(model):
-    return _kernels_of_mixture(model._model)
-
-
-def _ours(name, make, kernels=_kernels_of_mixture, **lacks):
-    return Subject(name, make, {key.replace("_", " "): why for key, why in lacks.items()}, kernels)
-
-
 _ONE_SHAPE = "one covariance, or one measure of spread, for all samples"
 _NO_CLUSTERS = "finds no clusters"
-_NEIGHBOURS = "a nearest-neighbour density is not normalised"
+_NO_KERNELS = "no sum of kernels"
+_NEIGHBORS = "a nearest-neighbor density is not normalized"
 _FIRST = "the ordering starts at the first row"
 
-OURS = (
-    _ours("ROME()", ROME),
-    _ours(
-        "ROME(selection='dbcv')",
-        lambda: ROME(selection="dbcv"),
-        robustness="density-based validation splits one hill, with every outlier otherwise",
-        rotation="noise, which it finds in the hills, is scaled feature by feature",
-    ),
-    _ours("ROME(selection=None)", lambda: ROME(selection=None), robustness=_ONE_SHAPE),
-    _ours(
-        "ROME(decorrelate=False)",
-        lambda: ROME(decorrelate=False),
-        rotation="features are scaled one by one",
-    ),
-    _ours(
-        "ROME(normalize=False)",
-        lambda: ROME(normalize=False),
-        units="kernels are measured in data units",
-    ),
-    _ours("ROME(density='gaussian')", lambda: ROME(density="gaussian")),
-    _ours(
-        "ROME(density='knn')",
-        lambda: ROME(density="knn"),
-        kernels=None,
-        sampling=_NEIGHBOURS,
-        integral=_NEIGHBOURS,
-        tails="no sum of kernels",
-    ),
-    _ours(
-        "ROME(density='mpw')",
-        lambda: ROME(density="mpw"),
-        smoothness="windows of three neighbours follow single samples",
-    ),
-    _ours("ROME(start='first')", lambda: ROME(start="first"), row_order=_FIRST),
-    _ours("AutoROME()", AutoROME, rotation="looks at the features one by one, too"),
-    _ours("ManifoldParzen()", ManifoldParzen, robustness=_ONE_SHAPE, labels=_NO_CLUSTERS),
-    _ours("GaussianKDE()", GaussianKDE, robustness=_ONE_SHAPE, labels=_NO_CLUSTERS),
-    _ours("KernelDensityCV()", KernelDensityCV, robustness=_ONE_SHAPE, labels=_NO_CLUSTERS),
-    _ours(
-        "GaussianMixtureBIC(max_components=3)",
-        lambda: GaussianMixtureBIC(max_components=3),
-        robustness=_ONE_SHAPE,
-        labels=_NO_CLUSTERS,
-    ),
-    _ours(
-        "VineDensity()",
-        VineDensity,
-        kernels=None,
-        tails="no sum of kernels",
-        rotation="margins are those of the features",
-        robustness="margins are those of all samples",
-        labels=_NO_CLUSTERS,
-    ),
-    _ours(
-        "compat.ROME()",
-        compat.ROME,
-        kernels=_kernels_of_compat,
-        score="not among romepy's methods",
-        estimator="romepy's class is no scikit-learn estimator",
-        value="not among romepy's attributes",
-        threads="not among romepy's parameters",
-        units="min_std is given in data units",
-        row_order=_FIRST,
-    ),
+#: Settings of ROME that take another path through the code.
+_SETTINGS = (
+    ROME(selection="dbcv"),
+    ROME(selection=None),
+    ROME(decorrelate=False),
+    ROME(normalize=False),
+    ROME(density="gaussian"),
+    ROME(density="knn"),
+    ROME(density="mpw"),
+    ROME(start="first"),
 )
+
+#: What an estimator does not promise although it has the methods; of all others it is demanded.
+_NOT_PROMISED = {
+    "ROME(selection='dbcv')": {
+        "robustness": "density-based validation splits one hill, with every outlier otherwise",
+        "rotation": "noise, which it finds in the hills, is scaled feature by feature",
+    },
+    "ROME(selection=None)": {"robustness": _ONE_SHAPE},
+    "ROME(decorrelate=False)": {"rotation": "features are scaled one by one"},
+    "ROME(normalize=False)": {"units": "kernels are measured in data units"},
+    "ROME(density='knn')": {"sampling": _NEIGHBORS, "integral": _NEIGHBORS},
+    "ROME(density='mpw')": {"smoothness": "windows of three neighbors follow single samples"},
+    "ROME(start='first')": {"row order": _FIRST},
+    "AutoROME()": {"rotation": "looks at the features one by one, too"},
+    "GaussianKDE()": {"robustness": _ONE_SHAPE},
+    "KernelDensityCV()": {"robustness": _ONE_SHAPE},
+    "GaussianMixtureBIC(max_components=3)": {"robustness": _ONE_SHAPE},
+    "ManifoldParzen()": {"robustness": _ONE_SHAPE},
+    "VineDensity()": {
+        "rotation": "margins are those of the features",
+        "robustness": "margins are those of all samples",
+    },
+}
+
+
+def _subject_of(estimator):
+    """Return the subject of one of our estimators; missing methods say what it lacks."""
+    lacks = dict(_NOT_PROMISED.get(repr(estimator), {}))
+    if not hasattr(estimator, "modes"):
+        lacks["tails"] = _NO_KERNELS
+    if not hasattr(estimator, "fit_predict"):
+        lacks["labels"] = _NO_CLUSTERS
+    kernels = None if "tails" in lacks else _kernels_of_mixture
+    return Subject(repr(estimator), partial(clone, estimator), lacks, kernels)
+
+
+_COMPAT = Subject(
+    "compat.ROME()",
+    compat.ROME,
+    {
+        "score": "not among romepy's methods",
+        "estimator": "romepy's class is no scikit-learn estimator",
+        "value": "not among romepy's attributes",
+        "threads": "not among romepy's parameters",
+        "units": "min_std is given in data units",
+        "row order": _FIRST,
+    },
+    lambda model: _kernels_of_mixture(model._model),
+)
+
+#: Every class of the registry, so that a new estimator is tested without a change here.
+OURS = (*(_subject_of(each) for each in (*REGISTERED, *_SETTINGS)), _COMPAT)
 
 
 class _ScipyKDE:
@@ -211,10 +197,10 @@ def _kernels_of_scipy(model):
 
 
 def _kernels_of_trees(model):
-    centres = np.asarray(model.tree_.data)
-    precision = np.eye(centres.shape[1]) / model.bandwidth_**2
-    n_kernels = len(centres)
-    return np.full(n_kernels, 1 / n_kernels), centres, np.repeat(precision[None], n_kernels, axis=0)
+    centers = np.asarray(model.tree_.data)
+    precision = np.eye(centers.shape[1]) / model.bandwidth_**2
+    n_kernels = len(centers)
+    return np.full(n_kernels, 1 / n_kernels), centers, np.repeat(precision[None], n_kernels, axis=0)
 
 
 def _kernels_of_sklearn(model):
