@@ -136,7 +136,8 @@ class KernelMixture(Density):
 
     def _replace(self, **changes: Any) -> Self:
         """Replace some fields, without validation or copying."""
-        return self._unchecked(**{**self.__getstate__(), **changes})
+        kept = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return self._unchecked(**{**kept, **changes})
 
     def __repr__(self) -> str:
         return (

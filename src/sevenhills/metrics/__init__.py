@@ -2,9 +2,13 @@
 
 from ..estimate import Estimate
 from .arguments import UnnormalizedWarning
-from .divergence import divergence_from_truth, jensen_shannon
-from .ece import calibration_error
-from .likelihood import likelihood_factor, mean_log_likelihood
+from .density_metrics import (
+    calibration_error,
+    divergence_from_truth,
+    jensen_shannon,
+    likelihood_factor,
+    mean_log_likelihood,
+)
 from .transport import wasserstein, wasserstein_indicator
 from .two_samples import PermutationTest, energy_distance, energy_test, permutation_test
 

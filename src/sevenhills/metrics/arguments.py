@@ -1,7 +1,7 @@
 """Checks of the arguments of metrics: densities, samples and arrays of log densities."""
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -59,6 +59,7 @@ def check_pair(X: Any, Y: Any) -> tuple[Points, Points]:
 
 def distances(X: Points, Y: Points, rows: slice = slice(None)) -> np.ndarray:
     """Return the distances of some rows of X, by default of all, to all rows of Y."""
+    check_same_width(X, Y)
     out = cdist(X.values[rows], Y.values)
     if not np.isfinite(out).all():
         raise ValueError(f"{X.name} and {Y.name} are too far apart: their distances overflow")
@@ -78,6 +79,17 @@ def check_log_densities(values: Any, name: str, n_dimensions: tuple[int, ...] = 
         raise ValueError(f"{name} must be a {shapes} array of log densities, got shape {out.shape}")
     _refuse_bad(out, f"{name} contains", "")
     return out
+
+
+def check_log_density_pair(
+    first: tuple[Any, str], second: tuple[Any, str]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return two arrays of log densities of the same length, given with their names."""
+    a, b = check_log_densities(*first), check_log_densities(*second)
+    if len(a) != len(b):
+        names = f"{first[1]} and {second[1]}"
+        raise ValueError(f"{names} must have the same length, got {len(a)} and {len(b)}")
+    return a, b
 
 
 def _refuse_bad(values: np.ndarray, who: str, where: str) -> None:
@@ -164,5 +176,5 @@ def draw(density: Any, name: str, n_samples: int, rng: np.random.RandomState) ->
             f"{name} ({type(density).__name__}) must have sample(n_samples, random_state), "
             "because samples of it are needed"
         )
-    drawn = check_points(density.sample(n_samples, random_state=rng), f"the sample of {name}")
-    return Points(drawn.name, drawn.values, None)
+    drawn = density.sample(n_samples, random_state=rng)
+    return replace(check_points(drawn, f"the sample of {name}"), given=None)

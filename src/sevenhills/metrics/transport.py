@@ -9,7 +9,7 @@ import numpy as np
 from ..estimate import Estimate, variance
 from ..extras import import_extra
 from ..validation import check_positive, random_generator
-from .arguments import Points, check_pair, check_points, check_same_width, distances, draw, is_array
+from .arguments import check_pair, check_points, distances, draw, is_array
 
 #: Limit on the solver's iterations; sets of 3000 samples needed fewer than 300 000.
 _MAX_ITERATIONS = 10_000_000
@@ -39,8 +39,7 @@ def wasserstein(X: Any, Y: Any) -> Estimate:
 
     Parameters
     ----------
-    X : array-like of shape (n, n_features)
-    Y : array-like of shape (m, n_features)
+    X, Y : array-like of shapes (n, n_features) and (m, n_features)
 
     Returns
     -------
@@ -68,7 +67,7 @@ def wasserstein(X: Any, Y: Any) -> Estimate:
     1.5 ± 1.1
     """
     first, second = check_pair(X, Y)
-    plan = _transport(_costs(first, second))
+    plan = _transport(distances(first, second))
     error = sqrt(variance(plan.f) / len(first) + variance(plan.g) / len(second))
     return Estimate(plan.cost, error, len(first) + len(second))
 
@@ -123,29 +122,20 @@ def wasserstein_indicator(
     """
     fitted = check_points(X, "X")
     rng = random_generator(random_state)
-    drawn = _drawn(p, len(fitted) if n_samples is None else n_samples, rng)
-    to_drawn = _costs(fitted, drawn)
+    n_samples = len(fitted) if n_samples is None else n_samples
+    drawn = check_points(p, "p") if is_array(p) else draw(p, "p", n_samples, rng)
+    to_drawn = distances(fitted, drawn)
     if isinstance(Y, float):
         ratio = _transport(to_drawn).cost / check_positive(Y, "Y")
         return Estimate(ratio - 1, nan, len(fitted) + len(drawn))
     fresh = check_points(Y, "Y")
-    to_fresh = _costs(fitted, fresh)
+    to_fresh = distances(fitted, fresh)
     usual = _transport(to_fresh).cost
     if usual == 0:
         raise ValueError("X and Y hold the same points: W(X, Y), the unit of the indicator, is 0")
     ratio = _transport(to_drawn).cost / usual
     error = _ratio_error(ratio, usual, _covariance(to_drawn, to_fresh, rng))
     return Estimate(ratio - 1, error, len(fitted) + len(fresh) + len(drawn))
-
-
-def _drawn(p: Any, n_samples: int, rng: np.random.RandomState) -> Points:
-    return check_points(p, "p") if is_array(p) else draw(p, "p", n_samples, rng)
-
-
-def _costs(X: Points, Y: Points) -> np.ndarray:
-    """Return the distances between all pairs."""
-    check_same_width(X, Y)
-    return distances(X, Y)
 
 
 def _transport(costs: np.ndarray) -> _Transport:

@@ -70,8 +70,7 @@ def permutation_test(
     ----------
     statistic : callable
         ``statistic(X, Y)`` returns a number that grows with the difference of two arrays.
-    X : array-like of shape (n, n_features)
-    Y : array-like of shape (m, n_features)
+    X, Y : array-like of shapes (n, n_features) and (m, n_features)
     n_permutations : int, default=199
         The number of permutations B; p is at least 1 / (B + 1).
     max_exceedances : int, optional
@@ -156,8 +155,7 @@ def energy_distance(X: Any, Y: Any) -> Estimate:
 
     Parameters
     ----------
-    X : array-like of shape (n, n_features)
-    Y : array-like of shape (m, n_features)
+    X, Y : array-like of shapes (n, n_features) and (m, n_features)
 
     Returns
     -------
@@ -199,8 +197,7 @@ def energy_test(
 
     Parameters
     ----------
-    X : array-like of shape (n, n_features)
-    Y : array-like of shape (m, n_features)
+    X, Y : array-like of shapes (n, n_features) and (m, n_features)
     n_permutations : int, default=199
         The number of permutations B; the p-value is at least 1 / (B + 1).
     random_state : int, RandomState instance or None, default=0
