@@ -357,6 +357,12 @@ def test_the_origin_does_not_order_points():
     assert_array_equal(Points.from_samples(X + FAR).rows, Points.from_samples(X).rows)
 
 
+def test_the_mean_of_kernels_at_one_place_is_that_place():
+    weights = np.random.RandomState(0).dirichlet(np.ones(999))
+    density = KernelMixture(weights, np.full((999, 2), FAR + 0.1), [0, 999], [np.eye(2)])
+    assert_array_equal(density.mean(), density.means[0])
+
+
 @for_each(NORMALIZED)
 def test_draws_far_from_the_origin_are_exact_to_rounding(estimator, sets):
     here, far, _ = here_and_far(estimator, sets["two moons"])

@@ -14,8 +14,10 @@ from sklearn.mixture import GaussianMixture
 
 from sevenhills import (
     ROME,
+    GaussianKDE,
     GaussianMixtureBIC,
     KernelDensityCV,
+    ManifoldParzen,
     VineDensity,
     compat,
 )
@@ -333,6 +335,17 @@ def test_neighbors_and_backgrounds_go_by_the_sum_of_weights(few):
     assert ROME().fit(X, sample_weight=40).ordering_.n_neighbors == expected
     vine = VineDensity().fit(X, sample_weight=2)
     assert_allclose(vine.density_.background_weight, 0.1 / (2 * len(X) + 0.1))
+
+
+def test_widths_go_by_the_sum_of_weights(few):
+    X, _ = few
+    n_samples = 40 * len(X)
+    kde = GaussianKDE().fit(X, sample_weight=40)
+    assert_allclose(kde.factor_, n_samples ** (-1 / 6))
+    parzen = ManifoldParzen().fit(X, sample_weight=40)
+    assert parzen.n_neighbors_ == int(np.sqrt(n_samples) / 1.5)
+    ours, plain = KernelDensityCV().fit(X, sample_weight=2), KernelDensityCV().fit(X)
+    assert_allclose(ours.bandwidths_, plain.bandwidths_ * 2 ** (-1 / 6))
 
 
 def test_the_criterion_goes_by_the_sum_of_weights(few):
