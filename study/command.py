@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from sevenhills.cli.app import with_lines_kept
-from sevenhills.cli.failures import guarded
+from sevenhills.cli.screen import guarded
 
 from .figures import draw_figures
 from .plan import PRESETS, Plan

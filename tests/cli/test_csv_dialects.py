@@ -99,3 +99,14 @@ def test_long_tables_are_read_in_blocks(tmp_path):
     x, y = read_table(str(path)).columns
     assert_array_equal(x.values, [*X[:, 0], 1.5])
     assert y.example == "'word' in row 9002"
+
+
+def test_numbers_are_read_to_the_last_digit(tmp_path):
+    X = np.random.RandomState(0).standard_normal((500, 2)) * 10.0 ** np.arange(-250, 250)[:, None]
+    cells = [[repr(float(x)) for x in row] for row in X]
+    for separator, mark in ((",", "."), (";", ",")):
+        path = tmp_path / "table.csv"
+        path.write_text("\n".join(separator.join(row) for row in cells).replace(".", mark))
+        table = read_table(str(path))
+        assert_array_equal(np.stack([column.values for column in table.columns], axis=1), X)
+        assert not table.has_names

@@ -1,4 +1,4 @@
-"""The command score."""
+"""The commands score and sample."""
 
 import io
 import json
@@ -83,3 +83,18 @@ def test_missing_values_in_scores(model, tmp_path):
     assert values["log_densities"][3] is None
     assert values["n_scored"] == 5
     assert "row 2 has a missing" in refused("score", model, path, "--missing", "raise")
+
+
+def test_samples_are_those_of_the_model(model, tmp_path):
+    expected = sevenhills.load(model).density_.sample(7, random_state=3)
+    text = done("sample", model, "-n", 7, "--seed", 3).stdout
+    assert text.startswith("x,y\n")
+    assert_array_equal(np.loadtxt(io.StringIO(text), delimiter=",", skiprows=1), expected)
+    found = json.loads(done("sample", model, "-n", 7, "--seed", 3, "--json").stdout)
+    assert found == {"columns": ["x", "y"], "n_rows": 7, "rows": expected.tolist()}
+    out = tmp_path / "draws.parquet"
+    summary = json.loads(done("sample", model, "-n", 7, "--seed", 3, "-o", out, "--json").stdout)
+    assert summary == {"columns": ["x", "y"], "n_rows": 7}
+    assert read_table(str(out)).names == ["x", "y"]
+    assert done("sample", model, "-n", 0).stdout == "x,y\n"
+    assert "must end with .csv" in refused("sample", model, "-o", tmp_path / "draws.xlsx")

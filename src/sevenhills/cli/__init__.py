@@ -4,9 +4,8 @@ Commands import numpy, pandas and the estimators when they run, so that help app
 
 ================  ==========================================================================
 ``app``           the list of commands
-``failures``      exit codes, and errors as one line
 ``options``       options that several commands share
-``screen``        remarks and progress on standard error
+``screen``        remarks, progress and errors on standard error; exit codes
 ``columns``       cells as numbers, missing values or words
 ``csv_dialects``  csv: separator, decimal mark, header and encoding are recognized
 ``table_files``   tables in any format, from a path or standard input
@@ -22,7 +21,7 @@ import sys
 from io import TextIOWrapper
 
 from ..extras import import_extra
-from .failures import FAILED, INTERRUPTED
+from .screen import FAILED, INTERRUPTED
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -10,15 +10,13 @@ from typer.core import TyperGroup
 from .compare import compare
 from .demo import demo
 from .describe import describe
-from .failures import guarded, set_debug
 from .fit import fit
 from .forecast import forecast
 from .options import with_groups
 from .outliers import outliers
 from .report import report
-from .sample import sample
-from .score import score
-from .screen import remark
+from .score import sample, score
+from .screen import guarded, remark, set_debug
 
 #: In the order in which ``sevenhills --help`` lists them. A command is a function whose module
 #: imports nothing heavy at its top.

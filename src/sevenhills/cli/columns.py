@@ -9,87 +9,72 @@ from typing import Any
 
 import numpy as np
 
-_MISSING = {"", "na", "n/a", "#n/a", "nan", "null", "nil", "none", "missing", "?", "-", "."}
+from .screen import listed
 
-_EXPONENT = r"(e[+-]?\d+)?"
-#: 1,5 and 1.234,5 can only have a decimal comma, 1.5 and 1,234.5 only a decimal point.
-_WITH_COMMA = re.compile(rf"[+-]?(\d*|\d{{1,3}}(\.\d{{3}})+),\d+{_EXPONENT}", re.IGNORECASE)
-_WITH_POINT = re.compile(rf"[+-]?(\d*|\d{{1,3}}(,\d{{3}})+)\.\d+{_EXPONENT}", re.IGNORECASE)
+_MISSING = {"", "na", "n/a", "#n/a", "nan", "null", "nil", "none", "missing", "?", "-", "."}
 #: Numbers with groups of thousands, by decimal mark.
 _GROUPED = {
     ".": re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?"),
     ",": re.compile(r"[+-]?[1-9]\d{0,2}(\.\d{3})+(,\d*)?"),
 }
-#: 1,234 may have a decimal comma or a group of thousands.
-_AMBIGUOUS = re.compile(r"[+-]?[1-9]\d{0,2}([.,])\d{3}(\1\d{3})*")
 #: Characters of a word that a message quotes.
 _MAX_QUOTED = 24
 
 
-def is_missing(cell: str) -> bool:
-    """Return whether a cell stands for a missing value."""
-    return cell.strip().lower() in _MISSING
-
-
-@dataclass(frozen=True)
-class Notation:
-    """The way numbers are written.
+def number_in(cell: Any, mark: str | None = ".") -> float | None:
+    """Return the number in a cell, NaN if it is missing, None if it is a word.
 
     Parameters
     ----------
-    mark : {".", ","} or None
+    cell : object
+        A text, a number, None or anything else that a file may hold.
+    mark : {".", ","} or None, default="."
         The decimal mark; the other character may group thousands. With None, numbers have
         neither a decimal comma nor groups.
 
     Examples
     --------
-    >>> from sevenhills.cli.columns import Notation
-    >>> Notation(".").number("1,234.5"), Notation(",").number("1.234,5")
-    (1234.5, 1234.5)
+    >>> from sevenhills.cli.columns import number_in
+    >>> number_in("1,234.5"), number_in("1.234,5", ","), number_in("Rome")
+    (1234.5, 1234.5, None)
     """
-
-    mark: str | None = None
-
-    @classmethod
-    def from_cells(cls, cells: Iterable[str], separator: str) -> "Notation":
-        """Return the notation that the cells of a file show."""
-        found = {_evidence(cell.strip()) for cell in cells}
-        if "point" in found:
-            return cls(".")
-        # A file with decimal commas seldom separates cells by commas.
-        if "comma" in found or ("groups with commas" in found and separator == ";"):
-            return cls(",")
-        return cls("." if "groups with points" in found else None)
-
-    def number(self, cell: str) -> float:
-        """Return the number in a cell, NaN if it is missing; raise ValueError for a word."""
+    if isinstance(cell, str):
         text = cell.strip().replace("\N{MINUS SIGN}", "-")
+        if mark is not None and _GROUPED[mark].fullmatch(text):
+            text = text.replace("." if mark == "," else ",", "")
         if text.lower() in _MISSING:
             return nan
-        if self.mark is not None and _GROUPED[self.mark].fullmatch(text):
-            text = text.replace("." if self.mark == "," else ",", "")
-        if self.mark == ",":
+        if mark == ",":
             # A point that groups nothing makes the cell a word.
             text = text.replace(".", "?").replace(",", ".")
-        if "_" in text:  # Python reads 1_0 as 10
-            raise ValueError(text)
-        return float(text)
+        cell = "?" if "_" in text else text  # Python reads 1_0 as 10
+    elif cell is None:
+        return nan
+    elif isinstance(cell, bool) or not isinstance(cell, int | float | Decimal):
+        return None
+    try:
+        return float(cell)
+    except (ValueError, OverflowError):
+        return None
 
-    def is_number(self, cell: str) -> bool:
-        """Return whether a cell is a number that is not missing."""
-        try:
-            return not is_missing(cell) and self.number(cell) is not None
-        except ValueError:
-            return False
+
+def is_number(cell: str, mark: str | None) -> bool:
+    """Return whether a cell is a number that is not missing."""
+    number = number_in(cell, mark)
+    return number is not None and number == number
 
 
-def _evidence(cell: str) -> str:
-    """Return the notation that a cell is evidence for, an empty string if for none."""
-    if grouped := _AMBIGUOUS.fullmatch(cell):
-        return "groups with commas" if grouped[1] == "," else "groups with points"
-    if _WITH_COMMA.fullmatch(cell):
-        return "comma"
-    return "point" if _WITH_POINT.fullmatch(cell) else ""
+def decimal_mark(cells: Iterable[str], separator: str) -> str | None:
+    """Return the decimal mark that the cells of a file show, None if it is ambiguous."""
+    readings = [(is_number(cell, "."), is_number(cell, ","), "," in cell) for cell in cells]
+    if any(point and not comma for point, comma, _ in readings):
+        return "."
+    if any(comma and not point for point, comma, _ in readings):
+        return ","
+    if not any(point and has_comma for point, _, has_comma in readings):
+        return "."
+    # All commas are like that in 1,234. Decimal commas are usual beside semicolons.
+    return "," if separator == ";" else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,15 +89,12 @@ class Column:
         Number of cells that are neither numbers nor missing.
     example : str
         The first of these cells, quoted, and its row; empty if there are none.
-    is_ambiguous : bool
-        Whether that cell is a number whose comma or point has two readings.
     """
 
     name: str
     values: np.ndarray
     n_words: int = 0
     example: str = ""
-    is_ambiguous: bool = False
 
     @property
     def is_empty(self) -> bool:
@@ -151,43 +133,38 @@ class Table:
         return [column.name for column in self.columns]
 
 
-def column_from_array(name: str, values: np.ndarray) -> Column:
-    """Return an array of numbers or of Python objects as a column."""
-    if values.dtype.kind in "iuf":
-        return Column(name, values.astype(np.float64))
-    return column_from_cells(name, values.tolist())
+def table_from_arrays(
+    source: str,
+    names: Sequence[str],
+    arrays: Iterable[np.ndarray],
+    has_names: bool = True,
+    remarks: Sequence[str] = (),
+) -> Table:
+    """Return arrays of numbers or of Python objects as a table."""
+    columns = (
+        Column(name, array.astype(np.float64))
+        if array.dtype.kind in "iuf"
+        else column_from_cells(name, array.tolist())
+        for name, array in zip(names, arrays, strict=True)
+    )
+    return Table(source, tuple(columns), has_names, tuple(remarks))
 
 
 def column_from_cells(
-    name: str, cells: Sequence[Any], notation: Notation | None = None, first_row: int = 1
+    name: str, cells: Sequence[Any], mark: str | None = ".", first_row: int = 1
 ) -> Column:
-    """Convert cells to numbers, and count those that are words.
-
-    Parameters
-    ----------
-    name : str
-    cells : sequence
-        Texts, numbers, None or anything else that a file may hold.
-    notation : Notation, optional
-        The way numbers in texts are written; with a decimal point by default.
-    first_row : int, default=1
-        The row of the first cell in messages.
-    """
-    notation = notation or Notation(".")
-    if notation.mark != "," and not _numpy_misreads(cells):
+    """Convert cells to numbers, and count those that are words; rows count from ``first_row``."""
+    if mark != "," and not _numpy_misreads(cells):
         try:
             return Column(name, np.array(cells, dtype=np.float64).reshape(len(cells)))
         except (ValueError, TypeError, OverflowError):
             pass  # some cells are missing or words
-    numbers = [_number(cell, notation) for cell in cells]
+    numbers = [number_in(cell, mark) for cell in cells]
     values = np.array([nan if number is None else number for number in numbers], dtype=np.float64)
     words = [i for i, number in enumerate(numbers) if number is None]
     if not words:
         return Column(name, values)
-    word = cells[words[0]]
-    is_ambiguous = isinstance(word, str) and _AMBIGUOUS.fullmatch(word.strip()) is not None
-    example = f"{_quoted(word)} in row {first_row + words[0]}"
-    return Column(name, values, len(words), example, is_ambiguous)
+    return Column(name, values, len(words), _example(cells[words[0]], first_row + words[0]))
 
 
 def concatenate_columns(parts: Sequence[Column]) -> Column:
@@ -207,23 +184,13 @@ def _numpy_misreads(cells: Sequence[Any]) -> bool:
     return any(isinstance(cell, bool) for cell in cells)
 
 
-def _number(cell: Any, notation: Notation) -> float | None:
-    """Return the number in a cell, NaN if it is missing, None if it is a word."""
-    if cell is None:
-        return nan
-    try:
-        if isinstance(cell, str):
-            return notation.number(cell)
-        if isinstance(cell, int | float | Decimal) and not isinstance(cell, bool):
-            return float(cell)
-    except (ValueError, OverflowError):
-        pass
-    return None
-
-
-def _quoted(cell: Any) -> str:
+def _example(cell: Any, row: int) -> str:
+    """Return a word, quoted, its row, and the remedy if it is a number of two readings."""
     text = repr(cell)
-    return text if len(text) <= _MAX_QUOTED else f"{text[: _MAX_QUOTED - 3]}..."
+    shown = text if len(text) <= _MAX_QUOTED else f"{text[: _MAX_QUOTED - 3]}..."
+    is_ambiguous = isinstance(cell, str) and is_number(cell, ".") and is_number(cell, ",")
+    advice = "; --decimal says what the mark in it means" if is_ambiguous else ""
+    return f"{shown} in row {row}{advice}"
 
 
 def default_names(n_columns: int) -> list[str]:
@@ -231,8 +198,8 @@ def default_names(n_columns: int) -> list[str]:
     return [f"x{i}" for i in range(n_columns)]
 
 
-def distinct_names(names: Iterable[str]) -> tuple[list[str], list[str]]:
-    """Return names that all differ and are not blank, and the changes in words."""
+def distinct_names(names: Iterable[str], source: str) -> tuple[list[str], list[str]]:
+    """Return names that all differ and are not blank, and a remark if they were changed."""
     out: list[str] = []
     changes = []
     for i, given in enumerate(names):
@@ -244,4 +211,5 @@ def distinct_names(names: Iterable[str]) -> tuple[list[str], list[str]]:
         if name != given.strip():
             changes.append(f"column {i + 1} is called {name}")
         out.append(name)
-    return out, changes
+    problem = f"{source}: a column has no name or that of another"
+    return out, [f"{problem}: {listed(changes)}"] if changes else []

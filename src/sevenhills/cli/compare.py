@@ -1,12 +1,13 @@
 """The command ``compare``."""
 
+from itertools import compress
+from math import ceil
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from . import options
-from .failures import FINDING
-from .screen import counted, listed, remark, working
+from .screen import FINDING, counted, listed, remark, working
 
 if TYPE_CHECKING:
     import numpy as np
@@ -136,9 +137,10 @@ def _read(
     # A column that is constant in one table may have another value in the other.
     first, second = (samples_of(read_table(path, layout), choices, "keep") for path in (a, b))
     for samples in (first, second):
+        prefix = f"{samples.source}: "
         remark(
             *(
-                f"{samples.source}: {each}" if not each.startswith(samples.source) else each
+                each if each.startswith(samples.source) else prefix + each
                 for each in samples.remarks
             )
         )
@@ -172,11 +174,10 @@ def _varying(
     varies = (first != X).any(axis=0) | (first != Y).any(axis=0)
     if not varies.any():
         raise ValueError("every column has the same value in both tables: nothing to compare")
-    if not varies.all():
-        flat = [name for name, each in zip(names, varies, strict=True) if not each]
+    flat = list(compress(names, ~varies))
+    if flat:
         remark(f"not compared, because they have one value only: {listed(flat)}")
-    kept = [name for name, each in zip(names, varies, strict=True) if each]
-    return kept, X[:, varies], Y[:, varies]
+    return list(compress(names, varies)), X[:, varies], Y[:, varies]
 
 
 def _drawn_rows(samples: "Samples", X: "np.ndarray", max_rows: int, seed: int) -> "np.ndarray":
@@ -190,12 +191,12 @@ def _drawn_rows(samples: "Samples", X: "np.ndarray", max_rows: int, seed: int) -
 
 
 def _standardized(X: "np.ndarray", Y: "np.ndarray") -> "tuple[np.ndarray, np.ndarray]":
-    """Return both tables in pooled standard deviations; constant columns become zero."""
+    """Return both tables in pooled standard deviations."""
     import numpy as np
 
     pooled = np.concatenate([X, Y])
     mean, unit = pooled.mean(axis=0), pooled.std(axis=0)
-    unit[unit == 0] = 1.0
+    unit[unit == 0] = 1.0  # the drawn rows of a column can be equal
     return (X - mean) / unit, (Y - mean) / unit
 
 
@@ -203,16 +204,14 @@ def _run_test(
     name: str, X: "np.ndarray", Y: "np.ndarray", n_permutations: int, alpha: float, seed: int
 ) -> dict[str, Any]:
     """Measure one distance and its p-value."""
-    from math import ceil
-
-    from ..metrics import energy_test, permutation_test
+    from ..metrics import energy_test, permutation_test, wasserstein
 
     with working(_TITLES[name]) as progress:
         if name == "energy":
             found = energy_test(X, Y, n_permutations=n_permutations, random_state=seed)
         else:
             found = permutation_test(
-                _wasserstein if name == "wasserstein" else _divergence,
+                wasserstein if name == "wasserstein" else _divergence,
                 X,
                 Y,
                 n_permutations=n_permutations,
@@ -227,12 +226,6 @@ def _run_test(
         "p_value": found.p_value,
         "n_permutations": len(found.null),
     }
-
-
-def _wasserstein(X: "np.ndarray", Y: "np.ndarray") -> float:
-    from ..metrics import wasserstein
-
-    return wasserstein(X, Y)
 
 
 def _divergence(X: "np.ndarray", Y: "np.ndarray") -> float:
@@ -260,8 +253,9 @@ def _in_words(found: dict[str, Any]) -> str:
     lines.append(f"(distances in {unit}{'; the divergence has no unit' * has_divergence})")
     n_tests = len(found["tests"])
     why = f"p = {found['p_value']:.3g}" + (f" over {n_tests} tests" if n_tests > 1 else "")
-    if found["different"]:
-        lines.append(f"different distributions: {why}, below alpha = {found['alpha']:g}")
-    else:
-        lines.append(f"no difference found: {why}, not below alpha = {found['alpha']:g}")
-    return "\n".join(lines)
+    verdict, below = (
+        ("different distributions", "below")
+        if found["different"]
+        else ("no difference found", "not below")
+    )
+    return "\n".join([*lines, f"{verdict}: {why}, {below} alpha = {found['alpha']:g}"])

@@ -1,7 +1,7 @@
 """CSV files in their many dialects."""
 
+import codecs
 import csv
-import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -11,16 +11,16 @@ import numpy as np
 
 from ..extras import import_extra
 from .columns import (
-    Notation,
     Table,
     column_from_cells,
     concatenate_columns,
+    decimal_mark,
     default_names,
     distinct_names,
-    is_missing,
+    is_number,
+    number_in,
 )
 from .options import Layout
-from .screen import listed
 
 #: The separator, the decimal mark and the header are recognized by these first bytes and rows.
 _HEAD_BYTES = 2**18
@@ -37,6 +37,8 @@ _BYTE_ORDER_MARKS = {
 }
 #: Longest cell that is accepted while the dialect is recognized, in characters.
 _MAX_CELL = 2**24
+#: The remedy for rows of different lengths.
+_ADVICE = "is the --separator right, or a quote missing?"
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,7 @@ class _Dialect:
     encoding: str
     n_skipped: int
     separator: str
-    notation: Notation
+    mark: str | None
     has_header: bool
     head: list[list[str]]
 
@@ -57,7 +59,7 @@ def read_csv(file: IO[bytes], source: str, layout: Layout) -> Table:
     names, remarks = name_columns(dialect.head[0], dialect.has_header, source, layout)
     parts = [
         [
-            column_from_cells(name, cells[i].tolist(), dialect.notation, first_row)
+            column_from_cells(name, cells[i].tolist(), dialect.mark, first_row)
             for i, name in enumerate(names)
         ]
         for first_row, cells in _chunks(file, source, dialect)
@@ -65,7 +67,7 @@ def read_csv(file: IO[bytes], source: str, layout: Layout) -> Table:
     if not parts:
         raise ValueError(f"{source} has a header but no rows")
     columns = tuple(concatenate_columns(each) for each in zip(*parts, strict=True))
-    if dialect.notation.mark == "," and layout.decimal == "auto":
+    if dialect.mark == "," and layout.decimal == "auto":
         remarks.append(f"{source} has decimal commas (--decimal . says otherwise)")
     if dialect.encoding == "cp1252":
         remarks.append(f"{source} is not UTF-8; it was read as Windows-1252")
@@ -79,11 +81,11 @@ def _recognize(file: IO[bytes], source: str, layout: Layout) -> _Dialect:
         raise ValueError(f"{source} is empty: there is neither a header nor a row")
     separator = layout.separator or _separator_of(lines)
     head = _rows(lines, separator, source)
-    notation = Notation(layout.decimal)
-    if layout.decimal == "auto":
-        notation = Notation.from_cells((cell for row in head for cell in row), separator)
-    has_header = is_header(head, notation) if layout.header is None else layout.header
-    return _Dialect(encoding, n_skipped, separator, notation, has_header, head)
+    mark: str | None = layout.decimal
+    if mark == "auto":
+        mark = decimal_mark((cell for row in head for cell in row), separator)
+    has_header = is_header(head, mark) if layout.header is None else layout.header
+    return _Dialect(encoding, n_skipped, separator, mark, has_header, head)
 
 
 def _decoded_head(file: IO[bytes], source: str) -> tuple[str, str]:
@@ -98,13 +100,10 @@ def _decoded_head(file: IO[bytes], source: str) -> tuple[str, str]:
             f"{source} is not text; known formats are csv, xlsx, parquet, npy, npz and JSON lines"
         )
     try:
-        text = head.decode(encoding, errors="ignore" if is_cut else "strict")
-        if is_cut and encoding == "utf-8":
-            head[: head.rfind(b"\n") + 1].decode(encoding)
+        text = codecs.getincrementaldecoder(encoding)().decode(head, final=not is_cut)
     except UnicodeDecodeError:
-        encoding = "cp1252"
-        text = head.decode(encoding, errors="replace")
-    return encoding, text[: text.rfind("\n") + 1] if is_cut and "\n" in text else text
+        encoding, text = "cp1252", head.decode("cp1252", errors="replace")
+    return encoding, (text.rpartition("\n")[0] or text) if is_cut else text
 
 
 def _head_lines(text: str) -> tuple[int, list[str]]:
@@ -135,25 +134,20 @@ def _separator_of(lines: Sequence[str]) -> str:
         if width == 1 or len(rows[0]) != width:
             continue
         cells = [cell for row in rows for cell in row]
-        n_numbers = sum(_looks_like_a_number(cell) for cell in cells)
+        n_numbers = sum(any(number_in(cell, mark) is not None for mark in ".,") for cell in cells)
         score = (n_rows / len(rows), n_numbers / len(cells), width)
         if score > best:
             best, separator = score, candidate
     return separator
 
 
-def _looks_like_a_number(cell: str) -> bool:
-    return is_missing(cell) or any(Notation(mark).is_number(cell) for mark in (".", ","))
-
-
-def is_header(rows: Sequence[Sequence[str]], notation: Notation) -> bool:
+def is_header(rows: Sequence[Sequence[str]], mark: str | None) -> bool:
     """Return whether the first row has words where others have numbers, or nothing but words."""
     first, *rest = rows
-    present = [i for i, cell in enumerate(first) if not is_missing(cell)]
-    words = [i for i in present if not notation.is_number(first[i])]
-    if words == present:
+    if not any(is_number(cell, mark) for cell in first):
         return True
-    return any(notation.is_number(row[i]) for i in words for row in rest if i < len(row))
+    words = [i for i, cell in enumerate(first) if number_in(cell, mark) is None]
+    return any(is_number(row[i], mark) for i in words for row in rest if i < len(row))
 
 
 def name_columns(
@@ -161,18 +155,11 @@ def name_columns(
 ) -> tuple[list[str], list[str]]:
     """Return the names of columns, and remarks on those that the file does not give."""
     if has_header:
-        names, changes = distinct_names(first_row)
-        return names, renaming_remarks(source, changes)
+        return distinct_names(first_row, source)
     names = default_names(len(first_row))
     shown = names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
     remark = f"{source} has no header: the columns are called {shown} (--header says otherwise)"
     return names, [remark] if layout.header is None else []
-
-
-def renaming_remarks(source: str, changes: Sequence[str]) -> list[str]:
-    """Return the remark on columns that got another name, if there are any."""
-    problem = "a column has no name or that of another"
-    return [f"{source}: {problem}: {listed(changes)}"] if changes else []
 
 
 def _chunks(file: IO[bytes], source: str, dialect: _Dialect) -> Iterator[tuple[int, Any]]:
@@ -202,10 +189,7 @@ def _chunks(file: IO[bytes], source: str, dialect: _Dialect) -> Iterator[tuple[i
                 _check_lengths(rows, width, first_row, expected, source)
                 yield first_row, rows
     except pandas.errors.ParserError as error:
-        found = re.search(r"Expected \d+ fields in line (\d+), saw (\d+)", str(error))
-        if found is None:
-            raise ValueError(f"{source} cannot be read as csv: {error}") from error
-        raise _too_long(source, f"line {found[1]}", found[2], expected) from error
+        raise ValueError(f"{source} cannot be read as csv: {error}; {_ADVICE}") from error
 
 
 def _check_lengths(rows: Any, width: int, first_row: int, expected: str, source: str) -> None:
@@ -215,11 +199,6 @@ def _check_lengths(rows: Any, width: int, first_row: int, expected: str, source:
     if is_filled.any():
         row = int(is_filled.any(axis=1).argmax())
         n_cells = width + int(is_filled[row].nonzero()[0][-1]) + 1
-        raise _too_long(source, f"row {first_row + row}", n_cells, expected)
-
-
-def _too_long(source: str, row: str, n_cells: int | str, expected: str) -> ValueError:
-    return ValueError(
-        f"{source}: {row} has {n_cells} cells, but {expected}; is the --separator right, or a "
-        "quote missing?"
-    )
+        raise ValueError(
+            f"{source}: row {first_row + row} has {n_cells} cells, but {expected}; {_ADVICE}"
+        )

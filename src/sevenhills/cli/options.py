@@ -120,6 +120,15 @@ class Choices:
     duplicates: Duplicates = "keep"
 
 
+@dataclass(frozen=True)
+class Destination:
+    """Where rows are written to: a file, standard output, or one JSON object."""
+
+    output: Output = "-"
+    format: Format = None
+    json: Json = False
+
+
 def with_groups(command: Callable[..., None]) -> Callable[..., None]:
     """Return a command in which every group of options is replaced by its options."""
     given = signature(command).parameters.values()

@@ -23,6 +23,7 @@ def outliers(
     data: options.Data,
     choices: options.Choices,
     layout: options.Layout,
+    destination: options.Destination,
     model: Annotated[
         Path | None,
         typer.Option(help="Model to score rows with; by default one is fitted to the data."),
@@ -37,11 +38,8 @@ def outliers(
     every_row: Annotated[
         bool, typer.Option("--all", help="Write every row, with a column that is 1 for outliers.")
     ] = False,
-    output: options.Output = "-",
-    format: options.Format = None,
     estimator: options.Estimator = "rome",
     constant: options.Constant = "drop",
-    json: options.Json = False,
 ) -> None:
     """Find the rows where the density is low.
 
@@ -60,9 +58,9 @@ def outliers(
     """
     from .samples import samples_of
     from .table_files import read_table
-    from .writing import check_output, write_json, write_table
+    from .writing import check_output, write_rows
 
-    format_found = check_output(output, format)
+    format = check_output(destination.output, destination.format)
     if model is None:
         samples = samples_of(read_table(data, layout), choices, constant)
         remark(*samples.remarks)
@@ -78,17 +76,22 @@ def outliers(
         remark(*samples.remarks)
         with working(f"scoring {counted(len(samples.X), 'row')}"):
             found = _by_model(samples, known, model, 0.01 if p_value is None else p_value)
-    order = found.all_rows() if every_row else found.outlying_rows()
-    if json:
-        write_json(found.to_dict(samples, order))
-        if output == "-":
-            return
     n_outliers = int(found.is_outlier.sum())
     remark(
         f"{n_outliers:,} of {counted(len(samples.X), 'row')} "
         f"{'is an outlier' if n_outliers == 1 else 'are outliers'}: {found.rule}"
     )
-    write_table(found.table(samples, order, every_row), output, format_found)
+    summary = {
+        "n_rows": len(samples.X),
+        "n_outliers": n_outliers,
+        "threshold": found.threshold,
+        "rule": found.rule,
+        "columns": samples.names,
+        "left_out": samples.left_out,
+    }
+    order = list(range(len(samples.X))) if every_row else found.outlying_rows()
+    table = _table(samples, found, order, every_row)
+    write_rows(table, destination, format, summary, {"rows": _records(samples, found, order)})
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,52 +104,41 @@ class _Scores:
     threshold: float
     rule: str
 
-    def all_rows(self) -> "np.ndarray":
-        import numpy as np
-
-        return np.arange(len(self.is_outlier))
-
-    def outlying_rows(self) -> "np.ndarray":
+    def outlying_rows(self) -> list[int]:
         """Return the outliers, lowest density first."""
-        import numpy as np
+        rows = self.is_outlier.nonzero()[0]
+        lowest_first: list[int] = rows[self.log_densities[rows].argsort(kind="stable")].tolist()
+        return lowest_first
 
-        rows = np.flatnonzero(self.is_outlier)
-        return rows[np.argsort(self.log_densities[rows], kind="stable")]
 
-    def table(self, samples: "Samples", order: "np.ndarray", marked: bool) -> "dict[str, Any]":
-        """Return the columns of the output."""
-        found: dict[str, Any] = {"row": samples.rows[order] + 1}
-        if marked:
-            found["outlier"] = self.is_outlier[order].astype(int)
-        found["log_density"] = self.log_densities[order]
-        if self.p_values is not None:
-            found["p_value"] = self.p_values[order]
-        for i, name in enumerate(samples.names):
-            # A column of the data may have the name of a column of the output.
-            found[name if name not in found else f"{name}_2"] = samples.X[order, i]
-        return found
+def _table(
+    samples: "Samples", found: _Scores, order: list[int], is_marked: bool
+) -> "dict[str, np.ndarray]":
+    """Return the columns of the output."""
+    table = {"row": samples.rows[order] + 1}
+    if is_marked:
+        table["outlier"] = found.is_outlier[order].astype(int)
+    table["log_density"] = found.log_densities[order]
+    if found.p_values is not None:
+        table["p_value"] = found.p_values[order]
+    for i, name in enumerate(samples.names):
+        # A column of the data may have the name of a column of the output.
+        table[name if name not in table else f"{name}_2"] = samples.X[order, i]
+    return table
 
-    def to_dict(self, samples: "Samples", order: "np.ndarray") -> dict[str, Any]:
-        """Return everything for JSON."""
-        rows = [
-            {
-                "row": int(samples.rows[i]) + 1,
-                "outlier": bool(self.is_outlier[i]),
-                "log_density": self.log_densities[i],
-                "p_value": None if self.p_values is None else self.p_values[i],
-                "values": dict(zip(samples.names, samples.X[i], strict=True)),
-            }
-            for i in order
-        ]
-        return {
-            "n_rows": len(samples.X),
-            "n_outliers": int(self.is_outlier.sum()),
-            "threshold": self.threshold,
-            "rule": self.rule,
-            "columns": samples.names,
-            "left_out": samples.left_out,
-            "rows": rows,
+
+def _records(samples: "Samples", found: _Scores, order: list[int]) -> list[dict[str, Any]]:
+    """Return the rows for JSON."""
+    return [
+        {
+            "row": samples.rows[i] + 1,
+            "outlier": found.is_outlier[i],
+            "log_density": found.log_densities[i],
+            "p_value": None if found.p_values is None else found.p_values[i],
+            "values": dict(zip(samples.names, samples.X[i], strict=True)),
         }
+        for i in order
+    ]
 
 
 def _by_cross_validation(
@@ -175,19 +167,14 @@ def _by_cross_validation(
 
 def _by_model(samples: "Samples", model: "Model", path: Path, p_value: float) -> _Scores:
     """Score rows by a model, and compare their p-values with a threshold."""
-    import numpy as np
-
-    from ..density import Density
-
     density = model.density
     if not 0 < p_value < 1:
         raise ValueError(f"--p-value must lie between 0 and 1, got {p_value:g}")
-    if not isinstance(density, Density) or not density.is_normalized:
+    if not density.is_normalized:
         raise ValueError(f"{path}: outliers need a density that integrates to one")
     # Counting the row itself as a draw keeps p-values above zero.
-    p_values = (np.rint((1 - density.hdr_probability(samples.X, _DRAWS)) * _DRAWS) + 1) / (
-        _DRAWS + 1
-    )
+    n_lower = ((1 - density.hdr_probability(samples.X, _DRAWS)) * _DRAWS).round()
+    p_values = (n_lower + 1) / (_DRAWS + 1)
     threshold = float(density.hdr_level(1.0 - p_value, _DRAWS))
     rule = f"p-value below {p_value:.3g}, at log densities below {threshold:.4g}"
     return _Scores(density.logpdf(samples.X), p_values, p_values < p_value, threshold, rule)

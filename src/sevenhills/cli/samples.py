@@ -147,15 +147,12 @@ def words_remark(column: Column) -> str:
 
 
 def _dropped_words_remark(column: Column) -> str:
-    advice = "--decimal says what the mark in it means"
     if column.is_empty:
-        ending = f"; {advice}" if column.is_ambiguous else ""
-        return f"left out column {column.name}: it holds no numbers, but {column.example}{ending}"
+        return f"left out column {column.name}: it holds no numbers, but {column.example}"
     are = "is no number" if column.n_words == 1 else "are no numbers"
     return (
         f"left out column {column.name}: {column.n_words:,} of its {len(column.values):,} values "
         f"{are}, first {column.example}; --text missing keeps it"
-        + (f", {advice}" if column.is_ambiguous else "")
     )
 
 
@@ -221,11 +218,13 @@ def _varying(
     flat = [name for name, numbers in values.items() if (numbers == numbers[0]).all()]
     if not flat or constant == "keep":
         return list(columns), []
-    shown = listed([f"{name} ({values[name][0]:g})" for name in flat])
+    shown = [f"{name} ({values[name][0]:g})" for name in flat]
     if constant == "raise" or len(flat) == len(columns):
         what = "every column has" if len(flat) == len(columns) else "there are columns with"
-        raise ValueError(f"{table.source}: {what} one value only: {shown}; use --constant keep")
-    remarks.append(f"left out {'column' if len(flat) == 1 else 'columns'} {shown}: one value only")
+        raise ValueError(
+            f"{table.source}: {what} one value only: {listed(shown)}; use --constant keep"
+        )
+    remarks.append(f"left out {columns_named(shown)}: one value only")
     return _without(columns, flat), flat
 
 

@@ -1,4 +1,4 @@
-"""The command ``score``."""
+"""The commands ``score`` and ``sample``, which use a model."""
 
 from typing import Annotated, Any, Literal
 
@@ -12,8 +12,7 @@ def score(
     model: options.ModelFile,
     data: options.Data,
     layout: options.Layout,
-    output: options.Output = "-",
-    format: options.Format = None,
+    destination: options.Destination,
     mean: Annotated[bool, typer.Option("--mean", help="Print only the mean over rows.")] = False,
     missing: Annotated[
         Literal["skip", "marginal", "raise"],
@@ -23,7 +22,6 @@ def score(
         ),
     ] = "skip",
     jobs: options.Jobs = None,
-    json: options.Json = False,
 ) -> None:
     """Print log densities of rows, or their mean.
 
@@ -37,9 +35,9 @@ def score(
       cat new.csv | sevenhills score model.sevenhills - --mean --json
     """
     from .model_files import log_densities, read_model, read_queries
-    from .writing import check_output, write_json, write_table
+    from .writing import check_output, write_json, write_rows
 
-    format_found = check_output(output, format)
+    format = check_output(destination.output, destination.format)
     queries = read_queries(read_model(model), data, layout)
     remark(*queries.remarks())
     n_incomplete = int((~queries.is_complete).sum())
@@ -50,13 +48,13 @@ def score(
         )
     with working(f"scoring {counted(len(queries.X), 'row')}"):
         values = log_densities(queries, missing, jobs)
-    to_file = output != "-"
-    if to_file or not (mean or json):
-        write_table({"log_density": values}, output, format_found)
     found = _mean(values)
-    if json:
-        write_json(found if mean or to_file else {**found, "log_densities": values})
-    elif mean:
+    if not mean or destination.output != "-":
+        rows = {"log_densities": values}
+        write_rows({"log_density": values}, destination, format, found, rows)
+    elif destination.json:
+        write_json(found)
+    if mean and not destination.json:
         typer.echo(_in_words(found))
 
 
@@ -79,3 +77,28 @@ def _in_words(found: dict[str, Any]) -> str:
 
     figure = Estimate(found["mean_log_density"], found["std_error"], found["n_scored"])
     return f"{figure} (mean log density of {counted(found['n_scored'], 'row')})"
+
+
+def sample(
+    model: options.ModelFile,
+    destination: options.Destination,
+    n: Annotated[int, typer.Option("-n", "--number", min=0, help="Number of rows to draw.")] = 1000,
+    seed: options.Seed = None,
+) -> None:
+    """Draw new rows from a fitted density.
+
+    For example:
+      sevenhills sample model.sevenhills -n 5
+      sevenhills sample model.sevenhills -n 100000 --seed 0 -o draws.parquet
+      sevenhills sample model.sevenhills -n 100 --json
+    """
+    from .model_files import read_model
+    from .writing import check_output, write_rows
+
+    format = check_output(destination.output, destination.format)
+    known = read_model(model)
+    with working(f"drawing {counted(n, 'row')}"):
+        rows = known.density.sample(n, seed)
+    names = known.shown_names
+    table = dict(zip(names, rows.T, strict=True))
+    write_rows(table, destination, format, {"columns": names, "n_rows": n}, {"rows": rows})

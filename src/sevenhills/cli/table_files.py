@@ -4,7 +4,7 @@ import io
 import json
 import sys
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
@@ -15,15 +15,8 @@ import numpy as np
 from ..atomic_write import naming
 from ..decoding import Archive, check_unpacked, decoding, read_npy, unzipped
 from ..extras import import_extra
-from .columns import (
-    Notation,
-    Table,
-    column_from_array,
-    column_from_cells,
-    default_names,
-    distinct_names,
-)
-from .csv_dialects import is_header, name_columns, read_csv, renaming_remarks
+from .columns import Table, column_from_cells, default_names, distinct_names, table_from_arrays
+from .csv_dialects import is_header, name_columns, read_csv
 from .options import Layout
 from .screen import listed
 
@@ -132,34 +125,25 @@ def _read_zip(file: IO[bytes], source: str, layout: Layout) -> Table:
             f"{source} holds the arrays {listed(arrays)}; it must hold one, one called X, or "
             "columns of equal length"
         )
-    columns = tuple(column_from_array(name, array) for name, array in arrays.items())
-    return Table(source, columns, True)
+    return table_from_arrays(source, names, arrays.values())
 
 
 def _table_from_array(array: np.ndarray, source: str) -> Table:
     if array.dtype.names:
-        records = array.reshape(-1)
-        for name in array.dtype.names:
-            if records[name].ndim > 1 or records[name].dtype.names:
+        fields = [array.reshape(-1)[name] for name in array.dtype.names]
+        for name, field in zip(array.dtype.names, fields, strict=True):
+            if field.ndim > 1 or field.dtype.names:
                 raise ValueError(f"{source}: field {name!r} must hold one number in every row")
-        columns = tuple(column_from_array(name, records[name]) for name in array.dtype.names)
-        return Table(source, columns, True)
+        return table_from_arrays(source, array.dtype.names, fields)
     if array.ndim == 1:
         array = array[:, None]
     if array.ndim != 2:
         raise ValueError(f"{source} must hold rows and columns, but has shape {array.shape}")
-    names = default_names(array.shape[1])
-    columns = tuple(column_from_array(name, array[:, i]) for i, name in enumerate(names))
-    return Table(source, columns, False)
+    return table_from_arrays(source, default_names(array.shape[1]), array.T, has_names=False)
 
 
-def _table_from_frame(
-    frame: Any, names: Sequence[str], source: str, has_names: bool, remarks: Sequence[str] = ()
-) -> Table:
-    columns = tuple(
-        column_from_array(name, frame.iloc[:, i].to_numpy()) for i, name in enumerate(names)
-    )
-    return Table(source, columns, has_names, tuple(remarks))
+def _arrays_of(frame: Any) -> list[np.ndarray]:
+    return [frame.iloc[:, i].to_numpy() for i in range(frame.shape[1])]
 
 
 def _read_parquet(file: IO[bytes], source: str, layout: Layout) -> Table:
@@ -172,8 +156,8 @@ def _read_parquet(file: IO[bytes], source: str, layout: Layout) -> Table:
     check_unpacked(sum(groups), n_packed, source)
     with decoding(source):
         frame = content.read().to_pandas(ignore_metadata=True)
-        names, _ = distinct_names(frame.columns)
-        return _table_from_frame(frame, names, source, True)
+        names, remarks = distinct_names(frame.columns, source)
+        return table_from_arrays(source, names, _arrays_of(frame), remarks=remarks)
 
 
 def _read_spreadsheet(file: IO[bytes], source: str, layout: Layout) -> Table:
@@ -190,14 +174,14 @@ def _read_spreadsheet(file: IO[bytes], source: str, layout: Layout) -> Table:
     if frame.empty:
         raise ValueError(f"{source} is empty: its first sheet has no cells")
     head = frame.iloc[:_HEAD_ROWS].astype(str).to_numpy().tolist()
-    has_names = is_header(head, Notation(".")) if layout.header is None else layout.header
+    has_names = is_header(head, ".") if layout.header is None else layout.header
     names, remarks = name_columns(head[0], has_names, source, layout)
     if len(book.sheet_names) > 1:
         remarks.append(f"{source}: only the first of its sheets was read: {book.sheet_names[0]}")
     body = frame.iloc[int(has_names) :].infer_objects()
     if body.empty:
         raise ValueError(f"{source} has a header but no rows")
-    return _table_from_frame(body, names, source, has_names, remarks)
+    return table_from_arrays(source, names, _arrays_of(body), has_names, remarks)
 
 
 def _read_json_lines(file: IO[bytes], source: str, layout: Layout) -> Table:
@@ -205,23 +189,17 @@ def _read_json_lines(file: IO[bytes], source: str, layout: Layout) -> Table:
     rows = list(_json_rows(file, source))
     if not rows:
         raise ValueError(f"{source} is empty: there is no row")
-    has_names = all(isinstance(row, dict) for row in rows)
-    if has_names:
+    if all(isinstance(row, dict) for row in rows):
         keys = list(dict.fromkeys(chain.from_iterable(rows)))
-        names, changes = distinct_names(keys)
-        cells = [[row.get(key) for row in rows] for key in keys]
-    elif not all(isinstance(row, list) for row in rows):
+        names, remarks = distinct_names(keys, source)
+        columns = map(column_from_cells, names, ([row.get(key) for row in rows] for key in keys))
+        return Table(source, tuple(columns), True, tuple(remarks))
+    if not all(isinstance(row, list) for row in rows):
         raise ValueError(f"{source}: every line must be an object, or every line an array")
-    elif len({len(row) for row in rows}) > 1:
+    if len({len(row) for row in rows}) > 1:
         raise ValueError(f"{source}: the rows are not equally long")
-    else:
-        names, changes, cells = (
-            default_names(len(rows[0])),
-            [],
-            [*map(list, zip(*rows, strict=True))],
-        )
-    columns = tuple(map(column_from_cells, names, cells))
-    return Table(source, columns, has_names, tuple(renaming_remarks(source, changes)))
+    columns = map(column_from_cells, default_names(len(rows[0])), zip(*rows, strict=True))
+    return Table(source, tuple(columns), False)
 
 
 def _json_rows(file: IO[bytes], source: str) -> Iterator[Any]:

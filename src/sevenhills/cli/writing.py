@@ -15,6 +15,7 @@ import numpy as np
 from ..atomic_write import atomic_write, check_writable, naming
 from ..extras import import_extra
 from ..json_values import json_value
+from .options import Destination
 from .screen import counted, remark
 
 _SUFFIXES = {".csv": "csv", ".npy": "npy", ".parquet": "parquet", ".jsonl": "jsonl"}
@@ -48,6 +49,21 @@ def check_page_output(path: Path) -> None:
     check_writable(path)
     if path.suffix.lower() not in (".html", ".htm"):
         raise ValueError(f"the name of {path} must end with .html")
+
+
+def write_rows(
+    columns: Mapping[str, np.ndarray],
+    destination: Destination,
+    format: str,
+    summary: Mapping[str, Any],
+    rows: Mapping[str, Any],
+) -> None:
+    """Write a table and, with ``--json``, a summary; JSON has the rows if no file has them."""
+    to_file = destination.output != "-"
+    if to_file or not destination.json:
+        write_table(columns, destination.output, format)
+    if destination.json:
+        write_json(summary if to_file else {**summary, **rows})
 
 
 def write_table(columns: Mapping[str, np.ndarray], path: str, format: str) -> None:

@@ -277,8 +277,10 @@ def cut(
     >>> from sevenhills import clustering, datasets
     >>> X = datasets.load("aniso").sample(300, random_state=0)
     >>> cuts = clustering.cut(clustering.order_by_reachability(X))
-    >>> len(cuts), int(cuts.n_cuts.sum())
-    (80, 199)
+    >>> bool(len(cuts) < cuts.n_cuts.sum())  # cuts that give the same clusters are joined
+    True
+    >>> int(cuts.n_cuts.sum())
+    199
     """
     order = ordering.order
     weights = np.ones(len(order)) if weights is None else weights[order]

@@ -4,13 +4,13 @@ Modules are imported when a name is first used, so that the names of :data:`ESTI
 at once.
 """
 
+from collections.abc import Iterator, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from .registry import CLASSES, ESTIMATORS
-
 if TYPE_CHECKING:
     from .auto import AutoROME
+    from .base import DensityEstimator
     from .classifier import DensityClassifier
     from .cluster_records import Cluster, StackedCluster
     from .gaussians import GaussianMixtureBIC
@@ -38,7 +38,18 @@ __all__ = [
     "refit_bootstrap",
 ]
 
-_MODULES = {cls: module for module, cls in CLASSES.values()} | {
+#: Name, class and module of every estimator, in the order of the documentation.
+_REGISTRY = {
+    "rome": ("ROME", "rome"),
+    "auto": ("AutoROME", "auto"),
+    "kde": ("GaussianKDE", "kde"),
+    "kde_cv": ("KernelDensityCV", "kde"),
+    "gmm": ("GaussianMixtureBIC", "gaussians"),
+    "parzen": ("ManifoldParzen", "parzen"),
+    "vine": ("VineDensity", "vine"),
+}
+
+_MODULES = dict(_REGISTRY.values()) | {
     "Cluster": "cluster_records",
     "DensityClassifier": "classifier",
     "DensityOutlierDetector": "outlier_detector",
@@ -54,3 +65,24 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     found = getattr(import_module(f".{_MODULES[name]}", __name__), name)
     return globals().setdefault(name, found)
+
+
+class _Estimators(Mapping[str, "type[DensityEstimator]"]):
+    """A read-only mapping from names to classes; looking up a class imports its module."""
+
+    def __getitem__(self, name: str) -> "type[DensityEstimator]":
+        found: type[DensityEstimator] = __getattr__(_REGISTRY[name][0])
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_REGISTRY)
+
+    def __len__(self) -> int:
+        return len(_REGISTRY)
+
+    def __repr__(self) -> str:
+        return f"ESTIMATORS({', '.join(_REGISTRY)})"
+
+
+#: The estimators by the names that the command line, the forecasts and the study use.
+ESTIMATORS = _Estimators()

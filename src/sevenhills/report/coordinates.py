@@ -107,7 +107,7 @@ def usual_range(values: np.ndarray) -> tuple[float, float]:
 
 def draws_of(subject: Subject, seed: int) -> np.ndarray:
     """Return samples of the density, none if it cannot be sampled."""
-    if not subject.can_be_sampled:
+    if not subject.density.is_normalized:
         return np.empty((0, len(subject.names)))
     return subject.density.sample(_N_DRAWS, random_state=seed)
 

@@ -129,16 +129,7 @@ def _report(
 
 
 def verdicts(evaluation: Evaluation) -> list[str]:
-    """Return the findings of an evaluation in sentences.
-
-    Parameters
-    ----------
-    evaluation : Evaluation
-
-    Returns
-    -------
-    list of str
-    """
+    """Return the findings of an evaluation in sentences."""
     out = []
     headline = _headline(evaluation)
     if headline is not None:
@@ -230,7 +221,9 @@ def _all_scenes(evaluation: Evaluation) -> list[Section]:
             "Share of truths inside highest-density regions. Below the diagonal forecasts are too "
             "narrow, above it too wide."
         )
-        figures.append((_draw_calibration(evaluation), caption))
+        name = "Calibration of the forecasts"
+        drawn = _svg(lambda ax: plot_calibration(evaluation, ax), (4.2, 4.2), name)
+        figures.append((drawn, caption))
     if headline is not None:
         figures.append((_draw_scores(evaluation, headline), f"Distribution of {headline}."))
     if not figures:
@@ -263,11 +256,6 @@ def _single_scenes(
     return [Section("scenes", "Scenes", render("figures.html", figures=figures, note=note))]
 
 
-def _draw_calibration(evaluation: Evaluation) -> str:
-    name = "Calibration of the forecasts"
-    return _svg(lambda ax: plot_calibration(evaluation, ax), (4.2, 4.2), name)
-
-
 def _draw_scores(evaluation: Evaluation, measure: str) -> str:
     values = evaluation.scenes[measure]
     values = values[np.isfinite(values)]
@@ -294,17 +282,7 @@ def _draw_scene(predictions: Any, truth: Any, index: int, title: str, agents: bo
 
 
 def _svg(draw: Callable[[Any], Any], size: tuple[float, float], name: str) -> str:
-    """Return a picture as an element of the page, in its colors.
-
-    Parameters
-    ----------
-    draw : callable
-        Called with the axes to draw on.
-    size : tuple of float
-        Width and height in inches.
-    name : str
-        Description for screen readers.
-    """
+    """Return a picture as an element of the page, in its colors; ``name`` describes it."""
     matplotlib = import_extra("matplotlib", "plot", "reports on forecasts need matplotlib")
     # The salt makes ids of elements differ between the pictures of a page.
     with matplotlib.rc_context({**_STYLE, "svg.hashsalt": name}):
@@ -315,6 +293,6 @@ def _svg(draw: Callable[[Any], Any], size: tuple[float, float], name: str) -> st
     svg = file.getvalue()
     svg = svg[svg.index("<svg") :].replace(_INK, "currentColor")
     svg = svg.replace(COLORS[0].lower(), "var(--accent)")
-    svg = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", svg, count=1)
-    svg = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", svg, count=1)
+    for side in ("height", "width"):  # the page sets the size
+        svg = re.sub(rf'(<svg[^>]*?) {side}="[^"]*"', r"\1", svg, count=1)
     return svg.replace("<svg", f'<svg role="img" aria-label="{escape(name)}"', 1)

@@ -149,12 +149,9 @@ def build_report(
     options: dict[str, Any] = {"feature_names": feature_names, "features": features, "title": title}
     options |= {"source": source, "random_state": random_state or None}
     n_outliers = None if isinstance(found.outliers, str) else found.outliers.count
+    summary = summary_html(subject, found.modes, n_outliers, found.shown, notes)
     sections = [
-        Section(
-            "summary",
-            "Summary",
-            summary_html(subject, found.modes, n_outliers, found.shown, notes),
-        ),
+        Section("summary", "Summary", summary),
         Section("line", "One feature", _line_html(found)),
         *_pair_sections(found),
         Section("clusters", "Clusters", _clusters_html(subject)),
@@ -304,6 +301,6 @@ def _clusters_html(subject: Subject) -> str:
 
 
 def _samples_html(found: _Findings) -> str:
-    if not found.subject.can_be_sampled:
+    if not found.subject.density.is_normalized:
         return absent("The density does not integrate to one, so it cannot be sampled.")
     return render("samples.html", two=len(found.shown) > 1)

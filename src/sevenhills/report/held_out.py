@@ -62,7 +62,7 @@ def find_outliers(subject: Subject, seed: int) -> Outliers | str:
         return _outside_of_region(subject, subject.X, seed)
     held_out = 1 < len(subject.X) <= _MAX_CROSS_VALIDATED
     detector = DensityOutlierDetector(
-        subject.model, cv=5 if held_out else None, n_draws=_N_DRAWS, random_state=seed
+        subject.model, n_splits=5 if held_out else None, n_draws=_N_DRAWS, random_state=seed
     )
     try:
         detector.fit(subject.X)
@@ -71,18 +71,14 @@ def find_outliers(subject: Subject, seed: int) -> Outliers | str:
     scores, fence = detector.training_scores_, detector.offset_
     count = int((scores < fence).sum())
     rows = _lowest(scores, count)
-    has_p_values = subject.can_be_sampled and len(rows) > 0
+    has_p_values = subject.density.is_normalized and len(rows) > 0
+    p_values = detector.p_values(subject.X[rows]) if has_p_values else None
     scored = "by fits to other samples" if held_out else "by the fit itself"
-    return Outliers(
-        count=count,
-        rows=rows,
-        scores=scores[rows],
-        p_values=detector.p_values(subject.X[rows]) if has_p_values else None,
-        rule=(
-            f"Samples are scored {scored}. An outlier has a log density below {fence:.4g}, 1.5 "
-            "interquartile ranges below the lower quartile."
-        ),
+    rule = (
+        f"Samples are scored {scored}. An outlier has a log density below {fence:.4g}, 1.5 "
+        "interquartile ranges below the lower quartile."
     )
+    return Outliers(count, rows, scores[rows], p_values, rule)
 
 
 def _outside_of_region(subject: Subject, X: np.ndarray, seed: int) -> Outliers:
@@ -90,13 +86,8 @@ def _outside_of_region(subject: Subject, X: np.ndarray, seed: int) -> Outliers:
     scores = subject.density.logpdf(X)
     count = int((probability > _CONFIDENCE).sum())
     rows = _lowest(scores, count)
-    return Outliers(
-        count=count,
-        rows=rows,
-        scores=scores[rows],
-        p_values=1 - probability[rows],
-        rule=f"An outlier lies outside of the {_CONFIDENCE:.0%} highest-density region.",
-    )
+    rule = f"An outlier lies outside of the {_CONFIDENCE:.0%} highest-density region."
+    return Outliers(count, rows, scores[rows], 1 - probability[rows], rule)
 
 
 def _lowest(scores: np.ndarray, count: int) -> np.ndarray:
@@ -160,7 +151,7 @@ def measure_quality(subject: Subject, seed: int) -> Quality | str:
         return "The samples were not given, so none of them could be held out."
     if not subject.is_estimator:
         return f"A {subject.kind} cannot be fitted to fewer samples, so none were held out."
-    if not subject.can_be_sampled:
+    if not subject.density.is_normalized:
         return "The density does not integrate to one, so its likelihood has no meaning."
     if len(subject.X) < _MIN_SAMPLES:
         return f"{len(subject.X)} samples are too few to hold some of them out."

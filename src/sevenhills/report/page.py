@@ -18,13 +18,8 @@ from ..plotting.canvas import COLORS, NOISE_COLOR
 
 #: Scripts of every page, and of pages with interactive plots.
 _SCRIPTS = ("theme.js",)
-_PLOT_SCRIPTS = (
-    "core.js",
-    "density.js",
-    "clusters.js",
-    "samples.js",
-    "outliers.js",
-    "quality.js",
+_PLOT_SCRIPTS = tuple(
+    f"{name}.js" for name in ("core", "density", "clusters", "samples", "outliers", "quality")
 )
 
 
@@ -116,15 +111,7 @@ class Report:
 def render_page(
     title: str, subtitle: str, sections: Sequence[Section], data: dict[str, Any] | None = None
 ) -> Report:
-    """Return a page.
-
-    Parameters
-    ----------
-    title, subtitle : str
-    sections : sequence of Section
-    data : dict, optional
-        The data of interactive plots. Pages without them are small, since they do without plotly.
-    """
+    """Return a page; without data of interactive plots it is small, since it needs no plotly."""
     scripts: tuple[str, ...] = _SCRIPTS
     if data is not None:
         data = {**data, "colors": COLORS, "noise": NOISE_COLOR}

@@ -58,11 +58,6 @@ class Subject:
         return hasattr(self.model, "fit")
 
     @property
-    def can_be_sampled(self) -> bool:
-        """Whether the density integrates to one."""
-        return self.density.is_normalized
-
-    @property
     def labels(self) -> np.ndarray | None:
         """The cluster of every sample, if the model has any."""
         return getattr(self.model, "labels_", None)
@@ -97,16 +92,7 @@ class Subject:
 def make_subject(
     given: Any, X: Any, feature_names: Sequence[str] | None, rows: Any = None
 ) -> Subject:
-    """Return the subject of a report; a model that is not fitted is fitted first.
-
-    Parameters
-    ----------
-    given : estimator, density, or samples
-    X : samples or None
-    feature_names : sequence of str or None
-    rows : array-like or None
-        The names of the samples.
-    """
+    """Return the subject of a report; a model that is not fitted is fitted first."""
     if isinstance(given, type):
         raise TypeError(f"model_or_data must be a model or samples, got the class {given.__name__}")
     if not hasattr(given, "score_samples") and not hasattr(given, "logpdf"):
@@ -178,17 +164,14 @@ def _agrees_with(X: np.ndarray, ordering: Ordering, slack: float) -> bool:
 def _names(
     density: Any, model: Any, X: Any, feature_names: Sequence[str] | None
 ) -> tuple[str, ...]:
-    for known in (
+    sources = (
         feature_names,
         getattr(model, "feature_names_in_", None),
         getattr(X, "columns", None),
         getattr(density, "feature_names", None),
-    ):
-        if known is not None:
-            names = tuple(str(each) for each in known)
-            break
-    else:
-        names = tuple(f"feature {i}" for i in range(density.n_features))
+    )
+    default = [f"feature {i}" for i in range(density.n_features)]
+    names = tuple(map(str, next((known for known in sources if known is not None), default)))
     if len(names) != density.n_features:
         raise ValueError(f"feature_names must be {density.n_features} names, got {len(names)}")
     return names
@@ -199,19 +182,7 @@ def thin(subject: Subject, n_points: int, kept: np.ndarray) -> np.ndarray:
 
     Neighbors in the ordering are neighbors in space. Every k-th sample of the ordering therefore
     represents the density with less variance than a random subset, and clusters keep their shares.
-
-    Parameters
-    ----------
-    subject : Subject
-    n_points : int
-        Largest size of the subset without ``kept``.
-    kept : ndarray of int
-        Samples that are always in the subset.
-
-    Returns
-    -------
-    ndarray of int
-        Increasing indices of samples.
+    The subset has at most ``n_points`` samples, and those of ``kept``.
     """
     if subject.X is None:
         return np.empty(0, dtype=np.int64)

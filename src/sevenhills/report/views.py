@@ -38,17 +38,7 @@ _LARGEST = float(np.finfo(np.float32).max)
 def view_of(
     coordinates: Coordinates, rows: np.ndarray, n_draws: int, n_jobs: int | None
 ) -> dict[str, Any]:
-    """Return the data of all plots along some directions.
-
-    Parameters
-    ----------
-    coordinates : Coordinates
-    rows : ndarray of int
-        The samples that are plotted as points.
-    n_draws : int
-        The number of draws that are plotted as points.
-    n_jobs : int or None
-    """
+    """Return the data of all plots along some directions; samples in ``rows`` become points."""
     count = len(coordinates.names)
     grids = [_grid(coordinates, i, _N_LINE) for i in range(count)]
     out: dict[str, Any] = {
@@ -100,8 +90,7 @@ def _components(density: Density) -> list[tuple[int, float, KernelMixture]]:
     """Return labels, weights and densities of the largest clusters."""
     if not isinstance(density, KernelMixture) or len(np.unique(density.clusters)) < 2:
         return []
-    sizes = np.diff(density.offsets)
-    of_kernel = np.repeat(density.clusters, sizes)
+    of_kernel = np.repeat(density.clusters, np.diff(density.offsets))
     labels = np.unique(density.clusters)
     shares = np.array([density.weights[of_kernel == label].sum() for label in labels])
     largest = np.sort(np.argsort(-shares, kind="stable")[:_MAX_COMPONENTS])
@@ -198,9 +187,7 @@ def _fitted_cut(labels: np.ndarray, candidates: Candidates) -> dict[str, Any]:
     starts = np.flatnonzero(np.append(True, labels[1:] != labels[:-1]))
     ends = np.append(starts[1:], len(labels))
     return {
-        "place": 0,
-        "rule": str(candidates.rules[candidates.chosen]),
-        "parameter": candidates.parameters[candidates.chosen],
+        **_cut(candidates, candidates.chosen, 0),
         "n_clusters": len(np.unique(labels[labels >= 0])),
         "noise": float((labels < 0).mean()),
         "score": None,
@@ -209,7 +196,6 @@ def _fitted_cut(labels: np.ndarray, candidates: Candidates) -> dict[str, Any]:
 
 
 def _cut(candidates: Candidates, i: int, place: int) -> dict[str, Any]:
-    runs = candidates.partitions[i]
     return {
         "place": place,
         "rule": str(candidates.rules[i]),
@@ -217,7 +203,7 @@ def _cut(candidates: Candidates, i: int, place: int) -> dict[str, Any]:
         "n_clusters": int(candidates.n_clusters[i]),
         "noise": candidates.noise_share[i],
         "score": candidates.scores[i],
-        "runs": pack(np.stack([runs[:, 1], runs[:, 2]]), "i4"),
+        "runs": pack(candidates.partitions[i][:, 1:3].T, "i4"),
     }
 
 
@@ -239,12 +225,7 @@ def pack(array: np.ndarray, kind: str = "f4") -> dict[str, Any]:
 
 
 def pack_rows(rows: np.ndarray) -> dict[str, Any]:
-    """Return rows relative to their medians, so that large numbers keep their digits.
-
-    Parameters
-    ----------
-    rows : ndarray of shape (n_rows, n_values)
-    """
+    """Return rows relative to their medians, so that large numbers keep their digits."""
     medians = np.median(rows, axis=1) if rows.shape[1] else np.zeros(len(rows))
     return {"medians": medians.tolist(), "rest": pack(rows - medians[:, None])}
 
