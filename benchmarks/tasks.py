@@ -152,9 +152,9 @@ def by_scikit_learn_density(X, seed):
 
 RANKINGS = {
     "ROME": by_density(ROME()),
-    "ROME, not held out": by_density(ROME(), cv=None),
+    "ROME, not held out": by_density(ROME(), n_splits=None),
     "AutoROME": by_density(AutoROME()),
-    "AutoROME, not held out": by_density(AutoROME(), cv=None),
+    "AutoROME, not held out": by_density(AutoROME(), n_splits=None),
     "GaussianKDE": by_density(GaussianKDE()),
     "IsolationForest": by_forest,
     "LocalOutlierFactor": by_local_factor,

@@ -48,7 +48,7 @@ def test_kernel_density_is_scikit_learns(moons):
 
 
 def test_held_out_scores(moons):
-    model = KernelDensityCV(bandwidths=[0.1], cv=len(moons)).fit(moons)
+    model = KernelDensityCV(bandwidths=[0.1], n_splits=len(moons)).fit(moons)
     apart = ((moons[:, None] - moons) ** 2).sum(axis=-1) / 0.1**2
     terms = np.exp(-0.5 * apart) / (2 * np.pi * 0.1**2)
     np.fill_diagonal(terms, 0)
@@ -64,7 +64,7 @@ def test_held_out_scores(moons):
         (KernelDensityCV(bandwidths=[]), "bandwidths"),
         (KernelDensityCV(bandwidths="wide"), "bandwidths"),
         (KernelDensityCV(bandwidths=[-1.0]), "bandwidths"),
-        (KernelDensityCV(cv=1), "cv"),
+        (KernelDensityCV(n_splits=1), "n_splits"),
     ],
 )
 def test_bad_parameters(moons, estimator, match):

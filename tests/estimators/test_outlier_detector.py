@@ -24,13 +24,8 @@ from sevenhills import (
 from ..strategies import samples
 from .plain_densities import Gaussian, Nowhere
 
-#: The check passes lists of splits to every parameter that is called ``cv``; ours is a number.
-NUMBER_OF_FOLDS = {"check_sample_weight_equivalence_on_dense_data": "cv is a number of folds"}
 
-
-@parametrize_with_checks(
-    [DensityOutlierDetector()], expected_failed_checks=lambda estimator: NUMBER_OF_FOLDS
-)
+@parametrize_with_checks([DensityOutlierDetector()])
 def test_scikit_learn(estimator, check):
     check(estimator)
 
@@ -72,7 +67,7 @@ class TestOutliers:
         assert_allclose(both[50:], expected, atol=1e-9)
 
     def test_without_folds_scores_are_the_density(self, moons):
-        detector = DensityOutlierDetector(cv=None).fit(moons)
+        detector = DensityOutlierDetector(n_splits=None).fit(moons)
         assert_array_equal(detector.training_scores_, ROME().fit(moons).score_samples(moons))
 
     def test_held_out_scores_find_more(self, iris):
@@ -88,12 +83,12 @@ class TestOutliers:
             return roc_auc_score(planted, -scores)
 
         assert quality() > 0.97
-        assert quality(cv=None) < quality() - 0.05
+        assert quality(n_splits=None) < quality() - 0.05
 
     def test_one_of_many_copies_is_held_out(self, moons):
         """So that a value that repeats is as common as it is."""
         X = np.concatenate([moons, np.tile([[0.0, -0.0]], (20, 1))])
-        detector = DensityOutlierDetector(GaussianKDE(), cv=len(X)).fit(X)
+        detector = DensityOutlierDetector(GaussianKDE(), n_splits=len(X)).fit(X)
         expected = GaussianKDE().fit(X[:-1]).score_samples(X[-1:])
         assert_allclose(detector.training_scores_[-20:], expected[0], atol=1e-9)
         assert_allclose(detector.score_samples([[-0.0, 0.0]]), expected, atol=1e-9)
@@ -223,8 +218,8 @@ class TestOutliers:
             ({"p_value": 0.01, "n_draws": 99}, ValueError, "n_draws = 99 are too few"),
             ({"n_draws": 0}, ValueError, "n_draws"),
             ({"n_draws": 1.5}, TypeError, "n_draws"),
-            ({"cv": 1}, ValueError, "cv"),
-            ({"cv": 2.0}, TypeError, "cv"),
+            ({"n_splits": 1}, ValueError, "n_splits"),
+            ({"n_splits": 2.0}, TypeError, "n_splits"),
             ({"random_state": "a"}, TypeError, "random_state"),
             ({"estimator": ROME}, TypeError, "estimator must be an instance"),
             ({"estimator": "rome"}, TypeError, "estimator must be an instance"),
@@ -245,9 +240,9 @@ class TestOutliers:
 
     def test_too_few_samples_to_hold_any_out(self):
         X = [[0.0, 0.0], [1.0, 1.0]]
-        with pytest.raises(ValueError, match="cv=None"):
+        with pytest.raises(ValueError, match="n_splits=None"):
             DensityOutlierDetector().fit(X)
-        assert_array_equal(DensityOutlierDetector(cv=None).fit_predict(X), [1, 1])
+        assert_array_equal(DensityOutlierDetector(n_splits=None).fit_predict(X), [1, 1])
 
     @given(samples(min_samples=6, max_samples=40, max_features=4))
     def test_awkward_samples(self, X):

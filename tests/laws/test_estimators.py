@@ -30,14 +30,7 @@ def moons():
     return datasets.load("two_moons").sample(250, random_state=1)
 
 
-def expected_failures(estimator):
-    """The check passes lists of splits to every parameter that is called ``cv``."""
-    if "cv" not in estimator.get_params():
-        return {}
-    return {"check_sample_weight_equivalence_on_dense_data": "cv is a number of folds"}
-
-
-@parametrize_with_checks(CHECKED, expected_failed_checks=expected_failures)
+@parametrize_with_checks(CHECKED)
 def test_scikit_learn(estimator, check):
     check(estimator)
 
@@ -179,7 +172,7 @@ class TestAblations:
         first = {int(np.argmin(row)) for row in apart}
         assert len(first) == 7
 
-    def test_neighbours_cannot_be_sampled(self, moons):
+    def test_neighbors_cannot_be_sampled(self, moons):
         model = ROME(density="knn").fit(moons)
         assert not model.is_normalized
         with pytest.raises(ValueError, match="nearest-neighbor"):

@@ -57,7 +57,7 @@ BAD_PARAMETERS = {
     "n_eps": -1,
     "n_neighbors": 0,
     "bw_method": "wide",
-    "cv": 1,
+    "n_splits": 1,
     "bandwidths": [],
     "max_components": 0,
     "reg_covar": -1.0,

@@ -49,7 +49,7 @@ ESTIMATORS = [
     AutoROME(min_std=0.05, random_state=None),
     ManifoldParzen(n_directions=1),
     GaussianKDE(bw_method=0.4),
-    KernelDensityCV(bandwidths=[0.05, 0.2], cv=3),
+    KernelDensityCV(bandwidths=[0.05, 0.2], n_splits=3),
     GaussianMixtureBIC(max_components=3),
     VineDensity(),
 ]

@@ -244,7 +244,7 @@ WRONG = {
         "n_jobs": [0, True],
     },
     GaussianKDE: {"bw_method": ["skott", 0.0, None], "min_std": [None], "n_jobs": [0]},
-    KernelDensityCV: {"bandwidths": ["all", [], [0.1, -1.0], 3], "cv": [1], "n_jobs": [0]},
+    KernelDensityCV: {"bandwidths": ["all", [], [0.1, -1.0], 3], "n_splits": [1], "n_jobs": [0]},
     GaussianMixtureBIC: {
         "max_components": [0, 2.5], "n_init": [0], "reg_covar": [0.0, "1"],
         "random_state": [2**32], "n_jobs": [0],

@@ -152,7 +152,7 @@ class KernelDensityCV(DensityEstimator):
     bandwidths : sequence of float or "auto", default="auto"
         The bandwidths to try, in data units. "auto" tries 21 between 0.02 and 2 times Silverman's
         for the standard deviation of the samples.
-    cv : int, default=5
+    n_splits : int, default=5
         The number of folds of the cross-validation.
     n_jobs : int, optional
         Number of threads; one by default.
@@ -189,16 +189,16 @@ class KernelDensityCV(DensityEstimator):
         self,
         *,
         bandwidths: Sequence[float] | str = "auto",
-        cv: int = 5,
+        n_splits: int = 5,
         n_jobs: int | None = None,
     ) -> None:
         self.bandwidths = bandwidths
-        self.cv = cv
+        self.n_splits = n_splits
         self.n_jobs = n_jobs
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_count(self.cv, "cv", least=2)
+        check_count(self.n_splits, "n_splits", least=2)
         if isinstance(self.bandwidths, str):
             check_choice(self.bandwidths, "bandwidths", ("auto",))
         else:
@@ -210,7 +210,7 @@ class KernelDensityCV(DensityEstimator):
         points = Points.from_samples(X, weights)
         rows = X[points.rows]
         bandwidths = self._resolve_bandwidths(points)
-        held = deal_in_turn(points.weights, int(self.cv))
+        held = deal_in_turn(points.weights, int(self.n_splits))
         held = held[held.any(axis=1)] / points.weights.sum()
         scores = np.array([self._score_of(rows, held, bandwidth) for bandwidth in bandwidths])
         bandwidth = float(bandwidths[int(np.argmax(scores))])

@@ -40,7 +40,7 @@ class DensityOutlierDetector(OutlierMixin, BaseEstimator):
 
     A kernel density is high at every sample that it was fitted to, even at outliers, because the
     sample carries a kernel of its own. So training rows are scored by fits to the other
-    ``cv - 1`` folds, wherever they are met again: in ``predict`` as in ``fit_predict``.
+    ``n_splits - 1`` folds, wherever they are met again: in ``predict`` as in ``fit_predict``.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ class DensityOutlierDetector(OutlierMixin, BaseEstimator):
         of regular observations that are called outliers if the density is that of the data; one
         that is too wide or, in many features, too narrow calls fewer or more. The estimator must
         have ``sample(n_samples, random_state)`` and be normalised.
-    cv : int or None, default=5
+    n_splits : int or None, default=5
         The number of folds in which training rows are held out. None scores them by the fit that
         has seen them, which is quicker and finds fewer of the outliers among them.
     n_draws : int, default=10000
@@ -71,7 +71,7 @@ class DensityOutlierDetector(OutlierMixin, BaseEstimator):
     offset_ : float
         The threshold: the lowest score of an inlier.
     training_scores_ : ndarray of shape (n_samples,)
-        The scores of the training rows, held out unless ``cv`` is None.
+        The scores of the training rows, held out unless ``n_splits`` is None.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
         If the samples came with names that are strings.
@@ -107,14 +107,14 @@ class DensityOutlierDetector(OutlierMixin, BaseEstimator):
         *,
         contamination: float | str = "auto",
         p_value: float | None = None,
-        cv: int | None = 5,
+        n_splits: int | None = 5,
         n_draws: int = 10_000,
         random_state: Any = 0,
     ) -> None:
         self.estimator = estimator
         self.contamination = contamination
         self.p_value = p_value
-        self.cv = cv
+        self.n_splits = n_splits
         self.n_draws = n_draws
         self.random_state = random_state
 
@@ -149,8 +149,8 @@ class DensityOutlierDetector(OutlierMixin, BaseEstimator):
         present = np.full(len(X), True) if weights is None else weights > 0
         own = None if weights is None else weights[present]
         self._held_out = {}
-        if self.cv is not None:
-            self._held_out = _score_held_out(fit, X[present], own, self.cv, rng)
+        if self.n_splits is not None:
+            self._held_out = _score_held_out(fit, X[present], own, self.n_splits, rng)
         self.training_scores_ = self._score(X)
         self.offset_ = self._threshold(self.training_scores_[present], own)
 
@@ -172,8 +172,8 @@ class DensityOutlierDetector(OutlierMixin, BaseEstimator):
             _check_share(self.p_value, "p_value", most=np.nextafter(1.0, 0.0))
             if self.contamination != "auto":
                 raise ValueError("contamination and p_value must not both be given")
-        if self.cv is not None:
-            check_count(self.cv, "cv", least=2)
+        if self.n_splits is not None:
+            check_count(self.n_splits, "n_splits", least=2)
         check_count(self.n_draws, "n_draws", least=1)
 
     def score_samples(self, X: Any) -> np.ndarray:
@@ -314,7 +314,7 @@ def _score_held_out(
         except ValueError as error:
             raise ValueError(
                 f"the samples cannot be fitted without one of the {n_folds} folds: {error}; with "
-                "cv=None no rows are held out"
+                "n_splits=None no rows are held out"
             ) from error
     return dict(zip(_keys(values), scores.tolist(), strict=True))
 

@@ -62,7 +62,7 @@ def find_outliers(subject: Subject, seed: int) -> Outliers | str:
         return _outside_of_region(subject, subject.X, seed)
     held_out = 1 < len(subject.X) <= _MAX_CROSS_VALIDATED
     detector = DensityOutlierDetector(
-        subject.model, cv=5 if held_out else None, n_draws=_N_DRAWS, random_state=seed
+        subject.model, n_splits=5 if held_out else None, n_draws=_N_DRAWS, random_state=seed
     )
     try:
         detector.fit(subject.X)
