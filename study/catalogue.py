@@ -11,6 +11,8 @@ from importlib.resources import files
 from itertools import product
 from typing import Any
 
+import numpy as np
+
 from sevenhills.datasets import Distribution
 from sevenhills.estimators import ESTIMATORS, ROME, ManifoldParzen
 
@@ -156,9 +158,17 @@ class _Oracle:
     def __init__(self, distribution: Distribution) -> None:
         self.truth = distribution.truth
 
-    def fit(self, X: Any) -> Any:
-        """Return the truth."""
-        return self.truth
+    def fit(self, X: Any) -> "_Oracle":
+        """Return the oracle itself."""
+        return self
+
+    def score_samples(self, X: Any) -> np.ndarray:
+        """Return the true log densities."""
+        return self.truth.logpdf(X)
+
+    def sample(self, n_samples: int, random_state: Any) -> np.ndarray:
+        """Draw samples of the truth."""
+        return self.truth.sample(n_samples, random_state)
 
 
 def ablation_name(

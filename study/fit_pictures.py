@@ -1,6 +1,6 @@
 """Pictures of data, samples, densities, clusters and orderings of fits."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -170,7 +170,7 @@ def draw_close_ups(fits: Fits, chosen: list[Distribution]) -> Any:
     figure, axes = new_grid(chosen, list(columns.values()), WIDTH, 1.85)
     for row, entry in zip(axes, chosen, strict=True):
         X, held_out = fits.data(entry, fits.n_samples)
-        bounds, luck = _sparse_window(X), _preference(entry.truth, X, held_out)
+        bounds, luck = _sparse_window(X), _preference(entry.truth.logpdf, X, held_out)
         for ax, (name, title) in zip(row, columns.items(), strict=True):
             model = fits.try_fit(entry, name)
             ax.set_title(title)
@@ -179,7 +179,9 @@ def draw_close_ups(fits: Fits, chosen: list[Distribution]) -> Any:
             else:
                 _draw_density(ax, model, bounds)
                 # No negative zero for the truth itself.
-                ax.set_title(f"{title}: {_preference(model, X, held_out) - luck + 0.0:.2f}")
+                ax.set_title(
+                    f"{title}: {_preference(model.score_samples, X, held_out) - luck + 0.0:.2f}"
+                )
             ax.plot(X[:, 0], X[:, 1], "o", ms=2, mew=0, color="black", rasterized=True)
             frame(ax, bounds)
     label_grid(axes, chosen)
@@ -199,9 +201,11 @@ def _draw_density(ax: Any, model: Any, bounds: np.ndarray) -> None:
     ax.set_rasterization_zorder(0)  # matplotlib 3.10 ignores it as a property of contours
 
 
-def _preference(model: Any, seen: np.ndarray, held_out: np.ndarray) -> float:
+def _preference(
+    log_density: Callable[[np.ndarray], np.ndarray], seen: np.ndarray, held_out: np.ndarray
+) -> float:
     """Return the excess of the mean log density of training data over held-out data."""
-    return float(np.mean(model.score_samples(seen)) - np.mean(model.score_samples(held_out)))
+    return float(np.mean(log_density(seen)) - np.mean(log_density(held_out)))
 
 
 def _beyond(samples: np.ndarray, bounds: np.ndarray) -> np.ndarray:

@@ -18,9 +18,10 @@ from joblib import Parallel, delayed
 from threadpoolctl import threadpool_limits
 
 from sevenhills import datasets
-from sevenhills.datasets import Distribution, Truth
+from sevenhills.datasets import Distribution
 from sevenhills.datasets.distributions import BLOB_CENTERS, VARIED_STDS
 from sevenhills.datasets.truths import round_gaussians
+from sevenhills.density import Density
 from sevenhills.estimators import ROME
 from sevenhills.metrics import (
     divergence_from_truth,
@@ -39,7 +40,7 @@ _FIRST_SEED = 1_000_000
 _LIBRARIES = ("sevenhills", "numpy", "scipy", "scikit-learn", "numba", "POT", "pyvinecopulib")
 
 
-def published_truth(distribution: Distribution) -> Truth:
+def published_truth(distribution: Distribution) -> Density:
     """Return the density with which the study compared its fits.
 
     It is the truth, except for "varied": the study drew its Gaussians with standard deviations of
@@ -74,15 +75,15 @@ class Trial:
     @cached_property
     def true_log_density(self) -> np.ndarray:
         """The true log densities at both data sets."""
-        return self._at_all(self.distribution.truth)
+        return self._at_all(self.distribution.truth.logpdf)
 
     @cached_property
     def published_log_density(self) -> np.ndarray:
         """The log densities of the published truth at both data sets."""
-        return self._at_all(published_truth(self.distribution))
+        return self._at_all(published_truth(self.distribution).logpdf)
 
-    def _at_all(self, density: Any) -> np.ndarray:
-        return np.concatenate([density.score_samples(half) for half in self.halves])
+    def _at_all(self, log_density: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+        return np.concatenate([log_density(half) for half in self.halves])
 
     def fit(self, estimator: str, half: int) -> Any:
         """Return an estimator fitted to one of the data sets.
@@ -112,11 +113,11 @@ class _Fits:
 
     @cached_property
     def first_log_density(self) -> np.ndarray:
-        return self.trial._at_all(self.first)
+        return self.trial._at_all(self.first.score_samples)
 
     @cached_property
     def second_log_density(self) -> np.ndarray:
-        return self.trial._at_all(self._fit(1))
+        return self.trial._at_all(self._fit(1).score_samples)
 
     def _fit(self, half: int) -> Any:
         start = time.process_time()

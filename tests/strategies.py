@@ -203,3 +203,10 @@ def wild_weights(draw, min_size=1, max_size=50):
 def repeats_of(n_rows, seed):
     """How often rows are repeated in slow twins."""
     return np.random.RandomState(seed).randint(1, 5, size=n_rows)
+
+
+@st.composite
+def partition_sizes(draw, n_rows):
+    """Sizes of the partitions of some rows, which may be empty."""
+    inner = draw(st.lists(st.integers(0, n_rows), max_size=7))
+    return tuple(np.diff([0, *sorted(inner), n_rows]).tolist())

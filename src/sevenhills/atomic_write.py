@@ -1,4 +1,4 @@
-"""Files that are written as a whole or not at all."""
+"""Atomic writes: a file is written completely or not at all."""
 
 import errno
 import os
@@ -12,11 +12,11 @@ from tempfile import SpooledTemporaryFile
 from typing import IO
 from uuid import uuid4
 
-#: Contents for a stream wait in memory up to this many bytes, and longer ones on disk.
+#: Contents for a stream are kept in memory up to this number of bytes, longer ones on disk.
 _MOST_IN_MEMORY = 2**25
-#: The folders of open descriptors, as Linux and other systems call them.
+#: The folders of open descriptors in Linux and in other systems.
 _DESCRIPTORS = re.compile(r"/proc/[0-9]+(/task/[0-9]+)?/fd|/dev/fd")
-#: As many links as Linux follows.
+#: Upper limit on the symbolic links that are followed, as in Linux.
 _MOST_LINKS = 40
 #: Errors of a file that can be written but not replaced: the folder is read-only or sticky, the
 #: file has another owner, or is a mount point.
@@ -29,8 +29,8 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
 
     A regular file is replaced by a new one with its mode, owner and attributes. Symbolic links to
     it stay, other hard links keep the old contents. A file that can be written but not replaced is
-    written in place. Anything else is written to as it is: pipes, devices, and open descriptors
-    like ``/dev/stdout`` and ``/dev/fd/3``, which may be files to which a shell appends.
+    written in place. Pipes, devices, and open descriptors like ``/dev/stdout`` and ``/dev/fd/3``
+    are written directly; a descriptor may belong to a file to which a shell appends.
     """
     with naming(path):
         stream = _stream(path)
@@ -58,7 +58,7 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def naming(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Name a file in errors of the system, which often do not, or name a temporary file."""
+    """Put ``path`` into errors of the system, which name no file or a temporary one."""
     try:
         yield
     except OSError as error:
@@ -68,7 +68,7 @@ def naming(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:
-    """Raise an error for a path that cannot be written, before anything is computed for it."""
+    """Raise an error for a path that cannot be written; call this before a long computation."""
     if _descriptor(path) is not None:
         return
     try:
@@ -87,7 +87,7 @@ def check_writable(path: str | os.PathLike[str]) -> None:
 
 
 def _descriptor(path: str | os.PathLike[str]) -> str | None:
-    """Return the name of the open descriptor to which a path leads, None if to none."""
+    """Return the open descriptor to which a path leads, None for other paths."""
     place = os.fspath(path)
     for _ in range(_MOST_LINKS):
         folder, name = os.path.split(place)
@@ -102,12 +102,12 @@ def _descriptor(path: str | os.PathLike[str]) -> str | None:
 
 
 def _stream(path: str | os.PathLike[str]) -> IO[bytes] | None:
-    """Open a path that stands for something else than a regular file; None for regular files."""
+    """Open a pipe, a device or a descriptor for writing; return None for regular files."""
     descriptor = _descriptor(path)
     if descriptor is not None:
         folder, number = os.path.split(descriptor)
         if folder == "/dev/fd" or folder.startswith(f"{os.path.realpath('/proc/self')}/"):
-            # Not opened again: a copy goes on where the shell or the caller stopped writing.
+            # A duplicate continues at the current position; opening the path would truncate.
             return os.fdopen(os.dup(int(number)), "wb")
         return open(descriptor, "ab")
     try:
@@ -157,7 +157,7 @@ def _sync(file: IO[bytes]) -> None:
 
 
 def _move(unfinished: Path, target: Path) -> None:
-    """Put a complete file into its place."""
+    """Replace the target by a complete file."""
     is_new = not target.exists()
     try:
         if not is_new:
@@ -172,7 +172,7 @@ def _move(unfinished: Path, target: Path) -> None:
 
 
 def _overwrite(target: Path, file: IO[bytes]) -> None:
-    """Copy contents to a file that keeps its place."""
+    """Write contents into an existing file, which is not replaced."""
     file.seek(0)
     with open(target, "wb", opener=lambda name, _: os.open(name, os.O_WRONLY)) as stream:
         shutil.copyfileobj(file, stream)

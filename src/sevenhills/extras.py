@@ -1,4 +1,4 @@
-"""Libraries that only some functions need, imported when such a function is called."""
+"""Imports of optional libraries, made when a function that needs them is called."""
 
 import importlib
 import warnings
@@ -6,7 +6,7 @@ from typing import Any
 
 
 def import_extra(module: str, extra: str, purpose: str) -> Any:
-    """Import an optional library, or say how to install it.
+    """Import an optional library; if it is missing, the error names the extra to install.
 
     Parameters
     ----------
@@ -15,7 +15,7 @@ def import_extra(module: str, extra: str, purpose: str) -> Any:
     extra : str
         The extra of this package that installs it.
     purpose : str
-        Who needs what, as the beginning of the message.
+        The function and the library that it needs, as the beginning of the message.
 
     Returns
     -------
@@ -37,7 +37,7 @@ def import_extra(module: str, extra: str, purpose: str) -> Any:
     """
     try:
         with warnings.catch_warnings():
-            # What a library says of its own imports is no concern of the caller.
+            # Warnings about a library's own imports do not concern the caller.
             warnings.simplefilter("ignore")
             return importlib.import_module(module)
     except ModuleNotFoundError as error:

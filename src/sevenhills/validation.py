@@ -1,4 +1,4 @@
-"""What comes in is checked here, once; errors name the argument and what is wrong with it."""
+"""Checks of arguments; errors name the argument and the value found."""
 
 import numbers
 from collections.abc import Iterator, Sequence
@@ -11,16 +11,17 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 
-#: Weights that add up to less than this cannot be divided by.
+#: Lower limit on the sum of weights, so that dividing by it cannot overflow.
 _LEAST_WEIGHT = 1e-100
-#: The largest difference between logarithms of a determinant that were computed in two ways.
+#: Upper limit on the difference between given and computed log determinants, far above rounding.
 _SAME_LOG_DET = 1e-3
 
 
 def check_samples(estimator: Any, X: Any, *, reset: bool, missing: bool = False) -> np.ndarray:
-    """Return ``X`` as a new C-contiguous float64 array; record its features if ``reset``.
+    """Return ``X`` as a new C-contiguous float64 array.
 
-    NaN is refused unless values may be ``missing``.
+    ``reset`` records the features of ``X``; otherwise they are compared with the recorded ones.
+    ``missing`` allows NaN.
     """
     X = without_tensors(X)
     if _is_plain(X):
@@ -41,17 +42,17 @@ def check_samples(estimator: Any, X: Any, *, reset: bool, missing: bool = False)
 
 
 def without_tensors(values: Any) -> Any:
-    """Return a tensor as an array, whatever its device and precision; all else as it is."""
+    """Return a tensor of any device and precision as an array; return other values unchanged."""
     if not (hasattr(values, "detach") and hasattr(values, "cpu")):
         return values
     values = values.detach().cpu()
-    # numpy has no such type, but floats of 32 bits hold all of its values.
+    # numpy has no bfloat16; float32 holds all of its values.
     is_short = "bfloat16" in str(getattr(values, "dtype", ""))
     return np.asarray(values.float() if is_short else values)
 
 
 def _check_features(estimator: Any, X: np.ndarray, reset: bool) -> None:
-    """Record or compare the features of an array; there are no names to look for in it."""
+    """Record or compare the number of features of an array, which has no feature names."""
     if reset:
         estimator.n_features_in_ = X.shape[1]
         vars(estimator).pop("feature_names_in_", None)
@@ -62,10 +63,10 @@ def _check_features(estimator: Any, X: np.ndarray, reset: bool) -> None:
 def check_queries(
     X: Any, n_features: int, names: Sequence[str] | None = None, *, missing: bool = False
 ) -> np.ndarray:
-    """Return points at which a density of ``n_features`` is asked for as a float64 array.
+    """Return points at which a density is evaluated as a C-contiguous float64 array.
 
-    Columns that have names must be those of the density, if it knows them; NaN is refused unless
-    values may be ``missing``.
+    ``n_features`` and ``names`` are those of the density; names are compared if both the density
+    and ``X`` have them. ``missing`` allows NaN.
     """
     X = without_tensors(X)
     if not _is_plain(X):
@@ -91,7 +92,7 @@ def _check_columns(X: Any, names: Sequence[str] | None) -> None:
 
 
 def _is_plain(X: Any) -> bool:
-    """Whether there is nothing to convert or to refuse, which is most of the cost of checking."""
+    """Whether ``X`` is a valid float64 array, for which the slow checks can be skipped."""
     return (
         type(X) is np.ndarray
         and X.dtype == np.float64
@@ -103,30 +104,33 @@ def _is_plain(X: Any) -> bool:
 
 @contextmanager
 def _clear_errors(X: Any) -> Iterator[None]:
-    """Refuse what scikit-learn would take, and say clearly what it would not."""
-    if isinstance(X, np.ma.MaskedArray):
-        raise TypeError("X is a masked array; fill or drop the masked values first")
+    """Refuse masks and dates, which scikit-learn accepts, and clarify its errors."""
+    _refuse_masked(X, "X")
     if _kind_of(X) in "mM":
         raise TypeError("X holds dates or times; turn them into numbers first")
     try:
-        with np.errstate(invalid="ignore"):  # it adds infinities up to find them
+        with np.errstate(invalid="ignore"):  # scikit-learn sums X to find infinities
             yield
     except OverflowError as error:
         raise ValueError("X holds numbers that are too large for floats") from error
 
 
 def _kind_of(X: Any) -> str:
-    """Return the kind of the values of an array or a list of them."""
+    """Return the kind of the dtype of an array-like."""
     try:
         return np.asarray(X).dtype.kind
     except (TypeError, ValueError):
         return "O"
 
 
-def check_numbers(values: Any, name: str) -> np.ndarray:
-    """Return values as an array of floats."""
+def _refuse_masked(values: Any, name: str) -> None:
     if isinstance(values, np.ma.MaskedArray):
         raise TypeError(f"{name} is a masked array; fill or drop the masked values first")
+
+
+def check_numbers(values: Any, name: str) -> np.ndarray:
+    """Return values as an array of floats."""
+    _refuse_masked(values, name)
     try:
         return np.asarray(without_tensors(values), dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -134,7 +138,7 @@ def check_numbers(values: Any, name: str) -> np.ndarray:
 
 
 def check_count(value: Any, name: str, least: int = 0) -> int:
-    """Return a whole number that is not below ``least``."""
+    """Return a whole number that is at least ``least``."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
         raise TypeError(f"{name} must be a whole number, got {value!r}")
     if value < least:
@@ -144,15 +148,23 @@ def check_count(value: Any, name: str, least: int = 0) -> int:
 
 def check_positive(value: Any, name: str, kind: str = "a number") -> float:
     """Return a finite number above zero."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise TypeError(f"{name} must be {kind}, got {value!r}")
-    number = _as_float(value)
+    number = _check_real(value, name, kind)
     if not 0 < number < np.inf:
         raise ValueError(f"{name} must be positive and finite, got {number}")
     return number
 
 
-def _as_float(value: numbers.Real) -> float:
+def check_not_negative(value: Any, name: str, kind: str = "a number") -> float:
+    """Return a finite number that is at least zero."""
+    number = _check_real(value, name, kind)
+    if not 0 <= number < np.inf:
+        raise ValueError(f"{name} must be finite and not negative, got {number}")
+    return number
+
+
+def _check_real(value: Any, name: str, kind: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise TypeError(f"{name} must be {kind}, got {value!r}")
     try:
         return float(value)
     except OverflowError:  # a whole number can be larger than any float
@@ -160,29 +172,19 @@ def _as_float(value: numbers.Real) -> float:
 
 
 def check_min_std(value: Any) -> None:
-    """Refuse a smallest standard deviation that is neither "auto" nor a number from zero on."""
+    """Refuse a ``min_std`` that is neither "auto" nor a finite number that is at least zero."""
     if not (isinstance(value, str) and value == "auto"):
         check_not_negative(value, "min_std", "a number or 'auto'")
 
 
-def check_not_negative(value: Any, name: str, kind: str = "a number") -> float:
-    """Return a finite number from zero on."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise TypeError(f"{name} must be {kind}, got {value!r}")
-    number = _as_float(value)
-    if not 0 <= number < np.inf:
-        raise ValueError(f"{name} must be finite and not negative, got {number}")
-    return number
-
-
 def check_n_jobs(n_jobs: Any) -> None:
-    """Refuse a number of threads that is neither None nor a whole number other than zero."""
+    """Refuse an ``n_jobs`` that is neither None nor a whole number other than zero."""
     if n_jobs is None:
         return
     if isinstance(n_jobs, bool) or not isinstance(n_jobs, numbers.Integral):
         raise TypeError(f"n_jobs must be a whole number or None, got {n_jobs!r}")
     if n_jobs == 0:
-        raise ValueError("n_jobs must not be 0; it is a number of threads, -1 for one per core")
+        raise ValueError("n_jobs must not be 0; give a number of workers, or -1 for one per core")
 
 
 def check_flag(value: Any, name: str) -> None:
@@ -192,7 +194,7 @@ def check_flag(value: Any, name: str) -> None:
 
 
 def check_choice(value: Any, name: str, choices: tuple[Any, ...]) -> None:
-    """Refuse a value that is none of the choices."""
+    """Refuse a value that is not one of the choices."""
     if not any(
         value is choice or (isinstance(value, str) and value == choice) for choice in choices
     ):
@@ -200,27 +202,25 @@ def check_choice(value: Any, name: str, choices: tuple[Any, ...]) -> None:
 
 
 def check_labels(labels: Any, n_samples: int, name: str = "labels") -> np.ndarray:
-    """Return cluster labels as int64, -1 being noise."""
-    if isinstance(labels, np.ma.MaskedArray):
-        raise TypeError(f"{name} is a masked array; fill or drop the masked values first")
+    """Return cluster labels as int64, -1 for noise."""
+    _refuse_masked(labels, name)
     out = np.asarray(without_tensors(labels))
     if out.shape != (n_samples,):
         raise ValueError(f"{name} must have shape ({n_samples},), got {out.shape}")
     if out.dtype.kind not in "iuf":
         raise TypeError(f"{name} must be whole numbers, got dtype {out.dtype}")
     if out.dtype.kind == "f" and not (np.isfinite(out) & (out == np.round(out))).all():
-        raise ValueError(f"{name} must be whole numbers, got others")
+        raise ValueError(f"{name} must be whole numbers, got fractions, NaN or infinity")
     if (out < -1).any():
-        raise ValueError(f"{name} must not be below -1, which stands for noise")
+        raise ValueError(f"{name} must be at least -1, the label of noise, got {out.min()}")
     return out.astype(np.int64)
 
 
 def check_weights(sample_weight: Any, n_samples: int) -> np.ndarray | None:
-    """Return the weights of samples as a new float64 array, None if there are none."""
+    """Return sample weights as a new float64 array, or None if ``sample_weight`` is None."""
     if sample_weight is None:
         return None
-    if isinstance(sample_weight, np.ma.MaskedArray):
-        raise TypeError("sample_weight is a masked array; fill or drop the masked values first")
+    _refuse_masked(sample_weight, "sample_weight")
     given = np.asarray(without_tensors(sample_weight))
     if given.dtype.kind not in "biufO":
         raise TypeError(f"sample_weight must be numbers, got dtype {given.dtype}")
@@ -249,7 +249,7 @@ def _check_total(weights: np.ndarray) -> None:
 
 
 def random_generator(random_state: Any) -> np.random.RandomState:
-    """Return a generator for a seed, a generator or None, never numpy's global one."""
+    """Return a RandomState for a seed, a generator or None; never numpy's global generator."""
     if random_state is None:
         return np.random.RandomState()
     if isinstance(random_state, np.random.RandomState):
@@ -272,7 +272,7 @@ def check_field(
     least: float = -np.inf,
     most: float = np.inf,
 ) -> None:
-    """Raise an error unless an array of a record has a kind, a shape, and values in a range.
+    """Raise an error unless an array has the given kind and shape, and values in a range.
 
     The kinds are those of numpy: "f" for floats, "i" for integers, "U" for strings.
     """
@@ -300,16 +300,16 @@ def check_offsets(values: np.ndarray, name: str, n_rows: int) -> None:
 
 
 def check_log_dets(log_dets: Any, transforms: np.ndarray) -> None:
-    """Raise an error unless these are the logarithms of the transforms' determinants."""
+    """Raise an error unless ``log_dets`` are the log determinants of the transforms."""
     found = np.linalg.slogdet(transforms)[1]
     if not np.isfinite(found).all():
         raise ValueError("transforms must not be singular")
     if not (np.abs(found - log_dets) <= _SAME_LOG_DET).all():
-        raise ValueError("log_dets must be those of the transforms")
+        raise ValueError("log_dets must be the log determinants of the transforms")
 
 
 def freeze(value: Any, *names: str) -> None:
-    """Replace arrays of an immutable value by copies that cannot be written to."""
+    """Replace the named arrays of a frozen dataclass by read-only copies."""
     for name in names:
         array = np.array(getattr(value, name), order="C")
         array.flags.writeable = False
@@ -317,10 +317,10 @@ def freeze(value: Any, *names: str) -> None:
 
 
 def unfitted_copy(estimator: BaseEstimator) -> Any:
-    """Return a clone of an estimator that is not fitted.
+    """Return a clone of an unfitted estimator.
 
-    Parameters that are numbers, strings or None need no copy. ``clone`` would copy them, too, which
-    takes as long as a twentieth of a small fit.
+    If all parameters are numbers, strings or None, a shallow copy does the same; ``clone`` takes a
+    twentieth of the time of a small fit.
     """
     is_plain = all(
         isinstance(value, str | int | float | None) for value in vars(estimator).values()
@@ -330,7 +330,7 @@ def unfitted_copy(estimator: BaseEstimator) -> Any:
 
 @contextmanager
 def unchanged_on_failure(estimator: Any) -> Iterator[None]:
-    """Put an estimator back into its state if what follows fails."""
+    """Restore the state of an estimator if the body of the ``with`` statement fails."""
     before = dict(vars(estimator))
     try:
         yield

@@ -147,7 +147,7 @@ def test_queries_at_any_distance():
 
 def test_a_walk_that_stands_still():
     model = datasets.WalkModel(np.zeros((1, 12, 2)), [0.0, 0.0])
-    X = model.draw(20, np.random.RandomState(0))
+    X = model.sample(20, random_state=0)
     expected = multivariate_normal(np.zeros(24), shake_covariance()).logpdf(X)
     assert_allclose(model.logpdf(X), expected, rtol=1e-10)
 

@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import chisquare
 
-from sevenhills import datasets
+from sevenhills import KernelMixture, datasets
 from sevenhills.datasets import truths
 
 PLANE = [name for name in datasets.names() if "trajectories" not in name]
@@ -68,12 +68,12 @@ def test_truths_in_the_plane_integrate_to_one_and_samples_follow_them(name):
     assert agreement(singles, edges, masses) > 1e-3
 
 
-def test_truth_is_asked_like_an_estimator():
+def test_truths_are_densities():
     distribution = datasets.load("aniso")
     truth, X = distribution.truth, distribution.split(0)[1][:50]
     assert distribution.truth is truth
+    assert isinstance(truth, KernelMixture)
     assert truth.n_features == 2
-    assert_array_equal(truth.score_samples(X), truth.logpdf(X))
     assert_array_equal(truth.pdf(X), np.exp(truth.logpdf(X)))
     assert truth.sample().shape == (1, 2)
     assert (truth.sample() != truth.sample()).all()
@@ -88,7 +88,7 @@ def test_truths_refuse_bad_queries(name):
     with pytest.raises(ValueError, match="features"):
         truth.logpdf(X[:, 1:])
     with pytest.raises(ValueError, match="NaN"):
-        truth.score_samples(X * np.nan)
+        truth.logpdf(X * np.nan)
     with pytest.raises(ValueError, match="2D"):
         truth.pdf(X[0])
     with pytest.raises(TypeError, match="masked"):
@@ -105,5 +105,5 @@ def test_moons_need_no_finer_quadrature():
     far = np.column_stack([0.5 + 30 * np.cos(turn), 0.25 + 30 * np.sin(turn)])
     moons = datasets.load("two_moons")
     X = np.concatenate([moons.split(0)[1], np.column_stack([x.ravel(), y.ravel()]), far])
-    finer = truths.moons_mixture(4 * truths._MOON_NODES).logpdf(X)
+    finer = truths.TwoMoons(4 * truths._MOON_NODES).logpdf(X)
     assert_allclose(moons.truth.logpdf(X), finer, atol=1e-6, rtol=0)

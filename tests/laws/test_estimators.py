@@ -172,7 +172,7 @@ class TestAblations:
         first = {int(np.argmin(row)) for row in apart}
         assert len(first) == 7
 
-    def test_neighbours_cannot_be_sampled(self, moons):
+    def test_neighbors_cannot_be_sampled(self, moons):
         model = ROME(density="knn").fit(moons)
         assert not model.is_normalized
         with pytest.raises(ValueError, match="nearest-neighbor"):

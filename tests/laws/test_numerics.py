@@ -23,6 +23,7 @@ from sevenhills import (
     compat,
     datasets,
 )
+from sevenhills.clustering import Points
 from sevenhills.density.bootstrap import Bootstrap
 
 from ..density.test_engines import by_engine
@@ -347,6 +348,13 @@ def test_the_origin_does_not_matter(estimator, name, sets):
         allowed += change_by_moving_means(here.density_, queries, ROUNDING)
     errors = np.abs(far.score_samples(queries + FAR) - expected)
     assert_((errors <= allowed).all(), f"errors {errors.max()} of {allowed.max()} allowed")
+
+
+def test_the_origin_does_not_order_points():
+    """Pairs of samples at one distance to the mean, which no rounding may tell apart."""
+    half = on_grid(np.random.RandomState(0).standard_normal((60, 2)))
+    X = np.concatenate([half, -half])
+    assert_array_equal(Points.from_samples(X + FAR).rows, Points.from_samples(X).rows)
 
 
 @for_each(NORMALIZED)

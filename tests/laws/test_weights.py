@@ -29,6 +29,7 @@ from sevenhills.clustering import (
 )
 from sevenhills.clustering.dbcv import all_points_reach, dbcv_scores
 from sevenhills.clustering.optics import Partitions
+from sevenhills.clustering.points import find_clusters
 from sevenhills.clustering.selection import silhouette_scores
 from sevenhills.kernels.blocks import build_blocks, core_distances, most_needed
 
@@ -320,6 +321,27 @@ def test_the_gaussian_mixture_is_scikit_learns(X):
     best = fits[int(np.argmin(expected))].score_samples(points)
     given = best - X.shape[1] * np.log(frame.unit)
     assert_allclose(ours.score_samples(X[frame.rows]), given, rtol=1e-6, atol=1e-6)
+
+
+def test_neighbors_and_backgrounds_go_by_the_sum_of_weights(few):
+    """Equal rows are one point, so that repetitions cannot tell points from samples."""
+    X, _ = few
+    points = Points.from_samples(X, np.full(len(X), 40.0))
+    expected = neighbors_for(40 * len(X), 2)
+    assert expected > neighbors_for(len(X), 2)
+    assert find_clusters(points).ordering.n_neighbors == expected
+    assert ROME().fit(X, sample_weight=40).ordering_.n_neighbors == expected
+    vine = VineDensity().fit(X, sample_weight=2)
+    assert_allclose(vine.density_.background_weight, 0.1 / (2 * len(X) + 0.1))
+
+
+def test_the_criterion_goes_by_the_sum_of_weights(few):
+    X, weights = few
+    model = GaussianMixtureBIC(max_components=3).fit(X, sample_weight=weights)
+    n_free = 6 * model.n_components_ - 1
+    n_samples = weights.sum()
+    likelihood = n_samples * model.score(X, sample_weight=weights)
+    assert_allclose(model.bic_.min(), n_free * np.log(n_samples) - 2 * likelihood, rtol=1e-9)
 
 
 BAD_WEIGHTS = {

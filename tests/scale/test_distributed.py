@@ -1,4 +1,4 @@
-"""Samples in partitions, beside the same samples in one piece."""
+"""DistributedROME, compared with ROME on the same samples."""
 
 import os
 import pickle
@@ -22,11 +22,9 @@ from sklearn.exceptions import NotFittedError
 
 from sevenhills import ROME, DistributedROME, KernelMixture, datasets
 from sevenhills.density.engines import FEW_PAIRS
-from sevenhills.scale.reductions import Moments
-from sevenhills.scale.reservoir import Reservoir, row_hashes
 
-from ..oracles import assigned_labels, row_hash, smallest_hashes
-from ..strategies import awkward
+from ..oracles import assigned_labels, smallest_hashes
+from ..strategies import awkward, partition_sizes
 
 #: Seconds after which something hangs.
 PATIENCE = 240
@@ -53,13 +51,6 @@ def queries():
     return found
 
 
-@st.composite
-def cuts(draw, n_rows):
-    """Sizes of partitions, some of them empty or one row."""
-    inner = draw(st.lists(st.integers(0, n_rows), max_size=7))
-    return tuple(np.diff([0, *sorted(inner), n_rows]).tolist())
-
-
 def in_parts(X, sizes):
     return da.from_array(X, chunks=(tuple(sizes), (X.shape[1],)))
 
@@ -69,77 +60,7 @@ def assert_close(values, expected, tol=1e-9):
     assert_allclose(values, expected, rtol=tol, atol=tol)
 
 
-# The sample
-
-
-@given(X=awkward(max_samples=60, max_features=4), seed=st.integers(0, 2**63 - 1), data=st.data())
-def test_samples_are_the_smallest_hashes_however_rows_are_parted(X, seed, data):
-    size = data.draw(st.integers(1, 70))
-    parts = np.split(X, np.cumsum(data.draw(cuts(len(X))))[:-1])
-    found = Reservoir.joint([Reservoir.of(part, size, seed) for part in parts], size)
-    rows, counts = smallest_hashes(X, size, seed)
-    assert_array_equal(found.rows, rows)
-    assert_array_equal(found.counts, counts)
-    assert_array_equal(found.hashes, [row_hash(row, seed) for row in rows])
-
-
-def test_hashes_are_evenly_spread_and_take_zeros_for_equal():
-    X = np.stack(np.meshgrid(np.arange(200.0), np.arange(200.0)), axis=-1).reshape(-1, 2)
-    hashes = row_hashes(X, 1)
-    assert len(np.unique(hashes)) == len(X)
-    for shift in (0, 30, 58):
-        counts = np.bincount((hashes >> np.uint64(shift)) & np.uint64(63), minlength=64)
-        assert ((counts - len(X) / 64) ** 2 / (len(X) / 64)).sum() < 120  # 63 degrees of freedom
-    assert (hashes != row_hashes(X, 2)).all()
-    assert row_hashes(np.array([[-0.0]]), 5) == row_hashes(np.array([[0.0]]), 5)
-
-
-def test_rows_of_one_hash_are_still_different_rows(monkeypatch):
-    monkeypatch.setattr(
-        "sevenhills.scale.reservoir.row_hashes", lambda X, seed: np.full(len(X), 7, np.uint64)
-    )
-    X = np.array([[2.0], [1.0], [3.0], [1.0]])
-    found = Reservoir.joint([Reservoir.of(X[:2], 2, 0), Reservoir.of(X[2:], 2, 0)], 2)
-    assert_array_equal(found.rows, [[1.0], [2.0]])
-    assert_array_equal(found.counts, [2, 1])
-
-
-# The moments
-
-
-@given(X=awkward(min_samples=1, max_samples=60, max_features=5), data=st.data())
-def test_moments_are_those_of_all_rows(X, data):
-    X = X / max(np.abs(X).max(), 1e-300)
-    places = np.arange(len(X)) % 3
-    origins = X[:1].repeat(3, axis=0)
-    bounds = np.cumsum(data.draw(cuts(len(X))))[:-1]
-    parts = zip(np.split(X, bounds), np.split(places, bounds), strict=True)
-    found = Moments.joint([Moments.of(rows, at, origins) for rows, at in parts])
-    covariances = found.covariances(1.0)
-    for c in range(min(3, len(X))):
-        members = X[places == c] - origins[c]
-        assert found.counts[c] == len(members)
-        scale = np.abs(members).max() + 1e-300
-        assert_allclose(found.shifts[c], members.mean(axis=0), atol=1e-14 * scale)
-        if len(members) > 1:
-            expected = np.atleast_2d(np.cov(members.T))
-            assert_allclose(covariances[c], expected, atol=1e-13 * scale**2)
-
-
-def test_moments_keep_narrow_directions_far_from_the_origin():
-    rng = np.random.RandomState(0)
-    X = np.stack([rng.standard_normal(3000), 1e-9 * rng.standard_normal(3000)], axis=1)
-    parts = [Moments.of(part, np.zeros(len(part), int), X[:1]) for part in np.split(X, 10)]
-    stds = np.linalg.svd(Moments.joint(parts).factors[0], compute_uv=False) / np.sqrt(2999)
-    assert_allclose(stds[1], np.linalg.svd(X - X.mean(0))[1][1] / np.sqrt(2999), rtol=1e-6)
-    far = X * [1, 1e9] + 1e9
-    parts = [Moments.of(part, np.zeros(len(part), int), far[:1]) for part in np.split(far, 10)]
-    assert_allclose(
-        Moments.joint(parts).covariances(1.0)[0], np.cov((far - far[0]).T), rtol=1e-13, atol=1e-13
-    )
-
-
-# The whole
+# Fits
 
 
 def with_number(X):
@@ -170,9 +91,9 @@ def test_any_partitions_give_the_slow_answer(X, data):
         return
     shuffled = np.random.RandomState(0).permutation(len(X))
     model = DistributedROME(estimator=recipe, sample_size=sample_size)
-    model.fit(in_parts(X[shuffled], data.draw(cuts(len(X)))))
+    model.fit(in_parts(X[shuffled], data.draw(partition_sizes(len(X)))))
     assert_array_equal(model.predict(X), labels)
-    found = model.score_samples(in_parts(Q, data.draw(cuts(len(Q)))))
+    found = model.score_samples(in_parts(Q, data.draw(partition_sizes(len(Q)))))
     assert_close(found.compute(), twin.score_samples(Q))
 
 
@@ -182,7 +103,7 @@ def test_any_partitions_give_the_same_coreset(X, data):
     model = DistributedROME(estimator=with_number(X), sample_size=20, kernels=7)
     first = clone(model).fit(X)
     shuffled = np.random.RandomState(0).permutation(len(X))
-    second = clone(model).fit(in_parts(X[shuffled], data.draw(cuts(len(X)))))
+    second = clone(model).fit(in_parts(X[shuffled], data.draw(partition_sizes(len(X)))))
     assert_array_equal(first.density_.compute().means, second.density_.compute().means)
     assert_close(second.score_samples(X), first.score_samples(X))
     assert_same_draws(first, second)
@@ -198,7 +119,7 @@ def assert_same_draws(first, second):
 @given(X=awkward(min_samples=6, max_samples=80, max_features=4), data=st.data())
 def test_draws_from_all_rows_do_not_depend_on_partitions(X, data):
     model = DistributedROME(estimator=with_number(X), sample_size=20)
-    second = clone(model).fit(in_parts(X, data.draw(cuts(len(X)))))
+    second = clone(model).fit(in_parts(X, data.draw(partition_sizes(len(X)))))
     assert_same_draws(model.fit(X), second)
 
 
@@ -239,7 +160,7 @@ def test_large_coresets_are_all_rows_and_small_ones_are_near(hills, queries):
 
 
 def test_what_engines_sum_is_what_direct_sums_are():
-    """Shards of many kernels, some of them cut in another way, are summed by an engine."""
+    """Blocks of many kernels, some of them divided otherwise, are summed by an engine."""
     X = datasets.load("aniso").sample(12_000, random_state=0)
     Q = np.concatenate([X, [[300.0, 0.0], [0.0, -30.0]]])
     assert len(Q) * len(X) > FEW_PAIRS
@@ -253,11 +174,11 @@ def test_what_engines_sum_is_what_direct_sums_are():
     assert_close(found, direct)
 
 
-def test_shards_of_any_size_add_up(hills, queries, monkeypatch):
+def test_blocks_of_any_size_add_up(hills, queries, monkeypatch):
     whole = DistributedROME().fit(hills).score_samples(queries)
-    monkeypatch.setattr("sevenhills.scale.spread._SHARD_NUMBERS", 100)
+    monkeypatch.setattr("sevenhills.scale.distributed_mixture._BLOCK_SIZE", 100)
     model = DistributedROME().fit(in_parts(hills, [0, 30, 20, 0, 800, *[25] * 14, 0]))
-    assert len(model.density_._shards) == 9
+    assert len(model.density_._blocks) == 9
     assert_close(model.score_samples(queries), whole)
     assert_close(model.density_.persist().logpdf(queries), whole)
     assert_close(model.density_.compute().logpdf(queries), whole)
@@ -279,7 +200,7 @@ def test_draws_follow_the_density(hills):
     assert not np.array_equal(model.sample(3).compute(), model.sample(3).compute())
 
 
-# What comes in and what comes out
+# Input and results
 
 
 def test_answers_are_lazy_and_shaped_as_the_question(hills, queries):

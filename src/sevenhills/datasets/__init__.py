@@ -3,13 +3,11 @@
 from .distributions import POOL_SIZE, Distribution, disturbed_walks, load, names
 from .shapes import make_shapes
 from .trajectories import WalkModel
-from .truths import Truth
 from .walks import WalkLaw, Walks, make_walks
 
 __all__ = [
     "POOL_SIZE",
     "Distribution",
-    "Truth",
     "WalkLaw",
     "WalkModel",
     "Walks",

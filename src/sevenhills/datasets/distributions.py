@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from sklearn.datasets import make_blobs, make_moons
 
+from ..density import Density
 from . import truths
 from .trajectories import ORIGIN, WalkModel, walks
-from .truths import Truth
 
 #: The study draws this many samples of a distribution once, and all its data sets from these.
 POOL_SIZE = 20_000
@@ -37,7 +37,7 @@ class Distribution:
     draw : callable
         ``draw(n_samples, rng)`` returns samples, an array of shape (n_samples, n_features).
     build_truth : callable
-        ``build_truth()`` returns the :class:`Truth`; called at the first use of ``truth``.
+        ``build_truth()`` returns the true density; called at the first use of ``truth``.
 
     Examples
     --------
@@ -54,11 +54,11 @@ class Distribution:
     description: str
     min_std: float
     draw: Callable[[int, np.random.RandomState], np.ndarray] = field(repr=False)
-    build_truth: Callable[[], Truth] = field(repr=False)
+    build_truth: Callable[[], Density] = field(repr=False)
 
     @cached_property
-    def truth(self) -> Truth:
-        """The true density of the samples."""
+    def truth(self) -> Density:
+        """The true density of the samples; that of Gaussians is a ``KernelMixture``."""
         return self.build_truth()
 
     @cached_property
@@ -155,8 +155,8 @@ def disturbed_walks(
     ((100, 4), (100,))
     """
     model = WalkModel(walks, origin)
-    truth = partial(truths.disturbed, model)
-    return Distribution(name, description, _WALKS_MIN_STD, model.draw, truth)
+    truth = partial(WalkModel, model.walks, model.origin)
+    return Distribution(name, description, _WALKS_MIN_STD, model.sample, truth)
 
 
 def _aniso(n_samples: int, rng: np.random.RandomState) -> np.ndarray:
@@ -210,7 +210,7 @@ _REGISTRY = {
             partial(truths.round_gaussians, BLOB_CENTERS, VARIED_STDS),
         ),
         Distribution(
-            "two_moons", "two interleaved half circles", 0.01, _two_moons, truths.two_moons
+            "two_moons", "two interleaved half circles", 0.01, _two_moons, truths.TwoMoons
         ),
         _normal("gaussian", "a standard normal", np.eye(2)),
         _normal("elliptical", "a narrow normal", np.diag([1, 0.3])),

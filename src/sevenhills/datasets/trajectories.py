@@ -8,7 +8,8 @@ import numpy as np
 from scipy.interpolate import CubicSpline
 from scipy.special import logsumexp
 
-from ..validation import check_queries
+from ..density import Density
+from ..validation import check_count, check_queries, random_generator
 
 #: Start of every walk, in meters; the center of rotation and stretching.
 ORIGIN = np.array([3.75, 8.19])
@@ -58,7 +59,7 @@ class _Fit(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class WalkModel:
+class WalkModel(Density):
     r"""The distribution of rotated, stretched and noisy copies of walks in the plane.
 
     .. math:: x = s \, R_\theta (x^*_i - o) + o + L n, \qquad
@@ -92,7 +93,7 @@ class WalkModel:
     >>> from sevenhills.datasets import WalkModel
     >>> ahead = np.column_stack([np.arange(1.0, 5.0), np.zeros(4)])
     >>> model = WalkModel([ahead, ahead[:, ::-1]], origin=[0.0, 0.0])
-    >>> X = model.draw(3, np.random.RandomState(0))
+    >>> X = model.sample(3, random_state=0)
     >>> X.shape
     (3, 8)
     >>> model.logpdf([ahead.ravel()]).round(2)
@@ -128,18 +129,19 @@ class WalkModel:
         """The dimension of the space: x and y of every step."""
         return 2 * self.n_steps
 
-    def draw(self, n_samples: int, rng: np.random.RandomState) -> np.ndarray:
+    def sample(self, n_samples: int = 1, random_state: Any = None) -> np.ndarray:
         """Draw walks; each row holds x and y of step 1, of step 2, ...
 
         Parameters
         ----------
-        n_samples : int
-        rng : RandomState instance
+        n_samples : int, default=1
+        random_state : int, RandomState instance or None, default=None
 
         Returns
         -------
         ndarray of shape (n_samples, n_features)
         """
+        n_samples, rng = check_count(n_samples, "n_samples"), random_generator(random_state)
         chosen = self.walks[rng.randint(len(self.walks), size=n_samples)] - self.origin
         angle = rng.normal(0.0, ANGLE_STD, n_samples)
         stretch = rng.normal(1.0, STRETCH_STD, n_samples)
@@ -150,12 +152,14 @@ class WalkModel:
         paths = chosen @ turn + self.origin + np.cumsum(shake, axis=1)
         return paths.reshape(n_samples, self.n_features)
 
-    def logpdf(self, X: Any) -> np.ndarray:
+    def logpdf(self, X: Any, n_jobs: int | None = None) -> np.ndarray:
         """Return the logarithm of the density at every row of ``X``.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
+        n_jobs : int, optional
+            Ignored: one thread is used.
 
         Returns
         -------

@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 from joblib import Parallel, delayed
 from sklearn.base import clone
-from sklearn.utils.validation import _num_samples
 
 from ..density.bootstrap import Replicates, resample
 from ..validation import check_count, check_queries, check_weights, random_generator
@@ -82,7 +81,7 @@ def refit_bootstrap(
     if not isinstance(estimator, DensityEstimator):
         raise TypeError(f"estimator must be one of sevenhills, got {type(estimator).__name__}")
     n_replicates = check_count(n_replicates, "n_replicates", least=2)
-    n_rows = _num_samples(X)
+    n_rows = len(X)
     weights = check_weights(sample_weight, n_rows)
     weights = np.ones(n_rows) if weights is None else weights
     n_samples = max(1, round(float(weights.sum())))

@@ -61,6 +61,10 @@ def _checked(paths: Any, name: str, n_steps: int, n_scenes: int | None = None) -
 class _Forecaster(ABC):
     """A forecaster that is fitted to observed and future paths."""
 
+    def __repr__(self) -> str:
+        values = [f"{k}={v}" for k, v in vars(self).items() if not k.startswith("_")]
+        return f"{type(self).__name__}({', '.join(values)})"
+
     def fit(self, observed: Any, future: Any) -> Self:
         """Fit the forecaster.
 
@@ -133,9 +137,6 @@ class ConstantVelocity(_Forecaster):
             sums = np.tri(self.n_steps)
             self._factor = np.kron(self.std * sums @ sums, np.eye(2))
 
-    def __repr__(self) -> str:
-        return f"ConstantVelocity(std={self.std}, n_steps={self.n_steps})"
-
     def _fit(self, pasts: np.ndarray, futures: np.ndarray) -> None:
         self.n_steps = futures.shape[1]
         local = _HeadingFrames.from_paths(pasts).to_local(futures)
@@ -189,9 +190,6 @@ class NearestPasts(_Forecaster):
             n_neighbors = check_count(n_neighbors, "n_neighbors", least=1)
         self.n_neighbors = n_neighbors
         self._known: tuple[np.ndarray, np.ndarray] | None = None
-
-    def __repr__(self) -> str:
-        return f"NearestPasts(n_neighbors={self.n_neighbors})"
 
     def _fit(self, pasts: np.ndarray, futures: np.ndarray) -> None:
         frames = _HeadingFrames.from_paths(pasts)

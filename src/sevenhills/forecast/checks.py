@@ -3,7 +3,6 @@
 import warnings
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import NamedTuple
 
 import numpy as np
 
@@ -27,20 +26,12 @@ class PrecisionWarning(UserWarning):
 
 @dataclass(frozen=True, eq=False)
 class SceneStatistics:
-    """Statistics of all scenes.
+    """Statistics (n_scenes, n_agents) of all scenes."""
 
-    Attributes
-    ----------
-    spreads : ndarray of shape (n_scenes, n_agents)
-        Standard deviation between the samples of an agent, pooled over steps and coordinates.
-    n_samples : ndarray of shape (n_scenes, n_agents)
-        Number of samples, without absent ones.
-    digest : str
-        Hash of the truth, by which evaluations of other scenes are recognized.
-    """
-
+    #: Standard deviation between the samples of an agent, pooled over steps and coordinates.
     spreads: np.ndarray
-    n_samples: np.ndarray
+    n_samples: np.ndarray  # without absent ones
+    #: Hash of the truth, by which evaluations of other scenes are recognized.
     digest: str
 
     @property
@@ -54,14 +45,6 @@ class SceneStatistics:
         if floor is not None:
             return np.full(self.spreads.shape, floor)
         return _FLOOR_SHARE * np.where(self.spreads > 0, self.spreads, self.median_spread)
-
-
-class _Sizes(NamedTuple):
-    """Sizes (B,) of predicted and true paths, and their distance relative to these sizes."""
-
-    predicted: np.ndarray
-    true: np.ndarray
-    distance: np.ndarray
 
 
 def check_scenes(forecasts: Forecasts, check_units: bool) -> SceneStatistics:
@@ -81,7 +64,7 @@ def check_scenes(forecasts: Forecasts, check_units: bool) -> SceneStatistics:
         sizes.append(_sizes(paths, truths, spreads[-1]))
         digest.update(np.where(np.isnan(truths), np.nan, truths + 0.0).tobytes())
     if check_units:
-        _check_units(_Sizes(*map(np.concatenate, zip(*sizes, strict=True))))
+        _check_units(*map(np.concatenate, zip(*sizes, strict=True)))
     found = SceneStatistics(
         np.concatenate(spreads), np.concatenate(n_samples), digest.hexdigest()[:16]
     )
@@ -173,13 +156,15 @@ def _warn_of_rounding(roundings: dict[str, np.ndarray], spreads: np.ndarray) -> 
         )
 
 
-def _sizes(paths: np.ndarray, truths: np.ndarray, spreads: np.ndarray) -> _Sizes:
-    """Return the sizes of predicted and true paths, and how far they are apart."""
+def _sizes(
+    paths: np.ndarray, truths: np.ndarray, spreads: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return sizes (B,) of predicted and true paths, and their distance relative to the sizes."""
     (size, middle), (true_size, true_middle) = _extent(paths[:, :_N_FOR_SIZE]), _extent(truths)
     apart = np.sqrt(((middle - true_middle) ** 2).sum(axis=-1))
     with np.errstate(divide="ignore", invalid="ignore"):
         distance = apart / (size + true_size + np.sqrt((spreads**2).mean(axis=1)))
-    return _Sizes(size, true_size, distance)
+    return size, true_size, distance
 
 
 def _extent(paths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -193,11 +178,11 @@ def _extent(paths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.sqrt(squares / total), values.sum(axis=(1, 2, 3)) / total[:, None]
 
 
-def _check_units(sizes: _Sizes) -> None:
+def _check_units(sizes: np.ndarray, true_sizes: np.ndarray, distances: np.ndarray) -> None:
     """Refuse predictions that are far larger, smaller or farther away in most scenes."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        ratios = sizes.predicted / sizes.true
-    ratios = ratios[(sizes.predicted > 0) & (sizes.true > 0)]
+        ratios = sizes / true_sizes
+    ratios = ratios[(sizes > 0) & (true_sizes > 0)]
     advice = "are they in the same unit and frame? Pass check_units=False if they are"
     for found, word in ((ratios, "larger"), (1 / ratios, "smaller")):
         if len(found) and np.mean(found >= _OTHER_UNIT) > 0.5:
@@ -205,7 +190,7 @@ def _check_units(sizes: _Sizes) -> None:
                 f"predictions are {np.median(found):.3g} times {word} than truth in most scenes: "
                 f"{advice}"
             )
-    far = sizes.distance[np.isfinite(sizes.distance)]
+    far = distances[np.isfinite(distances)]
     if len(far) and np.mean(far >= _OTHER_UNIT) > 0.5:
         raise ValueError(
             f"predictions are {np.median(far):.3g} times their size away from truth in "

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from ..validation import check_count, random_generator
-from .results import Evaluation, MeasureTable
-from .summaries import CalibrationError, Interval, SceneMean, bootstrap, check_confidence
+from .results import CalibrationError, Evaluation, Interval, SceneMean, bootstrap, check_confidence
+from .tables import MeasureTable
 
 #: Settings that may always differ.
 _FREE = ("confidence", "versions")
@@ -209,16 +209,7 @@ def _row(
     first, second = each.both()
     error, low, high = (float(value) for value in interval)
     return Difference(
-        measure=name,
-        first=first,
-        second=second,
-        difference=first - second,
-        standard_error=error,
-        low=low,
-        high=high,
-        p_value=p_value,
-        n_scenes=each.n,
-        n_better=each.n_better,
+        name, first, second, first - second, error, low, high, p_value, each.n, each.n_better
     )
 
 

@@ -25,9 +25,8 @@ from ..validation import (
 from .checks import SceneStatistics, check_scenes
 from .inputs import Forecasts, open_forecasts
 from .path_densities import FlooredEstimator, resolve_estimator, try_out
-from .results import Evaluation
+from .results import Evaluation, check_confidence, summarize
 from .scores import MEASURES, BlockScores, Scoring, choose_measures, score_block
-from .summaries import check_confidence, summarize
 
 #: A density is fitted to at least this many samples.
 _MIN_SAMPLES = 3

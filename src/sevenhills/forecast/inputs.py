@@ -26,11 +26,9 @@ _MANY_COORDINATES, _FEW_STEPS = 6, 3
 #: Scenes, steps or agents that an error message names.
 _NAMED = 5
 
-_PREDICTIONS = ("scenes", "samples", "steps", "coordinates")
-_TRUTH = ("scenes", "steps", "coordinates")
 #: Column that numbers the paths of a scene; a truth without it has one future.
-_PATH_COLUMNS = {"predictions": "sample", "truth": "future"}
-_COORDINATES = ("x", "y", "z")
+PATH_COLUMNS = {"predictions": "sample", "truth": "future"}
+COORDINATES = ("x", "y", "z")
 
 
 def path_lengths(paths: np.ndarray) -> np.ndarray:
@@ -40,26 +38,13 @@ def path_lengths(paths: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class PathArray:
-    """Paths of all scenes, in memory or mapped from a file.
+    """Paths of all scenes, in memory or mapped from a file; those of a table have names."""
 
-    Attributes
-    ----------
-    values : ndarray of shape (S, ..., T, D)
-    eps : float
-        Relative rounding error of the values, if they are not doubles.
-    names : ndarray of shape (S,), optional
-        Names of the scenes in a table.
-    steps : ndarray of shape (T,), optional
-        Values of the column "step" in a table.
-    agents : list of list, optional
-        Names of the agents of every scene in a table.
-    """
-
-    values: np.ndarray
-    eps: float = SHORT_EPS
-    names: np.ndarray | None = None
-    steps: np.ndarray | None = None
-    agents: list[list[Any]] | None = None
+    values: np.ndarray  # (S, ..., T, D)
+    eps: float = SHORT_EPS  # relative rounding error of the values, if they are not doubles
+    names: np.ndarray | None = None  # (S,), of scenes
+    steps: np.ndarray | None = None  # (T,), values of the column "step"
+    agents: list[list[Any]] | None = None  # names of the agents of every scene
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -73,10 +58,7 @@ class PathArray:
 
 @dataclass(frozen=True, eq=False)
 class Forecasts:
-    """Predictions and truths of the same scenes.
-
-    Numbers of samples, agents, truths and steps include absent ones.
-    """
+    """Predictions and truths of the same scenes; numbers of them include absent ones."""
 
     predictions: PathArray
     truth: PathArray
@@ -122,10 +104,10 @@ def open_forecasts(
     """
     samples = open_paths(predictions, "predictions")
     futures = open_paths(truth, "truth", beside=samples)
-    roles = _with_agents(_PREDICTIONS, agents)
-    _check_n_axes(samples.shape, futures.shape, agents, roles)
+    roles = ("scenes", "samples", *(("agents",) if agents else ()), "steps", "coordinates")
+    _check_n_axes(samples.shape, futures.shape, roles)
     if not _match(samples.shape, futures.shape):
-        raise ValueError(_mismatch(samples.shape, futures.shape, agents, roles))
+        raise ValueError(_mismatch(samples.shape, futures.shape, roles))
     if check_axes and samples.shape[-1] > _MANY_COORDINATES and samples.shape[-2] <= _FEW_STEPS:
         raise ValueError(
             f"predictions of shape {samples.shape} and truth of shape {futures.shape} look like "
@@ -133,17 +115,11 @@ def open_forecasts(
             f"there are {samples.shape[-1]} coordinates"
         )
     _check_agents(samples, futures)
-    n_scenes, n_samples, *n_agents, n_steps, n_coordinates = samples.shape
+    n_scenes, n_samples, *rest, n_steps, n_coordinates = samples.shape
+    n_agents = rest[0] if agents else 1
+    n_truths = futures.shape[1] if len(futures.shape) == len(samples.shape) else 1
     return Forecasts(
-        predictions=samples,
-        truth=futures,
-        has_agents=agents,
-        n_scenes=n_scenes,
-        n_samples=n_samples,
-        n_agents=n_agents[0] if agents else 1,
-        n_truths=futures.shape[1] if len(futures.shape) == len(samples.shape) else 1,
-        n_steps=n_steps,
-        n_coordinates=n_coordinates,
+        samples, futures, agents, n_scenes, n_samples, n_agents, n_truths, n_steps, n_coordinates
     )
 
 
@@ -218,7 +194,7 @@ def _checked(values: np.ndarray, name: str) -> np.ndarray:
 def _read_table(frame: Any, name: str, beside: PathArray | None) -> PathArray:
     """Return the paths of a table of pandas, polars or pyarrow, with rows in any order."""
     columns = _table_columns(frame, name)
-    keys = [key for key in ("scene", _PATH_COLUMNS[name], "agent", "step") if key in columns]
+    keys = [key for key in ("scene", PATH_COLUMNS[name], "agent", "step") if key in columns]
     names, scene = _in_order_of_appearance(columns["scene"])
     steps, step = np.unique(columns["step"], return_inverse=True)
     if beside is not None and beside.names is not None and beside.steps is not None:
@@ -227,8 +203,9 @@ def _read_table(frame: Any, name: str, beside: PathArray | None) -> PathArray:
         names, steps = beside.names, beside.steps
     indices = [scene, *(_ranks(columns[key], scene) for key in keys[1:-1]), step]
     sizes = [len(names), *(int(each.max()) + 1 for each in indices[1:-1]), len(steps)]
-    _refuse_repeated(indices, sizes, {key: columns[key] for key in keys}, name)
-    coordinates = [key for key in _COORDINATES if key in columns]
+    points = np.ravel_multi_index(tuple(indices), tuple(sizes))
+    _refuse_repeated(points, {key: columns[key] for key in keys}, name)
+    coordinates = [key for key in COORDINATES if key in columns]
     values = np.full((*sizes, len(coordinates)), np.nan)
     values[tuple(indices)] = np.stack([columns[key] for key in coordinates], axis=1)
     agents = _agents_by_scene(columns["agent"], scene) if "agent" in columns else None
@@ -240,17 +217,17 @@ def _table_columns(frame: Any, name: str) -> dict[str, np.ndarray]:
     found = list(getattr(frame, "column_names", frame.columns))
     needed = ["scene", "step", *(["sample"] if name == "predictions" else [])]
     missing = [key for key in needed if key not in found]
-    if missing or not any(key in found for key in _COORDINATES):
+    if missing or not any(key in found for key in COORDINATES):
         raise ValueError(
             f"{name} must have the columns {', '.join(needed)}, x and y; missing "
             f"{', '.join(missing or ['x'])}, found {', '.join(map(str, found))}"
         )
-    used = ("scene", _PATH_COLUMNS[name], "agent", "step", *_COORDINATES)
+    used = ("scene", PATH_COLUMNS[name], "agent", "step", *COORDINATES)
     columns = {key: np.asarray(frame[key]) for key in used if key in found}
     if len(columns["scene"]) == 0:
         raise ValueError(f"{name} has no rows")
     for key, values in columns.items():
-        if key in _COORDINATES:
+        if key in COORDINATES:
             try:
                 columns[key] = np.asarray(values, dtype=np.float64)
             except (TypeError, ValueError) as error:
@@ -296,15 +273,9 @@ def _ranks(column: np.ndarray, scene: np.ndarray) -> np.ndarray:
     return np.asarray(inverse - first[scene])
 
 
-def _refuse_repeated(
-    indices: Sequence[np.ndarray],
-    sizes: Sequence[int],
-    keys: Mapping[str, np.ndarray],
-    name: str,
-) -> None:
-    flat = np.ravel_multi_index(tuple(indices), tuple(sizes))
-    order = np.argsort(flat, kind="stable")
-    repeated = np.flatnonzero(np.diff(flat[order]) == 0)
+def _refuse_repeated(points: np.ndarray, keys: Mapping[str, np.ndarray], name: str) -> None:
+    order = np.argsort(points, kind="stable")
+    repeated = np.flatnonzero(np.diff(points[order]) == 0)
     if len(repeated):
         row = order[repeated[0] + 1]
         point = ", ".join(f"{key} {values[row]}" for key, values in keys.items())
@@ -322,9 +293,8 @@ def _check_agents(predictions: PathArray, truth: PathArray) -> None:
     """Refuse tables in which a scene of the truth has other agents than in the predictions."""
     if predictions.agents is None or truth.agents is None or predictions.names is None:
         return
-    for name, first, second in zip(
-        predictions.names, predictions.agents, truth.agents, strict=True
-    ):
+    both = zip(predictions.names, predictions.agents, truth.agents, strict=True)
+    for name, first, second in both:
         if first != second:
             raise ValueError(
                 f"scene {name} has the agents {first[:_NAMED]} in predictions, but "
@@ -335,23 +305,17 @@ def _check_agents(predictions: PathArray, truth: PathArray) -> None:
 # Shapes
 
 
-def _with_agents(roles: Sequence[str], agents: bool) -> tuple[str, ...]:
-    return (*roles[:-2], *(("agents",) if agents else ()), *roles[-2:])
-
-
-def _expected(agents: bool) -> str:
-    predictions, truth = (
-        ", ".join(_with_agents(roles, agents)) for roles in (_PREDICTIONS, _TRUTH)
+def _expected(roles: Sequence[str]) -> str:
+    predictions, rest = ", ".join(roles), ", ".join(roles[2:])
+    return (
+        f"expected predictions ({predictions}) and truth (scenes, {rest}) or "
+        f"(scenes, futures, {rest})"
     )
-    several = ", ".join(("scenes", "futures", *_with_agents(_TRUTH[1:], agents)))
-    return f"expected predictions ({predictions}) and truth ({truth}) or ({several})"
 
 
-def _check_n_axes(
-    shape: tuple[int, ...], other: tuple[int, ...], agents: bool, roles: Sequence[str]
-) -> None:
+def _check_n_axes(shape: tuple[int, ...], other: tuple[int, ...], roles: Sequence[str]) -> None:
     """Refuse arrays with too few or too many axes."""
-    n = len(roles)
+    n, agents = len(roles), "agents" in roles
     if len(shape) == n and len(other) in (n - 1, n):
         return
     hint = ""
@@ -364,7 +328,7 @@ def _check_n_axes(
     elif shape[1:2] != () and len(shape) == n - 1:
         hint = "; for one sample in every scene, pass predictions[:, None]"
     raise ValueError(
-        f"predictions have shape {shape} and truth has shape {other}: {_expected(agents)}{hint}"
+        f"predictions have shape {shape} and truth has shape {other}: {_expected(roles)}{hint}"
     )
 
 
@@ -374,9 +338,7 @@ def _match(shape: tuple[int, ...], other: tuple[int, ...]) -> bool:
     return shape[0] == other[0] and shape[2:] == other[2 if several else 1 :]
 
 
-def _mismatch(
-    shape: tuple[int, ...], other: tuple[int, ...], agents: bool, roles: Sequence[str]
-) -> str:
+def _mismatch(shape: tuple[int, ...], other: tuple[int, ...], roles: Sequence[str]) -> str:
     """Return a message with both shapes, and with the order of axes that would match."""
     futures = ("futures",) if len(other) == len(shape) else ()
     guesses = (
@@ -386,7 +348,7 @@ def _mismatch(
     advice = ", or ".join(each for each in guesses if each)
     return (
         f"predictions of shape {shape} do not match truth of shape {other}: "
-        f"{advice or _expected(agents)}"
+        f"{advice or _expected(roles)}"
     )
 
 

@@ -35,24 +35,14 @@ _NO_STEPS = np.empty(0, dtype=np.int64)
 
 @dataclass(frozen=True)
 class FlooredEstimator:
-    """An estimator with a rule for degenerate samples.
-
-    Attributes
-    ----------
-    name : str
-        Name or representation of the estimator.
-    estimator : estimator
-        It is cloned for every fit.
-    errors : {"floor", "skip", "raise"}
-        Degenerate samples get a density only with "floor".
-    floor : float or None
-        Standard deviation for degenerate samples, in data units; with None, only identical
-        samples get one, and the estimator handles others itself.
-    """
+    """An estimator, which is cloned for every fit, with a rule for degenerate samples."""
 
     name: str
     estimator: Any
+    #: Degenerate samples get a density only with "floor", not with "skip" or "raise".
     errors: str
+    #: Standard deviation for degenerate samples, in data units; with None, only identical samples
+    #: get one, and the estimator handles others itself.
     floor: float | None
 
     def is_degenerate(self, degeneracy: int) -> bool:
@@ -105,19 +95,11 @@ class AgentForecasts:
     A truth and its forecast are compared up to the horizon of the truth, the last step that the
     truth shares with a sample. Samples that end earlier take part in the densities of their own
     steps, but not in measures of whole paths.
-
-    Attributes
-    ----------
-    paths : ndarray of shape (N, K, T, D)
-    truths : ndarray of shape (N, L, T, D)
-    floors : ndarray of shape (N,)
-        Standard deviation for degenerate samples.
-    n_scenes : int
     """
 
-    paths: np.ndarray
-    truths: np.ndarray
-    floors: np.ndarray
+    paths: np.ndarray  # (N, K, T, D)
+    truths: np.ndarray  # (N, L, T, D)
+    floors: np.ndarray  # (N,), standard deviations for degenerate samples
     n_scenes: int
 
     @classmethod
@@ -246,29 +228,14 @@ def _fitted_densities(
 
 @dataclass(frozen=True, eq=False)
 class Paths:
-    """Sampled and true paths of one horizon, each as a row.
+    """Sampled and true paths of one horizon, each as a row: one agent after another."""
 
-    Attributes
-    ----------
-    samples : ndarray of shape (n, M)
-        The points of a path, of one agent after another.
-    truths : ndarray of shape (m, M)
-    members : ndarray of shape (n,)
-        Indices of the samples in the scene.
-    futures : ndarray of shape (m,)
-        Indices of the truths in the scene.
-    n_steps : int
-        Number of points of a path, over all agents.
-    degeneracy : int
-        See :mod:`sevenhills.kernels.path_densities`.
-    """
-
-    samples: np.ndarray
-    truths: np.ndarray
-    members: np.ndarray
-    futures: np.ndarray
-    n_steps: int
-    degeneracy: int
+    samples: np.ndarray  # (n, M)
+    truths: np.ndarray  # (m, M)
+    members: np.ndarray  # (n,), indices of the samples in the scene
+    futures: np.ndarray  # (m,), indices of the truths in the scene
+    n_steps: int  # number of points of a path, over all agents
+    degeneracy: int  # of the samples, see sevenhills.kernels.path_densities
 
 
 def paths_by_horizon(
@@ -316,22 +283,12 @@ def _path_degeneracy(samples: np.ndarray, of_steps: np.ndarray) -> int:
 
 @dataclass(frozen=True, eq=False)
 class PathDensity:
-    """The density of sampled paths.
-
-    Attributes
-    ----------
-    paths : Paths
-    estimator : FlooredEstimator
-    floor : float
-        Standard deviation for degenerate samples.
-    model : estimator or None
-        The fitted estimator, None if there is no density.
-    """
+    """The density of sampled paths."""
 
     paths: Paths
     estimator: FlooredEstimator
-    floor: float
-    model: Any
+    floor: float  # standard deviation for degenerate samples
+    model: Any  # the fitted estimator, None if there is no density
 
     @classmethod
     def fit(cls, paths: Paths, estimator: FlooredEstimator, floor: float) -> "PathDensity":
@@ -362,12 +319,8 @@ class PathDensity:
 
         .. math:: \frac{\#\{i : p(x_i) > p(y)\} + U (1 + \#\{i : p(x_i) = p(y)\})}{n + 1},
 
-        is uniform between 0 and 1 for any number of samples and dimensions.
-
-        Parameters
-        ----------
-        uniform : ndarray of shape (m,)
-            Uniform random numbers :math:`U`, which break ties.
+        is uniform between 0 and 1 for any number of samples and dimensions. The uniform random
+        numbers :math:`U` (m,) break ties.
         """
         n = len(self.paths.samples)
         everything = np.concatenate([self.paths.samples, self.paths.truths])

@@ -9,10 +9,8 @@ import numpy as np
 
 from ..extras import import_extra
 from ..validation import check_choice, check_count, check_flag, check_positive
-from .inputs import open_paths
+from .inputs import COORDINATES, PATH_COLUMNS, open_paths
 
-_KINDS = ("predictions", "truth")
-_COORDINATES = ("x", "y", "z")
 #: Number of an absent agent.
 _ABSENT = -1
 
@@ -72,28 +70,25 @@ def read_tracks(path: str | os.PathLike[str]) -> Tracks:
     Tracks(n_agents=1, n_points=2)
     """
     path = Path(path)
-    rows: list[list[float]] = []
-    lines: list[int] = []
+    rows = []
     with path.open(encoding="utf-8", errors="replace") as file:
         for line, text in enumerate(file, start=1):
             words = text.split("#")[0].replace(",", " ").split()
             if words:
-                rows.append(_parse(words, f"{path.name}, line {line}"))
-                lines.append(line)
+                rows.append([*_parse(words, f"{path.name}, line {line}"), line])
     if not rows:
         raise ValueError(f"{path.name} has no lines with frame, agent, x and y")
     table = np.array(rows)
-    order = np.lexsort((table[:, 0], table[:, 1]))
-    table, sorted_lines = table[order], np.array(lines)[order]
+    table = table[np.lexsort((table[:, 0], table[:, 1]))]
     repeated = np.flatnonzero((np.diff(table[:, :2], axis=0) == 0).all(axis=1))
     if len(repeated):
         frame, agent = table[repeated[0], :2]
-        first, second = sorted(sorted_lines[repeated[0] : repeated[0] + 2])
+        first, second = sorted(table[repeated[0] : repeated[0] + 2, 4].astype(int))
         raise ValueError(
             f"{path.name}, line {second}: agent {agent:g} already has frame {frame:g} in line "
             f"{first}"
         )
-    return Tracks(table[:, 0], table[:, 1].astype(np.int64), table[:, 2:])
+    return Tracks(table[:, 0], table[:, 1].astype(np.int64), table[:, 2:4])
 
 
 def _parse(words: list[str], where: str) -> list[float]:
@@ -186,8 +181,7 @@ def windows(
     rows = _rows_of_windows(tracks, length, stride, step)
     if len(rows) == 0:
         raise ValueError(f"no agent was observed at {length} successive steps of {step:g} frames")
-    order = np.lexsort((tracks.agents[rows[:, 0]], tracks.frames[rows[:, 0]]))
-    rows = rows[order]
+    rows = rows[np.lexsort((tracks.agents[rows[:, 0]], tracks.frames[rows[:, 0]]))]
     paths, frames = tracks.positions[rows], tracks.frames[rows[:, 0]]
     numbers = tracks.agents[rows[:, 0]]
     if agents:
@@ -237,7 +231,7 @@ def read_paths(path: str | os.PathLike[str], kind: str = "predictions") -> np.nd
     ndarray
         An argument of :func:`evaluate`, which also takes the path of the file.
     """
-    check_choice(kind, "kind", _KINDS)
+    check_choice(kind, "kind", tuple(PATH_COLUMNS))
     paths = open_paths(path, kind)
     return paths.read(0, len(paths.values))
 
@@ -272,7 +266,7 @@ def write_paths(
     ...     read_paths(Path(folder) / "predictions.parquet").shape
     (3, 5, 12, 2)
     """
-    check_choice(kind, "kind", _KINDS)
+    check_choice(kind, "kind", tuple(PATH_COLUMNS))
     check_flag(agents, "agents")
     path, values = Path(path), np.asarray(values, dtype=np.float64)
     if path.suffix == ".npy":
@@ -289,15 +283,15 @@ def write_paths(
 
 def _table_columns(values: np.ndarray, kind: str, agents: bool) -> dict[str, np.ndarray]:
     """Return the columns of a table with a row for every point."""
-    axes = ["scene", "sample" if kind == "predictions" else "future"]
+    axes = ["scene", PATH_COLUMNS[kind]]
     axes += ["agent", "step"] if agents else ["step"]
     if kind == "truth" and values.ndim == len(axes):
         axes.remove("future")
-    if values.ndim != len(axes) + 1 or not 1 <= values.shape[-1] <= len(_COORDINATES):
+    if values.ndim != len(axes) + 1 or not 1 <= values.shape[-1] <= len(COORDINATES):
         raise ValueError(
             f"{kind} must have the axes {', '.join(axes)} and up to three coordinates, "
             f"got shape {values.shape}"
         )
     present = ~np.isnan(values).any(axis=-1)
     columns = dict(zip(axes, np.nonzero(present), strict=True))
-    return {**columns, **dict(zip(_COORDINATES, values[present].T, strict=False))}
+    return {**columns, **dict(zip(COORDINATES, values[present].T, strict=False))}

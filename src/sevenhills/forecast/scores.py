@@ -24,13 +24,7 @@ from .path_densities import (
     step_densities,
 )
 
-_DEGENERACIES = {
-    IDENTICAL: "identical",
-    FLAT: "flat",
-    FEW: "few",
-    EMPTY: "empty",
-    REFUSED: "refused",
-}
+_NAMES = {IDENTICAL: "identical", FLAT: "flat", FEW: "few", EMPTY: "empty", REFUSED: "refused"}
 #: Degenerate samples per block that an error message can name.
 _N_PLACES = 5
 
@@ -138,23 +132,11 @@ def _with_numbers(names: Sequence[str], ks: Sequence[int]) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Scoring:
-    """Measures to compute, and their parameters.
-
-    Attributes
-    ----------
-    measures : tuple of str
-    paths, steps : FlooredEstimator
-        Estimators of the densities of whole paths and of single steps.
-    ks : tuple of int
-        Numbers of samples among which the nearest is taken.
-    miss_threshold : float
-    lower_bound : float or None
-        Lower bound on log densities of single steps.
-    """
+    """Measures to compute, and their parameters; see :func:`evaluate`."""
 
     measures: tuple[str, ...]
-    paths: FlooredEstimator
-    steps: FlooredEstimator
+    paths: FlooredEstimator  # densities of whole paths
+    steps: FlooredEstimator  # densities of single steps
     ks: tuple[int, ...]
     miss_threshold: float
     lower_bound: float | None
@@ -170,29 +152,22 @@ class Scoring:
 
 @dataclass(frozen=True, eq=False)
 class DegenerateSamples:
-    """Degenerate samples of a block of scenes.
+    """Degenerate samples of a block of scenes."""
 
-    Attributes
-    ----------
-    counts : Counter
-        By degeneracy and by "steps", "paths" or "joint paths".
-    affected : Counter
-        Those for which the estimator needs a floor, by "steps", "paths" or "joint paths".
-    places : list of tuple
-        Scene and description of the first of these.
-    """
-
+    #: By degeneracy and by "steps", "paths" or "joint paths".
     counts: Counter[str] = field(default_factory=Counter)
+    #: Those for which the estimator needs a floor, by "steps", "paths" or "joint paths".
     affected: Counter[str] = field(default_factory=Counter)
+    #: Scene and description of the first of these.
     places: list[tuple[int, str]] = field(default_factory=list)
 
     def add(
         self, of: str, degeneracy: int, estimator: FlooredEstimator, scene: int, place: str
     ) -> None:
         """Count samples, if they are degenerate."""
-        if degeneracy not in _DEGENERACIES:
+        if degeneracy not in _NAMES:
             return
-        name = _DEGENERACIES[degeneracy]
+        name = _NAMES[degeneracy]
         self.counts[f"{name} {of}"] += 1
         if estimator.is_degenerate(degeneracy):
             self.affected[of] += 1
@@ -208,18 +183,10 @@ class DegenerateSamples:
 
 @dataclass(frozen=True, eq=False)
 class BlockScores:
-    """Scores of a block of B scenes.
+    """Scores of a block of B scenes."""
 
-    Attributes
-    ----------
-    scenes : dict of str to ndarray of shape (B,)
-        By measure.
-    levels : ndarray of shape (B, A L)
-        Probability of the smallest highest-density region that holds each truth.
-    degenerate : DegenerateSamples
-    """
-
-    scenes: dict[str, np.ndarray]
+    scenes: dict[str, np.ndarray]  # (B,) by measure
+    #: Probability (B, A L) of the smallest highest-density region that holds each truth.
     levels: np.ndarray
     degenerate: DegenerateSamples
 
@@ -227,16 +194,9 @@ class BlockScores:
 def score_block(
     paths: np.ndarray, truths: np.ndarray, floors: np.ndarray, uniform: np.ndarray, scoring: Scoring
 ) -> BlockScores:
-    """Return the scores of B scenes.
+    """Return the scores of paths (B, K, A, T, D) for truths (B, L, A, T, D) and floors (B, A).
 
-    Parameters
-    ----------
-    paths : ndarray of shape (B, K, A, T, D)
-    truths : ndarray of shape (B, L, A, T, D)
-    floors : ndarray of shape (B, A)
-    uniform : ndarray of shape (B, A, L)
-        Uniform random numbers that break ties of densities.
-    scoring : Scoring
+    The uniform random numbers (B, A, L) break ties of densities.
     """
     n_scenes, n_agents, n_truths = uniform.shape
     agents, degenerate = AgentForecasts.from_scenes(paths, truths, floors), DegenerateSamples()

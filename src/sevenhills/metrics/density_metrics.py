@@ -349,8 +349,8 @@ def _own_and_true(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the log densities of own samples and of true points."""
     if not is_array(p):
-        density, true = Density(p, "p"), check_points(X, "X")
-        return density.logpdf(draw(p, "p", n_samples, rng)), density.logpdf(true)
+        density, points = Density(p, "p"), check_points(X, "X")
+        return density.logpdf(draw(p, "p", n_samples, rng)), density.logpdf(points)
     own, true = check_log_densities(p, "p", (1, 2)), check_log_densities(X, "X")
     if own.ndim == 2 and len(own) != len(true):
         raise ValueError(

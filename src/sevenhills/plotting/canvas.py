@@ -31,16 +31,7 @@ def color_of(label: int) -> str:
 
 
 def new_figure(n_rows: int, n_columns: int, size: tuple[float, float], **shared: Any) -> Any:
-    """Return a figure that pyplot does not manage, and its axes as a 2-D array.
-
-    Parameters
-    ----------
-    n_rows, n_columns : int
-    size : tuple of float
-        Width and height in inches.
-    **shared
-        Passed to ``subplots``.
-    """
+    """Return a figure, in inches, that pyplot does not manage, and its axes as a 2-D array."""
     library = import_extra("matplotlib.figure", "plot", "plotting needs matplotlib")
     figure = library.Figure(figsize=size, layout="constrained")
     return figure, figure.subplots(n_rows, n_columns, squeeze=False, **shared)
@@ -58,14 +49,6 @@ def add_legend(ax: Any, n_drawn: int = 0, n_rows: int = 0, **options: Any) -> No
 
     The data limits grow by the height of the legend. Matplotlib's own search for a free corner
     takes seconds with many points.
-
-    Parameters
-    ----------
-    ax : matplotlib axes
-    n_drawn, n_rows : int
-        The number of samples shown, and of all samples.
-    **options
-        Passed to ``ax.legend``.
     """
     title = f"{n_drawn:,} of {n_rows:,} samples" if n_drawn < n_rows else None
     n_columns, share = _legend_grid(ax, title is not None)
@@ -104,6 +87,11 @@ def in_lines(text: str, width: int = 28, max_lines: int = 2) -> str:
 def feature_label(names: Sequence[str] | None, index: int) -> str:
     """Return the axis label of a feature."""
     return f"feature {index}" if names is None else in_lines(str(names[index]))
+
+
+def counted(n: int, noun: str) -> str:
+    """Return a number with its noun."""
+    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
 
 
 def literal(text: str) -> str:

@@ -233,8 +233,8 @@ def plot_corner(
             f"model has {density.n_features} features: choose up to {_MAX_FEATURES} by features="
         )
     names = density.feature_names or [f"feature {i}" for i in range(density.n_features)]
-    features = list(range(density.n_features)) if features is None else list(features)
-    chosen = density.marginal(features)
+    features = range(density.n_features) if features is None else features
+    chosen = density.marginal(list(features))
     columns = [names.index(f) if isinstance(f, str) else f for f in features]
     names = [names[i] for i in columns]
     points = None

@@ -11,6 +11,7 @@ from .canvas import (
     COLORS,
     add_legend,
     color_of,
+    counted,
     current_axes,
     drawn_rows,
     feature_label,
@@ -50,14 +51,10 @@ def plot_reachability(rome: ROME | AutoROME, ax: Any = None) -> Any:
     heights = np.where(np.isfinite(heights), heights, np.max(heights[1:], initial=0.0))
     starts = np.unique(np.linspace(0, len(order), _N_COLUMNS, endpoint=False).astype(int))
     for label in np.unique(labels):
-        ax.fill_between(
-            starts,
-            np.maximum.reduceat(np.where(labels == label, heights, 0.0), starts),
-            step="mid",
-            color=color_of(label),
-            linewidth=0,
-            label="noise" if label < 0 else f"cluster {label}",
-        )
+        tops = np.maximum.reduceat(np.where(labels == label, heights, 0.0), starts)
+        name = "noise" if label < 0 else f"cluster {label}"
+        style = {"color": color_of(label), "linewidth": 0, "label": name}
+        ax.fill_between(starts, tops, step="mid", **style)
     candidates = rome.candidates_
     i = candidates.chosen
     rule, parameter = candidates.rules[i], candidates.parameters[i]
@@ -67,13 +64,9 @@ def plot_reachability(rome: ROME | AutoROME, ax: Any = None) -> Any:
         add_legend(ax)
     score = f"{candidates.criterion} {candidates.scores[i]:.3f}"
     symbol = "ε" if rule == "dbscan" else "ξ"
-    ax.set(
-        xlabel="samples in the order of OPTICS",
-        ylabel="reachability",
-        title=f"cut at {symbol} = {parameter:.3g}, {score}",
-        xlim=(0, len(order)),
-        ylim=(0, None),
-    )
+    ax.set(xlabel="samples in the order of OPTICS", ylabel="reachability")
+    ax.set(xlim=(0, len(order)), ylim=(0, None))
+    ax.set_title(f"cut at {symbol} = {parameter:.3g}, {score}")
     return ax
 
 
@@ -122,12 +115,8 @@ def plot_candidates(rome: ROME | AutoROME, ax: Any = None) -> Any:
     if candidates.n_clusters[scored].max(initial=1) > 20:
         ax.set_xscale("log")
         ax.xaxis.set_major_formatter("{x:g}")
-    plural = "" if n_clusters == 1 else "s"
-    ax.set(
-        xlabel="clusters",
-        ylabel=candidates.criterion,
-        title=f"{candidates.criterion} {score:.3f} with {n_clusters} cluster{plural}",
-    )
+    title = f"{candidates.criterion} {score:.3f} with {counted(n_clusters, 'cluster')}"
+    ax.set(xlabel="clusters", ylabel=candidates.criterion, title=title)
     add_legend(ax)
     return ax
 
@@ -197,17 +186,10 @@ def plot_members(auto: AutoROME, ax: Any = None) -> Any:
         first = len(names) + (i + 1) * _GAP
         own = first + np.arange(len(cluster.members))
         bars = ax.barh(own, cluster.weights, height=0.8, color=color_of(cluster.label))
-        ax.bar_label(
-            bars, [f"{weight:.0%}" for weight in cluster.weights], padding=3, fontsize="small"
-        )
+        ax.bar_label(bars, fmt="{:.0%}", padding=3, fontsize="small")
         gain = f"gain {cluster.gain:.2f} \N{PLUS-MINUS SIGN} {cluster.gain_error:.2f}"
-        ax.annotate(
-            f"cluster {cluster.label}: {gain}",
-            (0.0, first - 0.5),
-            (2, 2),
-            textcoords="offset points",
-            fontsize="small",
-        )
+        text, place = f"cluster {cluster.label}: {gain}", (0.0, first - 0.5)
+        ax.annotate(text, place, (2, 2), textcoords="offset points", fontsize="small")
         names += cluster.members
         heights += own.tolist()
     is_wide = ax.get_window_extent().width > _WIDE * ax.get_figure().dpi
@@ -234,5 +216,5 @@ def _training_samples(rome: ROME | AutoROME, X: Any) -> np.ndarray:
 def _title(rome: ROME | AutoROME) -> str:
     n_clusters = sum(cluster.label >= 0 for cluster in rome.clusters_)
     n_noise = int(np.sum(rome.labels_ < 0))
-    text = f"{n_clusters} cluster{'' if n_clusters == 1 else 's'}"
-    return f"{text}, {n_noise:,} noise sample{'' if n_noise == 1 else 's'}" if n_noise else text
+    text = counted(n_clusters, "cluster")
+    return f"{text}, {counted(n_noise, 'noise sample')}" if n_noise else text

@@ -37,22 +37,13 @@ def plot_calibration(evaluation: Evaluation, ax: Any = None, label: str | None =
     ax = current_axes(ax)
     ax.plot([0, 1], [0, 1], color=NOISE_COLOR, lw=0.8, zorder=0)
     beside = np.abs(np.stack([coverage.low, coverage.high]) - coverage.observed)
-    color = COLORS[len(ax.containers) % len(COLORS)]
-    ax.errorbar(
-        coverage.levels,
-        coverage.observed,
-        beside,
-        color=color,
-        marker="o",
-        ms=3,
-        lw=1,
-        label=None if label is None else f"{literal(label)}, ECE {evaluation['ece'].mean:.3f}",
-    )
-    ax.set(
-        xlabel="probability of the region", ylabel="share of truths in it", xlim=(0, 1), ylim=(0, 1)
-    )
-    ax.set_aspect("equal")
-    alone = f"ECE {evaluation['ece'].mean:.3f}, by chance {coverage.expected_error:.3f}"
+    error = f"ECE {evaluation['ece'].mean:.3f}"
+    name = None if label is None else f"{literal(label)}, {error}"
+    style = {"color": COLORS[len(ax.containers) % len(COLORS)], "marker": "o", "ms": 3, "lw": 1}
+    ax.errorbar(coverage.levels, coverage.observed, beside, label=name, **style)
+    ax.set(xlabel="probability of the region", ylabel="share of truths in it")
+    ax.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
+    alone = f"{error}, by chance {coverage.expected_error:.3f}"
     # With several forecasts, the legend holds the errors.
     ax.set_title(alone if len(ax.containers) == 1 else "")
     return ax

@@ -1,15 +1,15 @@
-"""Many data sets, and data sets on many machines."""
+"""Fits of many data sets, and of data sets on many machines."""
 
 from .distributed import DistributedROME
+from .distributed_mixture import CoresetMixture, DistributedMixture, RowMixture
 from .many import Failure, fit_many, score_many
-from .spread import CoresetMixture, RowMixture, SpreadMixture
 
 __all__ = [
     "CoresetMixture",
+    "DistributedMixture",
     "DistributedROME",
     "Failure",
     "RowMixture",
-    "SpreadMixture",
     "fit_many",
     "score_many",
 ]

@@ -18,68 +18,69 @@ from ..estimators.cluster_densities import (
 )
 from ..estimators.cluster_records import Cluster
 from ..validation import check_choice, check_count, random_generator, unchanged_on_failure
-from .assignment import Assignment
-from .coresets import coreset_mixture
-from .partitions import Delayed, Partitions, constant, is_lazy
-from .reductions import reduce_tree
+from .assignment import Assignment, KernelShapes
+from .distributed_mixture import (
+    CoresetMixture,
+    DistributedMixture,
+    RowMixture,
+    coreset_kernels,
+)
+from .partitions import Delayed, Partitions, constant, is_lazy, reduce_tree
 from .reservoir import Reservoir
-from .shards import Shapes
-from .spread import CoresetMixture, RowMixture, SpreadMixture
-from .survey import Overview, Plan, Survey, stand_ins
+from .row_statistics import ClusterStatistics, Plan, RowStatistics, sigma_points
 
 
 class DistributedROME(DensityMixin, BaseEstimator):
     r"""ROME for samples in partitions, which need not fit on one machine.
 
-    1. A sample is chosen over all partitions: the rows whose values have the smallest hashes.
+    1. The sample of all partitions consists of the rows with the smallest hashes.
     2. :class:`~sevenhills.ROME` finds the clusters of the sample.
-    3. Every row is assigned to the cluster whose share times density, both estimated from the
-       sample, is the largest; rows of the sample stay where they were found.
-    4. Counts, means and covariances of clusters are those of all rows, exactly.
-    5. Whitening and bandwidths follow from these, and kernels are put on all rows, or on the
-       same number of rows of every cluster.
+    3. Every row is assigned to the cluster with the largest share times density, both estimated
+       from the sample. Rows of the sample keep their label.
+    4. Counts, means and covariances of clusters are computed from all rows.
+    5. Whitening and bandwidths follow from these moments. Kernels are put on all rows, or on a
+       limited number of rows of every cluster.
 
-    Neither the partitions nor the order of the rows make any difference. Where all distinct rows
-    fit in the sample, the density is that of :class:`~sevenhills.ROME`, but that rows that are
-    equal always belong to one cluster. Rounded values are spread over their unit to find the
-    clusters of the sample; kernels are put on the rows as they are.
+    The result depends neither on the partitions nor on the order of the rows. If all distinct rows
+    fit in the sample, the density is that of :class:`~sevenhills.ROME`, except that equal rows
+    always belong to one cluster. To find the clusters of the sample, rounded values are spread over
+    their resolution; kernels are put on the rows as given.
 
     Parameters
     ----------
     estimator : ROME, optional
-        How to find clusters and to shape kernels; with kernels on clusters, the default.
+        The estimator of the clusters and their kernels, with ``density="kde"``.
     sample_size : int, default=30_000
         The number of distinct rows in the sample.
     kernels : "all" or int, default="all"
-        "all" puts a kernel on every row. The rows stay in their partitions, and are read again
-        whenever the density is asked unless it is told to ``persist``. A number puts kernels on at
-        most so many distinct rows of every cluster, which are kept here; their width is that for
-        as many samples as these rows are.
+        "all" puts a kernel on every row. The rows stay in their partitions, and every evaluation
+        of the density reads them again, unless ``density_.persist()`` is used. A number limits the
+        distinct rows of every cluster that have a kernel; these rows are kept in this process, and
+        the bandwidth is that for their number.
     random_state : int, RandomState instance or None, default=0
-        What the hashes depend on.
+        The seed of the hashes.
 
     Attributes
     ----------
     density_ : RowMixture or CoresetMixture
-        The fitted density, evaluated and drawn from by partitions; ``density_.compute()`` is an
-        ordinary :class:`~sevenhills.KernelMixture`.
+        The fitted density; ``density_.compute()`` returns a :class:`~sevenhills.KernelMixture`.
     clusters_ : tuple of Cluster
         Size, mean, spread and bandwidth of every cluster.
     covariances_ : ndarray of shape (n_clusters, n_features, n_features)
-        The covariances of all rows of every cluster.
+        The covariance of all rows of every cluster.
     rome_ : ROME
         The fit of the sample, with its labels, candidates and ordering.
     min_std_ : float
-        The smallest standard deviation that was used, in data units.
+        The lower limit on standard deviations, in data units.
     n_samples_ : int
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
-        If the samples are a frame with names that are strings.
+        Defined if ``X`` is a frame whose column names are strings.
 
     Notes
     -----
-    Samples are read twice by a fit, and once more for every question to a density with kernels on
-    all rows: let dask ``persist`` them if they are costly to make and there is memory for them.
+    A fit reads all samples twice, and every evaluation of a density with kernels on all rows reads
+    them once more. If samples are costly to compute and fit in memory, ``persist`` them by dask.
 
     Examples
     --------
@@ -96,7 +97,7 @@ class DistributedROME(DensityMixin, BaseEstimator):
     -2.6
     """
 
-    density_: SpreadMixture
+    density_: DistributedMixture
     clusters_: tuple[Cluster, ...]
     covariances_: np.ndarray
     rome_: ROME
@@ -122,35 +123,35 @@ class DistributedROME(DensityMixin, BaseEstimator):
         Parameters
         ----------
         X : dask array, dask DataFrame, str, path or array-like of shape (n_samples, n_features)
-            Partitions may be empty, and their sizes unknown. A string or path is that of a parquet
-            file or of a folder of them, or a pattern.
+            Partitions may be empty, and their sizes unknown. A string or path is a parquet file, a
+            folder of parquet files, or a pattern.
         y : ignored
 
         Returns
         -------
         self
-            If fitting fails, the estimator is as it was before.
+            If fitting fails, the estimator keeps its previous state.
         """
         with unchanged_on_failure(self):
             coreset_size = self._check_parameters()
-            samples = Partitions.of(X)
+            samples = Partitions.from_data(X)
             seed = int(random_generator(self.random_state).randint(2**63, dtype=np.uint64))
-            overview = self._look_over(samples, seed)
-            assignment = self._cluster(overview.sample, seed)
-            plan = Plan.of(self.rome_.clusters_, overview, coreset_size, seed)
-            parts = samples.each(Survey.of, assignment, constant(plan))
-            survey = reduce_tree(parts, Survey.joint, constant(plan)).compute()
-            shapes = self._measure(survey, plan)
+            rows = self._row_statistics(samples, seed)
+            assignment = self._cluster(rows.sample, seed)
+            plan = Plan.from_clusters(self.rome_.clusters_, rows, coreset_size, seed)
+            parts = samples.map(ClusterStatistics.from_rows, assignment, constant(plan))
+            statistics = reduce_tree(parts, ClusterStatistics.merge, constant(plan)).compute()
+            shapes = self._shape_kernels(statistics, plan)
             if coreset_size is None:
-                self.density_ = RowMixture(samples, overview.sizes, assignment, shapes)
+                self.density_ = RowMixture(samples, rows.sizes, assignment, shapes)
             else:
-                self._put_on_coresets(survey, shapes, samples.features.names)
+                self._put_on_coresets(statistics, shapes, samples.features.names)
             self._assignment = assignment
-            self._keep_features(samples)
+            self._record_features(samples)
         return self
 
     def _check_parameters(self) -> int | None:
-        """Return the number of kernels for each cluster, None if all rows have one."""
+        """Return the upper limit on the kernels of a cluster, None for kernels on all rows."""
         recipe = self.estimator
         if recipe is not None and not isinstance(recipe, ROME):
             raise TypeError(f"estimator must be a ROME, got {recipe!r}")
@@ -165,23 +166,24 @@ class DistributedROME(DensityMixin, BaseEstimator):
             return None
         return check_count(self.kernels, "kernels", least=1)
 
-    def _look_over(self, samples: Partitions, seed: int) -> Overview:
-        parts = samples.each(Overview.of, self.sample_size, seed)
-        overview: Overview = reduce_tree(parts, Overview.joint, self.sample_size).compute()
-        if not overview.sizes.sum():
+    def _row_statistics(self, samples: Partitions, seed: int) -> RowStatistics:
+        parts = samples.map(RowStatistics.from_rows, self.sample_size, seed)
+        found: RowStatistics = reduce_tree(parts, RowStatistics.merge, self.sample_size).compute()
+        if not found.sizes.sum():
             raise ValueError("X has no rows: all of its partitions are empty")
-        return overview
+        return found
 
     def _cluster(self, sample: Reservoir, seed: int) -> Delayed:
-        """Find clusters in the sample; return what assigns rows to them."""
+        """Find the clusters of the sample; return the assignment of rows to them."""
         recipe = ROME() if self.estimator is None else self.estimator
         self.rome_ = clone(recipe).fit(sample.rows, sample_weight=sample.counts)
         density = cast(KernelMixture, self.rome_.density_)
         return constant(Assignment(density, sample.hashes, self.rome_.labels_, seed))
 
-    def _measure(self, survey: Survey, plan: Plan) -> Shapes:
-        """Shape the kernels of clusters as all of their rows are."""
-        clusters, rome = stand_ins(survey, plan), self.rome_
+    def _shape_kernels(self, statistics: ClusterStatistics, plan: Plan) -> KernelShapes:
+        """Compute whitening and bandwidth of every cluster from the moments of all rows."""
+        moments, rome = statistics.moments, self.rome_
+        clusters = sigma_points(moments, plan)
         whitening = whiten_clusters(
             clusters,
             rome.min_std,
@@ -191,18 +193,18 @@ class DistributedROME(DensityMixin, BaseEstimator):
         )
         kernels = put_kernels(clusters, whitening)
         density = cast(KernelMixture, add_up(kernels, clusters))
-        n_members = dict(zip(plan.labels.tolist(), survey.moments.counts.tolist(), strict=True))
+        n_members = dict(zip(plan.labels.tolist(), moments.counts.tolist(), strict=True))
         self.clusters_ = describe_clusters(clusters, whitening, kernels, n_members)
-        self.covariances_ = survey.moments.covariances(plan.unit)
+        self.covariances_ = moments.covariances(plan.unit)
         self.min_std_ = whitening.min_std * plan.unit
-        self.n_samples_ = int(survey.moments.counts.sum())
-        return Shapes(density.clusters, density.transforms, density.log_dets)
+        self.n_samples_ = int(moments.counts.sum())
+        return KernelShapes(density.clusters, density.transforms, density.log_dets)
 
     def _put_on_coresets(
-        self, survey: Survey, shapes: Shapes, names: tuple[str, ...] | None
+        self, statistics: ClusterStatistics, shapes: KernelShapes, names: tuple[str, ...] | None
     ) -> None:
-        coresets = [each for each in survey.coresets if len(each.rows)]
-        density, bandwidths = coreset_mixture(coresets, self.clusters_, shapes)
+        coresets = [each for each in statistics.coresets if len(each.rows)]
+        density, bandwidths = coreset_kernels(coresets, self.clusters_, shapes)
         self.density_ = CoresetMixture(
             with_samples(density, names, self.n_samples_), self.n_samples_
         )
@@ -211,7 +213,7 @@ class DistributedROME(DensityMixin, BaseEstimator):
             for cluster, width in zip(self.clusters_, bandwidths, strict=True)
         )
 
-    def _keep_features(self, samples: Partitions) -> None:
+    def _record_features(self, samples: Partitions) -> None:
         self.n_features_in_ = samples.features.number
         self.__dict__.pop("feature_names_in_", None)
         if samples.features.names is not None:
@@ -233,13 +235,13 @@ class DistributedROME(DensityMixin, BaseEstimator):
         Returns
         -------
         dask array or Series, or ndarray, of shape (n_samples,)
-            Lazy, and partitioned as ``X`` is; at once for an array-like.
+            Lazy, with the partitions of ``X``; computed at once for an array-like.
         """
         check_is_fitted(self)
         return self.density_.logpdf(X)
 
     def score(self, X: Any, y: Any = None) -> float:
-        """Return the mean log density of the rows of ``X``, which are not gathered.
+        """Return the mean log density of the rows of ``X``, which stay in their partitions.
 
         Parameters
         ----------
@@ -254,7 +256,7 @@ class DistributedROME(DensityMixin, BaseEstimator):
         return self.density_.mean_logpdf(X)
 
     def predict(self, X: Any) -> Any:
-        """Return the cluster of every row of ``X``, as in the fit, -1 being noise.
+        """Return the label of every row of ``X``, by the assignment of the fit, -1 for noise.
 
         Parameters
         ----------
@@ -263,11 +265,11 @@ class DistributedROME(DensityMixin, BaseEstimator):
         Returns
         -------
         dask array or Series, or ndarray, of shape (n_samples,)
-            Lazy, and partitioned as ``X`` is; at once for an array-like.
+            Lazy, with the partitions of ``X``; computed at once for an array-like.
         """
         check_is_fitted(self)
         queries = self.density_.check_queries(X)
-        labels = queries.answers(queries.each(_labels, self._assignment), "cluster", np.int64)
+        labels = queries.to_collection(queries.map(_predict, self._assignment), "cluster", np.int64)
         return labels if is_lazy(X) else labels.compute()
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> Any:
@@ -277,8 +279,8 @@ class DistributedROME(DensityMixin, BaseEstimator):
         ----------
         n_samples : int, default=1
         random_state : int, RandomState instance or None, default=None
-            With None the draws differ from call to call. The draws of a seed do not depend on how
-            rows are partitioned; those from kernels on all rows depend on the order of the rows.
+            With None the draws differ from call to call. The draws of a seed do not depend on
+            partitions; with kernels on all rows they depend on the order of the rows.
 
         Returns
         -------
@@ -288,5 +290,5 @@ class DistributedROME(DensityMixin, BaseEstimator):
         return self.density_.sample(n_samples, random_state)
 
 
-def _labels(X: np.ndarray, assignment: Assignment) -> np.ndarray:
-    return assignment.labels(X)
+def _predict(X: np.ndarray, assignment: Assignment) -> np.ndarray:
+    return assignment.predict(X)

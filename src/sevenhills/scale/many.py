@@ -1,12 +1,10 @@
 """Many small data sets, fitted and scored in batches by joblib."""
 
-import copyreg
 import pickle
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from io import BytesIO
 from itertools import chain, pairwise
 from typing import Any
 
@@ -278,25 +276,8 @@ class _Batch(list[Any]):
         values = list(self)
         if all(getattr(each, "nbytes", 0) < _MAPPED_BYTES for each in values):
             with suppress(pickle.PicklingError, AttributeError, TypeError):
-                return pickle.loads, (_pickled(values),)
+                return pickle.loads, (pickle.dumps(values, pickle.HIGHEST_PROTOCOL),)
         return list, (values,)
-
-
-def _pickled(values: list[Any]) -> bytes:
-    file = BytesIO()
-    pickler = pickle.Pickler(file, pickle.HIGHEST_PROTOCOL)
-    pickler.dispatch_table = copyreg.dispatch_table | {np.ndarray: _reduce_array}
-    pickler.dump(values)
-    return file.getvalue()
-
-
-def _reduce_array(array: np.ndarray) -> Any:
-    """Reduce a small array in half the time that numpy's own method takes."""
-    if array.dtype.kind in "biufU" and array.flags.c_contiguous:
-        data = array.tobytes()  # which cannot be written to
-        buffer = bytearray(data) if array.flags.writeable else data
-        return np.ndarray, (array.shape, array.dtype, buffer)
-    return array.__reduce_ex__(pickle.HIGHEST_PROTOCOL)
 
 
 def _batch_of(items: _Items, start: int, end: int) -> _Items:

@@ -1,4 +1,4 @@
-"""Samples that are spread over partitions: what comes in, and answers in the same shape."""
+"""Lazy data sets in partitions: input, one task for each partition, and collections of results."""
 
 from collections.abc import Callable, Sequence
 from os import PathLike, fspath
@@ -10,39 +10,41 @@ from sklearn.utils import check_array
 from ..extras import import_extra
 from ..validation import without_tensors
 
-#: A task that is still to be done, or its result somewhere else.
+#: A dask.Delayed: a task, or its result in a worker.
 Delayed = Any
-#: Rows in a partition of samples that are given in one piece.
+#: Rows in a partition of an array in memory, 1 MB for each feature.
 _N_ROWS = 2**17
-#: What pyarrow calls an index that has no name; it is no feature.
+#: The prefix of pyarrow's column for an index without a name, which is not a feature.
 _INDEX = "__index_level_"
-#: What dask takes for a parquet file in a folder.
+#: The suffixes by which dask finds parquet files in a folder.
 _SUFFIXES = (".parquet", ".parq", ".pq")
-#: The kinds of numpy's numbers that become floats as they are.
+#: The kinds of numpy dtypes that are converted to floats.
 _NUMBERS = "biuf"
+#: Results that one task of a tree merges, as in dask.bag.
+_FAN_IN = 8
 
 
 def dask_module(name: str) -> Any:
-    """Import a module of dask, or say how to install it."""
+    """Import a module that the extra ``dask`` installs."""
     return import_extra(name, "dask", "samples on more than one machine need dask")
 
 
 def task(function: Callable[..., Any]) -> Callable[..., Delayed]:
-    """Return the function whose calls are tasks for dask."""
+    """Return a function whose calls are tasks of dask."""
     delayed: Callable[..., Delayed] = dask_module("dask").delayed(function, pure=False)
     return delayed
 
 
 def constant(value: Any) -> Delayed:
-    """Return a value that many tasks need, to be sent once."""
+    """Return a value as a task, so that many tasks can use it and it is sent once."""
     return dask_module("dask").delayed(value, traverse=False, pure=False)
 
 
 class Features(NamedTuple):
-    """What every partition must have."""
+    """The number and the columns of features, which all partitions share."""
 
     number: int
-    columns: tuple[Any, ...] | None = None  #: those of a frame
+    columns: tuple[Any, ...] | None = None  #: None for arrays
 
     @property
     def names(self) -> tuple[str, ...] | None:
@@ -53,43 +55,43 @@ class Features(NamedTuple):
 
 
 class Partitions:
-    """Samples in partitions, none of them here.
+    """A lazy, partitioned data set.
 
     Parameters
     ----------
     parts : sequence of Delayed
-        Arrays or frames, as they were given.
+        The partitions, each an array or a frame.
     features : Features
-    given : dask array or DataFrame
-        What they are the partitions of.
+    source : dask array or DataFrame
+        The collection of these partitions.
     """
 
-    def __init__(self, parts: Sequence[Delayed], features: Features, given: Any) -> None:
+    def __init__(self, parts: Sequence[Delayed], features: Features, source: Any) -> None:
         self.parts = tuple(parts)
         self.features = features
-        self._given = given
+        self._source = source
 
     @classmethod
-    def of(cls, X: Any) -> "Partitions":
-        """Return the partitions of a dask array or frame, of parquet files, or of samples at hand.
+    def from_data(cls, X: Any) -> "Partitions":
+        """Return the partitions of a dask array or frame, of parquet files, or of an array-like.
 
         Parameters
         ----------
         X : dask array, dask DataFrame, str, path or array-like
-            A string or path is that of a parquet file or of a folder of them, or a pattern.
+            A string or path is a parquet file, a folder of parquet files, or a pattern.
         """
         if isinstance(X, str | PathLike):
-            return cls._of_frame(_read_parquet(fspath(X)))
+            return cls._from_frame(_read_parquet(fspath(X)))
         if not is_lazy(X):
-            return cls._at_hand(X)
+            return cls._from_memory(X)
         if isinstance(X, dask_module("dask.array").Array):
-            return cls._of_array(X)
+            return cls._from_array(X)
         if hasattr(type(X), "divisions"):
-            return cls._of_frame(X)
+            return cls._from_frame(X)
         raise TypeError(f"X must be a dask array or DataFrame, got a {type(X).__name__}")
 
     @classmethod
-    def _of_array(cls, X: Any) -> "Partitions":
+    def _from_array(cls, X: Any) -> "Partitions":
         if X.ndim != 2:
             raise ValueError(
                 f"X must have two dimensions, got {X.ndim}; X[:, None] is one feature of many "
@@ -103,7 +105,7 @@ class Partitions:
         return cls(X.to_delayed().ravel().tolist(), Features(X.shape[1]), X)
 
     @classmethod
-    def _of_frame(cls, X: Any) -> "Partitions":
+    def _from_frame(cls, X: Any) -> "Partitions":
         if X.ndim != 2:
             raise ValueError("X must have two dimensions, got a Series; use X.to_frame()")
         if len(X.columns) == 0:
@@ -114,79 +116,79 @@ class Partitions:
         return cls(X.to_delayed(optimize_graph=False), features, X)
 
     @classmethod
-    def _at_hand(cls, X: Any) -> "Partitions":
+    def _from_memory(cls, X: Any) -> "Partitions":
         columns = getattr(X, "columns", None)
-        # NaN is left to be found where its partition is known.
+        # NaN is found later, where the error can name the partition.
         values = check_array(
             without_tensors(X), dtype=np.float64, ensure_all_finite=False, input_name="X"
         )
-        found = cls._of_array(dask_module("dask.array").from_array(values, chunks=(_N_ROWS, -1)))
+        found = cls._from_array(dask_module("dask.array").from_array(values, chunks=(_N_ROWS, -1)))
         if columns is None:
             return found
-        return cls(found.parts, found.features._replace(columns=tuple(columns)), found._given)
+        return cls(found.parts, found.features._replace(columns=tuple(columns)), found._source)
 
     def __len__(self) -> int:
         return len(self.parts)
 
-    def each(self, function: Callable[..., Any], *args: Any) -> list[Delayed]:
-        """Return what a function makes of the rows of every partition and other arguments."""
-        return [self.one(i, function, *args) for i in range(len(self))]
+    def map(self, function: Callable[..., Any], *args: Any) -> list[Delayed]:
+        """Return the tasks ``function(rows, *args)``, one for each partition."""
+        return [self.map_one(i, function, *args) for i in range(len(self))]
 
-    def one(self, i: int, function: Callable[..., Any], *args: Any) -> Delayed:
-        """Return what a function makes of the rows of one partition and other arguments."""
+    def map_one(self, i: int, function: Callable[..., Any], *args: Any) -> Delayed:
+        """Return the task ``function(rows, *args)`` for partition ``i``."""
         return task(_on_rows)(function, self.parts[i], i, self.features, *args)
 
-    def answers(self, values: Sequence[Delayed], name: str, dtype: type) -> Any:
-        """Return one number for every row as a dask array or Series, partitioned as samples are."""
-        if hasattr(self._given, "chunks"):
-            return self._array_of(values, dtype)
+    def to_collection(self, values: Sequence[Delayed], name: str, dtype: type) -> Any:
+        """Return one number for every row as a dask array or Series with the same partitions."""
+        if hasattr(self._source, "chunks"):
+            return self._to_array(values, dtype)
         frames, pandas = dask_module("dask.dataframe"), dask_module("pandas")
         named = task(_as_series)
         series = [named(each, part, name) for each, part in zip(values, self.parts, strict=True)]
         return frames.from_delayed(
             series,
             meta=pandas.Series([], dtype=dtype, name=name),
-            divisions=self._given.divisions,
+            divisions=self._source.divisions,
             verify_meta=False,
         )
 
-    def _array_of(self, values: Sequence[Delayed], dtype: type) -> Any:
-        arrays, chunks = dask_module("dask.array"), (self._given.chunks[0],)
-        # Of unknown sizes at first, because concatenate drops arrays that are known to be empty.
+    def _to_array(self, values: Sequence[Delayed], dtype: type) -> Any:
+        arrays, chunks = dask_module("dask.array"), (self._source.chunks[0],)
+        # Their sizes are declared last, because concatenate drops arrays of size zero.
         pieces = [arrays.from_delayed(each, (np.nan,), dtype) for each in values]
         joined = arrays.concatenate(pieces, allow_unknown_chunksizes=True)
         return joined.map_blocks(np.asarray, chunks=chunks, dtype=dtype)
 
 
 def is_lazy(X: Any) -> bool:
-    """Whether samples are dask's, or in files, so that answers should be lazy, too."""
+    """Whether ``X`` is a dask collection or a path, for which results are lazy."""
     is_dask: bool = dask_module("dask").is_dask_collection(X)
     return is_dask or isinstance(X, str | PathLike)
 
 
 def _read_parquet(path: str) -> Any:
-    """Return the frame in parquet files, if all have the same columns.
+    """Return the frame in parquet files, which must have the same columns.
 
-    dask would take the columns of the first file for those of all.
+    dask checks only the first file.
     """
-    system, place = dask_module("fsspec.core").url_to_fs(path)
-    files = _parquet_files(system, place)
+    system, location = dask_module("fsspec.core").url_to_fs(path)
+    files = _parquet_files(system, location)
     if not files:
         raise FileNotFoundError(f"there are no parquet files at {path}")
-    columns = [_columns_in(system, file) for file in files]
+    columns = [_columns(system, file) for file in files]
     for file, each in zip(files, columns, strict=True):
         if each != columns[0]:
             raise ValueError(f"{file} has the columns {each}, but {files[0]} has {columns[0]}")
     return dask_module("dask.dataframe").read_parquet(path)
 
 
-def _parquet_files(system: Any, place: str) -> list[str]:
-    if not system.isdir(place):
-        return sorted(system.glob(place))
-    return sorted(each for each in system.find(place) if each.endswith(_SUFFIXES))
+def _parquet_files(system: Any, location: str) -> list[str]:
+    if not system.isdir(location):
+        return sorted(system.glob(location))
+    return sorted(each for each in system.find(location) if each.endswith(_SUFFIXES))
 
 
-def _columns_in(system: Any, file: str) -> list[str]:
+def _columns(system: Any, file: str) -> list[str]:
     with system.open(file) as stream:
         names = dask_module("pyarrow.parquet").read_schema(stream).names
     return [name for name in names if not name.startswith(_INDEX)]
@@ -199,7 +201,7 @@ def _on_rows(
 
 
 def _checked_rows(part: Any, i: int, features: Features) -> np.ndarray:
-    """Return a partition as an array of floats, or say what is wrong with it."""
+    """Return a partition as an array of floats; errors name the partition."""
     where = f"partition {i} of X"
     if isinstance(part, np.ma.MaskedArray):
         raise ValueError(f"{where} is a masked array; fill or drop the masked values first")
@@ -226,7 +228,7 @@ def _checked_rows(part: Any, i: int, features: Features) -> np.ndarray:
 
 
 def _check_dtypes(frame: Any, where: str) -> None:
-    """Refuse a pandas frame with columns that are not numbers."""
+    """Raise an error for a pandas frame with columns that are not real numbers."""
     is_number = dask_module("pandas").api.types.is_numeric_dtype
     others = {
         str(column): str(dtype)
@@ -239,3 +241,14 @@ def _check_dtypes(frame: Any, where: str) -> None:
 
 def _as_series(values: np.ndarray, part: Any, name: str) -> Any:
     return dask_module("pandas").Series(values, index=part.index, name=name)
+
+
+def reduce_tree(parts: Sequence[Delayed], combine: Callable[..., Any], *args: Any) -> Delayed:
+    """Reduce results in a tree of tasks ``combine(list_of_results, *args)``."""
+    combined, level = task(combine), list(parts)
+    while len(level) > 1:
+        level = [
+            combined(level[i : i + _FAN_IN], *args) if len(level) - i > 1 else level[i]
+            for i in range(0, len(level), _FAN_IN)
+        ]
+    return level[0]

@@ -1,8 +1,8 @@
-"""A sample of rows that depends neither on their order nor on how they are partitioned.
+"""A sample of rows that depends neither on their order nor on their partitions.
 
-Every row has a pseudorandom number that depends on nothing but its values; the rows with the
-smallest numbers are the sample. Such a row is among the smallest of every partition that has it,
-so samples of partitions are put together without losing any, and their counts add up exactly.
+The hash of a row depends on its values and a seed only; the rows with the smallest hashes are the
+sample. A row of the sample is also in the sample of every partition that holds it, so the samples
+of partitions merge without loss, and their counts add up exactly.
 """
 
 from collections.abc import Sequence
@@ -10,21 +10,22 @@ from typing import NamedTuple
 
 import numpy as np
 
+#: The constants of splitmix64.
 _GAMMA = np.uint64(0x9E3779B97F4A7C15)
 _MULTIPLIERS = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _SHIFTS = np.uint64(30), np.uint64(27), np.uint64(31)
 
 
 class Reservoir(NamedTuple):
-    """Distinct rows, by ascending hash."""
+    """The distinct rows with the smallest hashes, in ascending order of the hashes."""
 
     hashes: np.ndarray  #: (n,) uint64
     rows: np.ndarray  #: (n, n_features)
-    counts: np.ndarray  #: (n,) how often they occur among all rows
+    counts: np.ndarray  #: (n,) number of occurrences among all rows
 
     @classmethod
-    def of(cls, X: np.ndarray, size: int, seed: int) -> "Reservoir":
-        """Return the rows of the smallest hashes, at most so many distinct ones."""
+    def from_rows(cls, X: np.ndarray, size: int, seed: int) -> "Reservoir":
+        """Return the sample of one partition, of at most ``size`` distinct rows."""
         hashes = row_hashes(X, seed)
         distinct = np.unique(hashes)
         if len(distinct) > size:
@@ -33,19 +34,19 @@ class Reservoir(NamedTuple):
         return _distinct(hashes, X, np.ones(len(X)), size)
 
     @classmethod
-    def joint(cls, parts: "Sequence[Reservoir]", size: int) -> "Reservoir":
-        """Return the sample of several partitions together."""
+    def merge(cls, parts: "Sequence[Reservoir]", size: int) -> "Reservoir":
+        """Merge the samples of several partitions."""
         hashes, rows, counts = map(np.concatenate, zip(*parts, strict=True))
         return _distinct(hashes, rows, counts, size)
 
 
 def row_hashes(X: np.ndarray, seed: int) -> np.ndarray:
-    """Return a pseudorandom number, uint64, for the values of every row.
+    """Return the hash of every row, uint64.
 
-    The finaliser of splitmix64 is applied to the bits of one feature after another.
+    The finalizer of splitmix64 is applied to the bits of one feature after another.
     """
     hashes = np.full(len(X), seed, dtype=np.uint64)
-    for column in (X + 0.0).T:  # which makes -0.0 what it equals, 0.0
+    for column in (X + 0.0).T:  # turns -0.0 into 0.0
         hashes ^= np.ascontiguousarray(column).view(np.uint64)
         hashes += _GAMMA
         for shift, multiplier in zip(_SHIFTS, _MULTIPLIERS, strict=False):
@@ -56,7 +57,7 @@ def row_hashes(X: np.ndarray, seed: int) -> np.ndarray:
 
 
 def _distinct(hashes: np.ndarray, rows: np.ndarray, counts: np.ndarray, size: int) -> Reservoir:
-    """Put equal rows together, and keep the first by hash and, among equal hashes, by value."""
+    """Merge equal rows, and keep the first ``size`` by hash and, among equal hashes, by value."""
     order = np.lexsort((*rows.T[::-1], hashes))
     hashes, rows, counts = hashes[order], rows[order], counts[order]
     new = np.ones(len(rows), dtype=bool)
