@@ -34,3 +34,12 @@ def test_outliers(folder, model, tmp_path):
     assert "no meaning with --model" in refused(
         "outliers", path, "--model", model, "--contamination", "0.1"
     )
+
+
+def test_rows_in_a_file_are_not_repeated_in_json(folder, model, tmp_path):
+    out = tmp_path / "odd.csv"
+    arguments = ["outliers", folder / "moved.csv", "--model", model, "--json"]
+    found = json.loads(done(*arguments).stdout)
+    rows = found.pop("rows")
+    assert json.loads(done(*arguments, "-o", out).stdout) == found
+    assert len(out.read_text().splitlines()) == 1 + len(rows) == 1 + found["n_outliers"]

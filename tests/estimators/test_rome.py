@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from sevenhills import ROME, datasets
+from sevenhills import ROME, AutoROME, datasets
 from sevenhills.whitening import silverman
 
 from ..oracles import all_labels, plain_optics, rome_log_density, score
@@ -33,6 +33,14 @@ def hills():
 @parametrize_with_checks([ROME(), ROME(min_std=0.1, start="first", selection=None)])
 def test_scikit_learn(estimator, check):
     check(estimator)
+
+
+@pytest.mark.parametrize("estimator", [ROME(), AutoROME()], ids=repr)
+def test_fit_predict_returns_the_labels_of_the_fit(estimator, hills):
+    weights = np.linspace(1, 2, len(hills))
+    labels = clone(estimator).fit_predict(hills, sample_weight=weights)
+    assert_array_equal(labels, clone(estimator).fit(hills, sample_weight=weights).labels_)
+    assert_array_equal(labels[-3:], -1)
 
 
 @given(samples(min_samples=6, max_samples=60, max_features=5), st.sampled_from([0.01, 0.5]))

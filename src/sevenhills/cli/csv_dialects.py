@@ -24,7 +24,7 @@ from .options import Layout
 
 #: The separator, the decimal mark and the header are recognized by these first bytes and rows.
 _HEAD_BYTES = 2**18
-_HEAD_ROWS = 200
+HEAD_ROWS = 200
 #: Rows that are converted at a time, so that the texts of a large file are never all in memory.
 _CHUNK_ROWS = 8192
 _SEPARATORS = (",", ";", "\t", "|", " ")
@@ -111,7 +111,7 @@ def _head_lines(text: str) -> tuple[int, list[str]]:
     lines = text.splitlines(keepends=True)
     is_content = (bool(line.strip()) and not line.startswith("#") for line in lines)
     n_skipped = next((i for i, each in enumerate(is_content) if each), len(lines))
-    return n_skipped, [line for line in lines[n_skipped:] if line.strip()][:_HEAD_ROWS]
+    return n_skipped, [line for line in lines[n_skipped:] if line.strip()][:HEAD_ROWS]
 
 
 def _rows(lines: Sequence[str], separator: str, source: str) -> list[list[str]]:

@@ -16,7 +16,7 @@ from ..atomic_write import naming
 from ..decoding import Archive, check_unpacked, decoding, read_npy, unzipped
 from ..extras import import_extra
 from .columns import Table, column_from_cells, default_names, distinct_names, table_from_arrays
-from .csv_dialects import is_header, name_columns, read_csv
+from .csv_dialects import HEAD_ROWS, is_header, name_columns, read_csv
 from .options import Layout
 from .screen import listed
 
@@ -25,8 +25,6 @@ _MODEL_MEMBER = "header.json"
 #: The folder that only spreadsheets have.
 _SPREADSHEET_FOLDER = "xl/"
 _JSON_SUFFIXES = (".jsonl", ".ndjson", ".json")
-#: Rows by which the header of a sheet is recognized.
-_HEAD_ROWS = 200
 _BLANKS = b" \t\r\n\xef\xbb\xbf"
 
 
@@ -173,7 +171,7 @@ def _read_spreadsheet(file: IO[bytes], source: str, layout: Layout) -> Table:
         frame = pandas.read_excel(book, header=None, na_filter=False)
     if frame.empty:
         raise ValueError(f"{source} is empty: its first sheet has no cells")
-    head = frame.iloc[:_HEAD_ROWS].astype(str).to_numpy().tolist()
+    head = frame.iloc[:HEAD_ROWS].astype(str).to_numpy().tolist()
     has_names = is_header(head, ".") if layout.header is None else layout.header
     names, remarks = name_columns(head[0], has_names, source, layout)
     if len(book.sheet_names) > 1:

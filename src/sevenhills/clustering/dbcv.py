@@ -37,7 +37,7 @@ def dbcv_scores(
         The points in order.
     partitions : Partitions
     n_neighbors : int
-        The number of neighbours that make a core in the ordering.
+        The number of neighbors that make a core in the ordering.
     n_jobs : int, optional
         Number of threads.
     weights : ndarray of shape (n_samples,), optional

@@ -41,7 +41,7 @@ class Ordering:
     predecessor : ndarray of shape (n_samples,)
         The row from which every row was reached, -1 for the first.
     n_neighbors : int
-        The number k of neighbours.
+        The number k of neighbors.
     """
 
     order: np.ndarray

@@ -1,6 +1,5 @@
 """Support of a density by its samples: effective sample size, extrapolation and bootstrap."""
 
-import numbers
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,7 +11,8 @@ from scipy.special import chdtri, gammaincc
 
 from ..threads import map_rows
 from ..validation import check_queries, freeze
-from .sums import SMALL_GROUP, KernelDistances, Kernels, middle
+from .regions import check_confidence
+from .sums import KernelDistances, Kernels
 
 #: The numbers that a block of points and kernels may hold.
 _BLOCK_NUMBERS = 2**20
@@ -28,14 +28,6 @@ _SUMMARY_POINTS = 4096
 _UNDERFLOW = 1e-280
 #: The exponential of a number lower by this is zero.
 _ZERO_BELOW = 746.0
-
-
-def sample_counts(counts: np.ndarray | None, n_kernels: int) -> np.ndarray:
-    """Return the number of samples that every kernel stands for, by default one."""
-    if counts is None:
-        return np.ones(n_kernels)
-    # Kernels whose weight underflows stand for a positive number, too.
-    return np.maximum(counts, np.finfo(np.float64).tiny)
 
 
 def effective_sample_size(
@@ -69,22 +61,11 @@ class _Tree(NamedTuple):
 
 
 class Reach(NamedTuple):
-    """The region in which kernels that stand for samples support the density.
+    """The region in which kernels that stand for samples support the density."""
 
-    Attributes
-    ----------
-    counts : ndarray of shape (n_kernels,)
-        The number of samples that every kernel stands for.
-    radii : ndarray of shape (n_kernels,)
-        The squared distances up to which a kernel alone has enough samples.
-    trees : list of _Tree
-        The nearest kernels of large groups, which decide most points.
-    distances : KernelDistances
-    """
-
-    counts: np.ndarray
-    radii: np.ndarray
-    trees: list[_Tree]
+    counts: np.ndarray  #: the number of samples that every kernel stands for
+    radii: np.ndarray  #: the squared distances up to which a kernel alone has enough samples
+    trees: list[_Tree]  #: the kernels of large groups, which decide most points
     distances: KernelDistances
 
     @classmethod
@@ -92,7 +73,8 @@ class Reach(NamedTuple):
         """Prepare kernels that stand for some numbers of samples."""
         shares = np.minimum(_MIN_SAMPLES / counts, 1.0)
         radii = np.asarray(np.where(shares < 1, chdtri(kernels.n_features, shares), -1.0))
-        return cls(counts, radii, _trees(kernels, radii), KernelDistances.from_kernels(kernels))
+        distances = KernelDistances.from_kernels(kernels)
+        return cls(counts, radii, _trees(distances, radii), distances)
 
     def contains(self, X: np.ndarray, n_jobs: int | None) -> np.ndarray:
         """Return whether enough samples are expected as far from their kernels as each point."""
@@ -123,17 +105,14 @@ class Reach(NamedTuple):
         return np.asarray(shares @ self.counts)
 
 
-def _trees(kernels: Kernels, radii: np.ndarray) -> list[_Tree]:
+def _trees(distances: KernelDistances, radii: np.ndarray) -> list[_Tree]:
     """Return the trees of large groups whose kernels all stand for enough samples."""
-    if kernels.n_features > _MAX_TREE_FEATURES:
-        return []
     trees = []
-    for g, rows in kernels.parts():
-        radius = float(radii[rows].min())
-        if len(rows) >= SMALL_GROUP and radius > 0:
-            center, transform = middle(kernels.means[rows]), kernels.transforms[g]
-            tree = KDTree((kernels.means[rows] - center) @ transform)
-            trees.append(_Tree(center, transform, tree, float(np.sqrt(radius))))
+    if distances.kernels.n_features <= _MAX_TREE_FEATURES:
+        for rows, center, transform, Y in distances.large:
+            radius = float(radii[rows].min())
+            if radius > 0:
+                trees.append(_Tree(center, transform, KDTree(Y), float(np.sqrt(radius))))
     return trees
 
 
@@ -184,11 +163,7 @@ class Replicates(ABC):
         lower, upper : ndarray of shape (n_samples,)
             Quantiles of the log density; their exponentials are those of the density.
         """
-        if isinstance(confidence, bool) or not isinstance(confidence, numbers.Real):
-            raise TypeError(f"confidence must be a number, got {confidence!r}")
-        if not 0 < confidence < 1:
-            raise ValueError(f"confidence must lie between 0 and 1, got {confidence}")
-        tail = round(0.5 - 0.5 * float(confidence), 12)  # 0.1, not a little less
+        tail = round(0.5 - 0.5 * check_confidence(confidence), 12)  # 0.1, not a little less
 
         def limits(values: np.ndarray) -> np.ndarray:
             # Values of replicates, without interpolation, which minus infinity does not allow.

@@ -73,10 +73,8 @@ def box_bounds(
     else:
         if upper is None:
             raise TypeError("upper is missing")
-        a, b = (
-            _listed_bounds(lower, "lower", n_features),
-            _listed_bounds(upper, "upper", n_features),
-        )
+        a = _listed_bounds(lower, "lower", n_features)
+        b = _listed_bounds(upper, "upper", n_features)
     if (a > b).any():
         feature = int(np.argmax(a > b))
         raise ValueError(f"lower must not exceed upper, which it does at feature {feature}")

@@ -244,9 +244,8 @@ class _Search(NamedTuple):
         return np.nan_to_num(gains, nan=0.0)
 
     def _bound(self, stages: list[_Stage]) -> float:
-        return _bound(
-            self._counted(np.array([stage.log_sums for stage in stages])), _CHOOSING_ERRORS
-        )
+        log_sums = np.array([stage.log_sums for stage in stages])
+        return _bound(self._counted(log_sums), _CHOOSING_ERRORS)
 
     def _counted(self, log_sums: np.ndarray) -> np.ndarray:
         constant = 0.5 * self.points.shape[1] * LOG_2PI
@@ -279,13 +278,12 @@ def _bound(values: np.ndarray, n_errors: float) -> float:
 
 
 def _measured(density: Any, n_before: int, losses: np.ndarray, two_sided: bool) -> Compression:
-    counted, sizes = _counted(losses, False), np.abs(losses)
     return Compression(
         density=density,
         n_before=n_before,
-        loss=Estimate(*mean_with_error(counted), len(losses)),
+        loss=Estimate(*mean_with_error(_counted(losses, False)), len(losses)),
         bound=_bound(_counted(losses, two_sided), _STANDARD_ERRORS),
-        change=Estimate(*mean_with_error(sizes), len(losses)),
+        change=Estimate(*mean_with_error(np.abs(losses)), len(losses)),
         largest=float(losses.max()),
     )
 
@@ -303,29 +301,15 @@ def _refusal(found: Compression, two_sided: bool, max_loss: float) -> str:
 
 
 class Neighborhood(NamedTuple):
-    """The kernels of a cluster, in coordinates in which they have unit covariance on average.
+    """The kernels of a cluster, in coordinates in which they have unit covariance on average."""
 
-    Attributes
-    ----------
-    rows : ndarray of shape (n_kernels,)
-        The indices of the kernels in the mixture.
-    log_weights : ndarray of shape (n_kernels,)
-    means : ndarray of shape (n_kernels, n_features)
-    groups : ndarray of shape (n_kernels,)
-        The index of the covariance of every kernel.
-    factors : ndarray of shape (n_groups, n_features, n_features)
-        Factors of the covariances in these coordinates: ``factor.T @ factor``.
-    transform, log_det : ndarray of shape (n_features, n_features), float
-        The map from data to these coordinates.
-    """
-
-    rows: np.ndarray
-    log_weights: np.ndarray
-    means: np.ndarray
-    groups: np.ndarray
-    factors: np.ndarray
-    transform: np.ndarray
-    log_det: float
+    rows: np.ndarray  #: (K,) the indices of the kernels in the mixture
+    log_weights: np.ndarray  #: (K,)
+    means: np.ndarray  #: (K, M) in data units
+    groups: np.ndarray  #: (K,) the index of the covariance of every kernel
+    factors: np.ndarray  #: (G, M, M) with the covariances ``factor.T @ factor``
+    transform: np.ndarray  #: (M, M) the map from data to these coordinates
+    log_det: float  #: of this map
 
     @classmethod
     def from_kernels(cls, kernels: Kernels, rows: np.ndarray) -> "Neighborhood":
@@ -381,9 +365,8 @@ class Neighborhood(NamedTuple):
         if len(cell) == 1:
             return np.ones(1, dtype=bool)
         differences, shares = self._differences(cell)
-        differences /= max(
-            np.abs(differences).max(), np.finfo(float).tiny
-        )  # else squares may overflow
+        # Scaled, since squares may overflow.
+        differences /= max(np.abs(differences).max(), np.finfo(float).tiny)
         direction = np.linalg.eigh((differences * shares[:, None]).T @ differences)[1][:, -1]
         # Both signs are eigenvectors; kernels at the mean must go to the same side.
         direction *= np.sign(direction[np.abs(direction).argmax()])
@@ -408,8 +391,7 @@ class Neighborhood(NamedTuple):
         )
 
     def _mean(self, cell: Cell) -> np.ndarray:
-        shares = _shares(self.log_weights[cell])
-        means = self.means[cell]
+        shares, means = _shares(self.log_weights[cell]), self.means[cell]
         return np.asarray(means[0] + shares @ (means - means[0]))
 
     def _factor(self, cell: Cell) -> np.ndarray:

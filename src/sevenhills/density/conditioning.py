@@ -19,19 +19,11 @@ class _Split(NamedTuple):
     With :math:`T = L Q` and :math:`L` in blocks, the free features first, the given features have
     the precision :math:`L_{22} L_{22}^\top`. The conditional precision of the free features is
     :math:`L_{11} L_{11}^\top`, and their mean changes by :math:`-L_{21} L_{11}^{-1}`.
-
-    Attributes
-    ----------
-    features : ndarray of shape (n_features,)
-        The free features, then the given ones.
-    n_free : int
-    factors : ndarray of shape (n_groups, n_features, n_features)
-        The matrices :math:`L`, with :math:`-L_{21} L_{11}^{-1}` in place of :math:`L_{21}`.
     """
 
-    features: np.ndarray
+    features: np.ndarray  #: (M,) the free features, then the given ones
     n_free: int
-    factors: np.ndarray
+    factors: np.ndarray  #: (G, M, M) the matrices L, with the change of means in place of L_21
 
     @classmethod
     def from_transforms(cls, transforms: np.ndarray, given: np.ndarray) -> "_Split":
@@ -186,31 +178,15 @@ def missing_patterns(X: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
 
 
 class RowConditionals(NamedTuple):
-    """The conditional kernels of many rows of which the same features are given.
+    """The conditional kernels of many rows of which the same features are given."""
 
-    Attributes
-    ----------
-    shares : ndarray of shape (n_rows, n_kernels)
-        The share of every kernel in the density of the given values.
-    values : ndarray of shape (n_rows, n_given)
-        The given values minus the mean of the density.
-    means : ndarray of shape (n_kernels, n_free)
-        The conditional mean of every kernel given the mean of the density, minus that mean.
-    slopes : ndarray of shape (n_groups, n_given, n_free)
-        The change of the conditional means with the given values.
-    transforms : ndarray of shape (n_groups, n_free, n_free)
-    groups : ndarray of shape (n_kernels,)
-    center : ndarray of shape (n_free,)
-        The mean of the density.
-    """
-
-    shares: np.ndarray
-    values: np.ndarray
-    means: np.ndarray
-    slopes: np.ndarray
-    transforms: np.ndarray
-    groups: np.ndarray
-    center: np.ndarray
+    shares: np.ndarray  #: (n_rows, n_kernels) of the kernels in the density of the given values
+    values: np.ndarray  #: (n_rows, n_given) minus the mean of the density
+    means: np.ndarray  #: (n_kernels, n_free) given the mean of the density, minus that mean
+    slopes: np.ndarray  #: (n_groups, n_given, n_free) change of the means with the given values
+    transforms: np.ndarray  #: (n_groups, n_free, n_free)
+    groups: np.ndarray  #: (n_kernels,)
+    center: np.ndarray  #: (n_free,) the mean of the density
 
     @classmethod
     def from_values(

@@ -9,7 +9,7 @@ two mean squares would have no correct digits.
 
 from functools import cached_property
 from itertools import pairwise
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
@@ -127,16 +127,6 @@ class _Moments(NamedTuple):
     precisions: np.ndarray  #: (Q, M, M) likewise
 
 
-class _Part(Protocol):
-    """Kernels that are summed in the same way."""
-
-    n_groups: int
-
-    def slopes(self, X: np.ndarray) -> _Moments: ...
-
-    def curvatures(self, X: np.ndarray, slopes: Slopes) -> _Moments: ...
-
-
 def _log_sizes(transforms: np.ndarray) -> np.ndarray:
     """Return the log of the largest entry in every row of every transform."""
     return np.asarray(np.log(np.abs(transforms).max(axis=2)))
@@ -151,7 +141,7 @@ def _slacks(transforms: np.ndarray, log_sizes: np.ndarray) -> np.ndarray:
     return np.asarray(2 * (_log_sizes(transforms) - log_sizes).max(axis=1))
 
 
-def _first_derivatives(parts: list[_Part], X: np.ndarray) -> Slopes:
+def _first_derivatives(parts: "list[_Part]", X: np.ndarray) -> Slopes:
     """Return the mean slope of the kernels."""
     found = [part.slopes(X) for part in parts]
     log_sums = np.stack([each.references + np.log(each.shares) for each in found])
@@ -166,7 +156,7 @@ def _first_derivatives(parts: list[_Part], X: np.ndarray) -> Slopes:
 
 
 def _second_derivatives(
-    parts: list[_Part], X: np.ndarray, slopes: Slopes
+    parts: "list[_Part]", X: np.ndarray, slopes: Slopes
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the covariance of the slopes minus the mean precision, and that precision."""
     found = [part.curvatures(X, slopes) for part in parts]
@@ -313,6 +303,10 @@ class _OwnPart:
         if second:
             squares, precisions = _symmetric(seconds, n_features)
         return _Moments(references, firsts[:, 0], firsts[:, 1:], squares, precisions)
+
+
+#: Kernels that are summed in the same way.
+_Part = _SharedPart | _OwnPart
 
 
 def _symmetric(triangles: np.ndarray, n_features: int) -> np.ndarray:

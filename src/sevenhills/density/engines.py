@@ -29,18 +29,10 @@ TOLERANCE = 1e-8
 
 
 class Engine(NamedTuple):
-    """Sums of kernels at many points.
+    """Sums of kernels at many points."""
 
-    Attributes
-    ----------
-    within : callable
-        From a tolerance to the function whose error is below the tolerance.
-    n_points : int
-        The number of points that are best given to such a function at a time.
-    """
-
-    within: Callable[[float], LogSums]
-    n_points: int
+    within: Callable[[float], LogSums]  #: from a tolerance to the function that meets it
+    n_points: int  #: the number of points that are best given to such a function at a time
 
     @classmethod
     def from_kernels(cls, kernels: Kernels, direct: Callable[[], LogSums]) -> "Engine":

@@ -81,18 +81,10 @@ class GaussTransform(NamedTuple):
         n_leaves, _, size = self.prepared.tiles.shape
         work = np.empty((3, size))
         depth = n_leaves.bit_length() + 2
-        stack, distances = np.empty(depth, dtype=np.int64), np.empty(depth)
+        stack = np.empty(depth, dtype=np.int64), np.empty(depth)  # nodes and their distances
         values, found = np.empty((3, len(Y))), np.empty(len(X))
         fast_log_sums(
-            Y[:, order],
-            *self.prepared,
-            tol,
-            work,
-            work.view(np.int64),
-            values,
-            stack,
-            distances,
-            found,
+            Y[:, order], *self.prepared, tol, work, work.view(np.int64), values, *stack, found
         )
         out = np.empty(len(X))
         out[order] = found
@@ -120,7 +112,6 @@ class _Prepared(NamedTuple):
     def from_groups(cls, groups: list["_Group"]) -> "_Prepared":
         """Concatenate groups, padding all leaves to the size of the largest."""
         size = -(-max(group.tiles.shape[2] for group in groups) // _LANES) * _LANES
-        padding = [(0, size - group.tiles.shape[2]) for group in groups]
         return cls(
             log_masses=np.array([group.log_mass for group in groups]),
             side=_SIDE,
@@ -131,18 +122,8 @@ class _Prepared(NamedTuple):
             errors=np.concatenate([group.series.errors for group in groups]),
             boxes=np.concatenate([group.boxes for group in groups]),
             node_starts=_starts([len(group.boxes) for group in groups]),
-            tiles=np.concatenate(
-                [
-                    np.pad(group.tiles, [(0, 0), (0, 0), each])
-                    for group, each in zip(groups, padding, strict=True)
-                ]
-            ),
-            log_weights=np.concatenate(
-                [
-                    np.pad(group.log_weights, [(0, 0), each], constant_values=-np.inf)
-                    for group, each in zip(groups, padding, strict=True)
-                ]
-            ),
+            tiles=_padded([group.tiles for group in groups], size, 0.0),
+            log_weights=_padded([group.log_weights for group in groups], size, -np.inf),
             log_tops=np.concatenate([group.log_weights.max(axis=1) for group in groups]),
             tile_starts=_starts([len(group.tiles) for group in groups]),
         )
@@ -150,6 +131,14 @@ class _Prepared(NamedTuple):
 
 def _starts(sizes: list[int]) -> np.ndarray:
     return np.append(0, np.cumsum(sizes))
+
+
+def _padded(arrays: list[np.ndarray], size: int, value: float) -> np.ndarray:
+    """Concatenate arrays after padding their last axis to a size."""
+    out = [np.full((*each.shape[:-1], size), value) for each in arrays]
+    for wide, each in zip(out, arrays, strict=True):
+        wide[..., : each.shape[-1]] = each
+    return np.concatenate(out)
 
 
 class _Group(NamedTuple):
@@ -185,20 +174,11 @@ class _Group(NamedTuple):
 
 
 class _Series(NamedTuple):
-    """Chebyshev series of the sum of a group's kernels, in some cells.
+    """Chebyshev series of the sum of a group's kernels, in some cells."""
 
-    Attributes
-    ----------
-    keys : ndarray of shape (n_cells,)
-        The keys of the cells, ascending.
-    coefficients : ndarray of shape (n_cells, n_terms, n_terms ** (n_features - 1))
-    errors : ndarray of shape (n_cells,)
-        Upper bounds of their errors.
-    """
-
-    keys: np.ndarray
-    coefficients: np.ndarray
-    errors: np.ndarray
+    keys: np.ndarray  #: (n_cells,) the keys of the cells, ascending
+    coefficients: np.ndarray  #: (n_cells, n_terms, n_terms ** (n_features - 1))
+    errors: np.ndarray  #: (n_cells,) upper bounds of their errors
 
     @classmethod
     def from_cells(cls, sources: "_Cells") -> "_Series":
@@ -367,24 +347,12 @@ def _sweep(
 
 
 class _Translations(NamedTuple):
-    """Maps from the moments in a cell to the series in another, along one feature.
+    """Maps from the moments in a cell to the series in another, along one feature."""
 
-    Attributes
-    ----------
-    steps : ndarray of shape (n_steps,)
-        The differences between the two cells.
-    matrices : ndarray of shape (n_steps, n_terms, n_terms)
-        From moments, the first axis, to coefficients.
-    errors : ndarray of shape (n_steps,)
-        The largest error of the series of a kernel.
-    tops : ndarray of shape (n_steps,)
-        The largest value of a kernel.
-    """
-
-    steps: np.ndarray
-    matrices: np.ndarray
-    errors: np.ndarray
-    tops: np.ndarray
+    steps: np.ndarray  #: (n_steps,) the differences between the two cells
+    matrices: np.ndarray  #: (n_steps, n_terms, n_terms) from moments, the first axis
+    errors: np.ndarray  #: (n_steps,) the largest error of the series of a kernel
+    tops: np.ndarray  #: (n_steps,) the largest value of a kernel
 
 
 @cache

@@ -5,8 +5,8 @@ of :class:`~sevenhills.density.sums.Kernels`, a plain tuple of arrays, in the qu
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import Any, Self
 
@@ -20,6 +20,7 @@ from ..validation import (
     check_log_dets,
     check_not_negative,
     check_numbers,
+    check_offsets,
     check_positive,
     check_queries,
     random_generator,
@@ -30,7 +31,7 @@ from .compression import Compression
 from .derivatives import LogSurface
 from .engines import FEW_PAIRS, TOLERANCE, Engine
 from .modes import ModeTable, find_highest_mode, find_modes, label_shares
-from .regions import Density, check_confidence
+from .regions import Density, check_confidence, check_dimension
 from .sums import (
     LOG_2PI,
     Kernels,
@@ -111,8 +112,6 @@ class KernelMixture(Density):
             value = np.array(getattr(self, name), dtype=dtype, order="C")
             if value.ndim != dimension:
                 raise ValueError(f"{name} must have {dimension} dimension(s), got {value.ndim}")
-            if not np.isfinite(value).all():
-                raise ValueError(f"{name} must be finite")
             self._set(name, value)
         _check_shapes(self)
         self._set("log_dets", _checked_log_dets(self))
@@ -185,7 +184,10 @@ class KernelMixture(Density):
     @cached_property
     def _sample_counts(self) -> np.ndarray:
         """The number of samples that every kernel stands for, by default one."""
-        return bootstrap.sample_counts(self.counts, self.n_kernels)
+        if self.counts is None:
+            return np.ones(self.n_kernels)
+        # Kernels whose weight underflows stand for a positive number, too.
+        return np.maximum(self.counts, np.finfo(np.float64).tiny)
 
     @cached_property
     def _log_squares(self) -> LogSums:
@@ -338,15 +340,12 @@ class KernelMixture(Density):
             raise ValueError(f"label must be one of the clusters {known}, got {label!r}")
         chosen = np.repeat(self.clusters == label, np.diff(self.offsets))
         weights, kernels = self.weights[chosen], self.kernels.take(groups)
-        return type(self)(
+        return replace(
+            self,
             weights=weights / weights.sum(),
-            means=kernels.means,
-            offsets=kernels.offsets,
-            transforms=kernels.transforms,
-            log_dets=kernels.log_dets,
+            **kernels._replace(log_weights=_empty())._asdict(),
             clusters=self.clusters[groups],
             counts=None if self.counts is None else self.counts[chosen],
-            feature_names=self.feature_names,
         )
 
     # Values and draws
@@ -399,7 +398,7 @@ class KernelMixture(Density):
                 out[rows] = self.marginal(present)._logpdf(values, n_jobs, tol)
         return out
 
-    def _logpdf(self, X: np.ndarray, n_jobs: int | None, tol: float) -> np.ndarray:
+    def _logpdf(self, X: np.ndarray, n_jobs: int | None, tol: float = TOLERANCE) -> np.ndarray:
         """Return the log density at checked points, by direct sums if there are few pairs."""
         if len(X) * self.n_kernels <= FEW_PAIRS:
             log_sums = sums_at(self._log_sums, X, n_jobs)
@@ -653,20 +652,17 @@ class KernelMixture(Density):
         (array([5.]), array([[9.]]))
         """
         matrix, shift = _checked_map(matrix, shift, self.n_features)
-        made = type(self)(
-            weights=self.weights,
+        is_diagonal = np.count_nonzero(matrix) == self.n_features and np.diag(matrix).all()
+        made = replace(
+            self,
             means=self.means @ matrix + shift,
-            offsets=self.offsets,
             transforms=np.linalg.solve(matrix, self.transforms),
             log_dets=self.log_dets - np.linalg.slogdet(matrix)[1],
-        )
-        is_diagonal = np.count_nonzero(matrix) == self.n_features and np.diag(matrix).all()
-        return made._replace(
-            log_weights=self.log_weights,
-            clusters=self.clusters,
-            counts=self.counts,
+            log_weights=_empty(),
             feature_names=self.feature_names if is_diagonal else None,
         )
+        # Those of a conditional density may be rounded too much to be checked.
+        return made._replace(log_weights=self.log_weights)
 
     def impute(self, X: Any, method: str = "mean", random_state: Any = None) -> np.ndarray:
         r"""Return ``X`` with NaN replaced, by the conditional density given the present values.
@@ -757,8 +753,8 @@ class KernelMixture(Density):
         >>> unit.cdf([-1.0, 0.0, 1.0]).round(4)
         array([0.1587, 0.5   , 0.8413])
         """
-        normals = self._one_feature("cdf")
-        return univariate.map_values(lambda values: univariate.cdf(normals, values, n_jobs), x, "x")
+        below = partial(univariate.cdf, self._one_feature("cdf"), n_jobs)
+        return univariate.map_values(below, x, "x")
 
     def sf(self, x: Any, n_jobs: int | None = None) -> Any:
         r"""Return the survival function of a density of one feature.
@@ -783,10 +779,8 @@ class KernelMixture(Density):
         >>> print(f"{unit.sf(20.0):.3g}")
         2.75e-89
         """
-        mirrored = self._one_feature("sf").mirrored()
-        return univariate.map_values(
-            lambda values: univariate.cdf(mirrored, -values, n_jobs), x, "x"
-        )
+        above = partial(univariate.sf, self._one_feature("sf"), n_jobs)
+        return univariate.map_values(above, x, "x")
 
     def ppf(self, q: Any, n_jobs: int | None = None) -> Any:
         """Return quantiles, the inverse of :meth:`cdf`, of a density of one feature.
@@ -861,24 +855,15 @@ class KernelMixture(Density):
         return self.ppf(tail), self.isf(tail)
 
     def _one_feature(self, question: str) -> univariate.Normals:
-        if self.n_features != 1:
-            raise ValueError(
-                f"{question} is for one feature, but this density has {self.n_features}; take "
-                "marginal(feature) first, or use probability(lower, upper) for a box"
-            )
+        remedy = "marginal(feature) first, or use probability(lower, upper) for a box"
+        check_dimension(self, 1, question, remedy)
         return self._normals
 
     def _quantiles(self, q: Any, question: str, n_jobs: int | None) -> Any:
-        normals, upper = self._one_feature(question), question == "isf"
+        normals, logpdf = self._one_feature(question), partial(self._logpdf, n_jobs=n_jobs)
         univariate.check_probabilities(q)
-
-        def logpdf(x: np.ndarray) -> np.ndarray:
-            return self._logpdf(x, n_jobs, TOLERANCE)
-
-        def quantiles(values: np.ndarray) -> np.ndarray:
-            return univariate.quantiles(normals, logpdf, values, upper, n_jobs)
-
-        return univariate.map_values(quantiles, q, "q")
+        solve = partial(univariate.quantiles, normals, logpdf, n_jobs, question == "isf")
+        return univariate.map_values(solve, q, "q")
 
     def probability(
         self, lower: Any, upper: Any = None, *, n_draws: int = 2**14, random_state: Any = 0
@@ -1373,20 +1358,24 @@ def _draw(density: KernelMixture, n_samples: int, rng: np.random.RandomState) ->
 
 
 def _check_shapes(density: KernelMixture) -> None:
-    n_kernels, n_features = density.means.shape
-    if n_kernels == 0 or n_features == 0:
-        raise ValueError(f"means must not be empty, got shape {density.means.shape}")
-    if density.weights.shape != (n_kernels,):
-        raise ValueError(f"weights must have shape ({n_kernels},), got {density.weights.shape}")
+    n_kernels, n_features = shape = density.means.shape
+    if 0 in shape:
+        raise ValueError(f"means must not be empty, got shape {shape}")
+    _check_array(density.means, "means", shape)
+    check_offsets(density.offsets, "offsets", n_kernels)
+    _check_array(density.weights, "weights", (n_kernels,))
     if (density.weights < 0).any() or abs(density.weights.sum() - 1.0) > _ROUNDING:
         raise ValueError("weights must not be negative and must add up to one")
-    offsets = density.offsets
-    is_rising = len(offsets) >= 2 and offsets[0] == 0 and (np.diff(offsets) >= 1).all()
-    if not is_rising or offsets[-1] != n_kernels:
-        raise ValueError(f"offsets must rise from 0 to {n_kernels} without empty groups")
-    expected = (density.n_groups, n_features, n_features)
-    if density.transforms.shape != expected:
-        raise ValueError(f"transforms must have shape {expected}, got {density.transforms.shape}")
+    _check_array(density.transforms, "transforms", (density.n_groups, n_features, n_features))
+
+
+def _check_array(values: np.ndarray, name: str, *expected: tuple[int, ...]) -> None:
+    """Raise an error unless an array is finite and has one of the expected shapes."""
+    if values.shape not in expected:
+        shapes = " or ".join(str(shape) for shape in expected)
+        raise ValueError(f"{name} must have shape {shapes}, got {values.shape}")
+    if not np.isfinite(values).all():
+        raise ValueError(f"{name} must be finite")
 
 
 def _checked_log_dets(density: KernelMixture) -> np.ndarray:
@@ -1403,15 +1392,11 @@ def _checked_log_weights(density: KernelMixture) -> np.ndarray:
     if log_weights.size == 0:
         with np.errstate(divide="ignore"):
             return np.asarray(np.log(weights))
-    if log_weights.shape != weights.shape or not _are_logarithms(log_weights, weights):
+    with np.errstate(over="ignore"):
+        found = np.exp(log_weights)
+    if found.shape != weights.shape or not np.allclose(found, weights, rtol=1e-6, atol=1e-300):
         raise ValueError("log_weights must be the logarithms of the weights")
     return log_weights
-
-
-def _are_logarithms(logarithms: np.ndarray, values: np.ndarray) -> bool:
-    """Whether logarithms are those of values, up to rounding and underflow."""
-    with np.errstate(over="ignore"):
-        return bool(np.allclose(np.exp(logarithms), values, rtol=1e-6, atol=1e-300))
 
 
 def _checked_clusters(density: KernelMixture) -> np.ndarray:
@@ -1427,10 +1412,9 @@ def _checked_counts(density: KernelMixture) -> np.ndarray | None:
     if density.counts is None:
         return None
     counts = np.array(density.counts, dtype=np.float64)
-    if counts.shape != density.weights.shape or not (counts >= 0).all():
-        raise ValueError("counts must not be negative, one for each kernel")
-    if not np.isfinite(counts).all():
-        raise ValueError("counts must be finite")
+    _check_array(counts, "counts", density.weights.shape)
+    if (counts < 0).any():
+        raise ValueError("counts must not be negative")
     return counts
 
 
@@ -1457,13 +1441,9 @@ def _transforms(covariances: np.ndarray, means: np.ndarray) -> np.ndarray:
     """Return the transforms of checked covariances, one if all kernels share a covariance."""
     if means.ndim != 2:
         raise ValueError(f"means must have 2 dimension(s), got {means.ndim}")
-    n_kernels, n_features = means.shape
-    expected = [(n_features, n_features), (n_kernels, n_features, n_features)]
-    if covariances.shape not in expected:
-        raise ValueError(
-            f"covariances must have shape {expected[0]} or {expected[1]}, got {covariances.shape}"
-        )
-    covariances = covariances.reshape(-1, n_features, n_features)
+    one = (means.shape[1], means.shape[1])
+    _check_array(covariances, "covariances", one, (len(means), *one))
+    covariances = covariances.reshape(-1, *one)
     if not np.allclose(covariances, covariances.swapaxes(1, 2), atol=0.0):
         raise ValueError("covariances must be symmetric")
     try:
@@ -1474,21 +1454,19 @@ def _transforms(covariances: np.ndarray, means: np.ndarray) -> np.ndarray:
 
 
 def _checked_shares(weights: Any, n_mixtures: int) -> np.ndarray:
+    if n_mixtures == 0:
+        raise ValueError("mixtures and weights must not be empty")
     shares = check_numbers(weights, "weights")
-    if shares.shape != (n_mixtures,) or n_mixtures == 0:
-        raise ValueError(f"weights must have shape ({n_mixtures},), got {shares.shape}")
-    if not np.isfinite(shares).all() or (shares < 0).any():
-        raise ValueError("weights must be finite and not negative")
+    _check_array(shares, "weights", (n_mixtures,))
+    if (shares < 0).any():
+        raise ValueError("weights must not be negative")
     return shares
 
 
 def _check_same_features(mixtures: Sequence[KernelMixture]) -> None:
-    first = mixtures[0]
-    for each in mixtures:
-        for one, other in (
-            (first.n_features, each.n_features),
-            (first.feature_names, each.feature_names),
-        ):
+    for each in mixtures[1:]:
+        for name in ("n_features", "feature_names"):
+            one, other = getattr(mixtures[0], name), getattr(each, name)
             if one != other:
                 raise ValueError(f"mixtures must have the same features, got {one} and {other}")
 
@@ -1513,11 +1491,8 @@ def _joint_counts(counts: Sequence[np.ndarray | None]) -> np.ndarray | None:
 def _checked_map(matrix: Any, shift: Any, n_features: int) -> tuple[np.ndarray, np.ndarray]:
     """Return a regular matrix and a shift."""
     matrix, shift = check_numbers(matrix, "matrix"), check_numbers(shift, "shift")
-    expected = (n_features, n_features)
-    if matrix.shape != expected or not np.isfinite(matrix).all():
-        raise ValueError(f"matrix must be finite and have shape {expected}")
-    if shift.shape != (n_features,) or not np.isfinite(shift).all():
-        raise ValueError(f"shift must be finite and have shape ({n_features},)")
+    _check_array(matrix, "matrix", (n_features, n_features))
+    _check_array(shift, "shift", (n_features,))
     if _is_singular(matrix):
         raise ValueError("matrix must be regular, got a singular one")
     return matrix, shift

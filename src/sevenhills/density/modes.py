@@ -451,16 +451,9 @@ def _highest(labels: np.ndarray, log_sums: np.ndarray) -> np.ndarray:
 def _distinct(
     surface: LogSurface, points: np.ndarray, log_sums: np.ndarray, n_jobs: int | None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Merge the ends of ascents that are the same maximum.
+    """Return the highest end of every maximum, and the index of the maximum of every end.
 
     Two ends are the same maximum if the density does not dip between them.
-
-    Returns
-    -------
-    points, log_sums
-        The highest end of every maximum.
-    place : ndarray
-        The index of the maximum of every end.
     """
     # Most ends are equal to many digits.
     rounded = np.column_stack([points.round(9), log_sums.round(9)])

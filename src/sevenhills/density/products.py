@@ -85,29 +85,16 @@ class MatrixProducts(NamedTuple):
 
 
 class _Group(NamedTuple):
-    """A group of kernels in blocks of neighbours, in coordinates in which they are unit Gaussians.
-
-    Attributes
-    ----------
-    columns : ndarray of shape (n_blocks, n_features, block_size)
-    shifts : ndarray of shape (n_blocks, block_size)
-        The log weights minus half the squared lengths.
-    middles, radii : ndarrays of shape (n_blocks, n_features), (n_blocks,)
-        A ball around every block.
-    tops : ndarray of shape (n_blocks,)
-        The largest logarithm of a weight in every block.
-    reach : float
-        The largest length.
-    """
+    """A group of kernels in blocks of neighbors, in coordinates of unit Gaussians."""
 
     center: np.ndarray
     transform: np.ndarray
-    columns: np.ndarray
-    shifts: np.ndarray
-    middles: np.ndarray
-    radii: np.ndarray
-    tops: np.ndarray
-    reach: float
+    columns: np.ndarray  #: (n_blocks, n_features, block_size)
+    shifts: np.ndarray  #: (n_blocks, block_size) the log weights minus half the squared lengths
+    middles: np.ndarray  #: (n_blocks, n_features) of a ball around every block
+    radii: np.ndarray  #: (n_blocks,) of these balls
+    tops: np.ndarray  #: (n_blocks,) the largest logarithm of a weight
+    reach: float  #: the largest length
 
     @classmethod
     def from_kernels(cls, kernels: Kernels, g: int, center: np.ndarray) -> "_Group":

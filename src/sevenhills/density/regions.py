@@ -221,7 +221,7 @@ class Density(ABC):
                [  7.1,  10.9]])
         """
         check_confidence(confidence)
-        _check_dimension(self, 1, "hdr_intervals", "marginal(feature)")
+        check_dimension(self, 1, "hdr_intervals", "marginal(feature) first")
         n_grid = check_count(n_grid, "n_grid", least=4)
         level = float(self.hdr_level(confidence, n_draws, random_state, n_jobs))
         drawn = self.sample(n_draws, random_state)
@@ -268,7 +268,7 @@ class Density(ABC):
         array([1.2, 1.2, 1.2])
         """
         check_confidence(confidence)
-        _check_dimension(self, 2, "hdr_contours", "marginal([i, j])")
+        check_dimension(self, 2, "hdr_contours", "marginal([i, j]) first")
         n_grid = check_count(n_grid, "n_grid", least=4)
         level = float(self.hdr_level(confidence, n_draws, random_state, n_jobs))
         drawn = self.sample(n_draws, random_state)
@@ -309,11 +309,12 @@ def check_confidence(confidence: Any) -> float:
     return float(confidence)
 
 
-def _check_dimension(density: Density, wanted: int, question: str, remedy: str) -> None:
+def check_dimension(density: Density, wanted: int, question: str, remedy: str) -> None:
+    """Raise an error unless a density has the number of features that a question needs."""
     if density.n_features != wanted:
         raise ValueError(
             f"{question} is for {wanted} feature(s), but this density has {density.n_features}; "
-            f"take {remedy} first"
+            f"take {remedy}"
         )
 
 

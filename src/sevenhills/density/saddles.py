@@ -352,17 +352,7 @@ class Profiles:
         return np.linalg.inv(self.kernels.transforms)
 
     def excesses(self, peaks: list[np.ndarray]) -> list[Excess]:
-        """Return the excesses of two peaks over the lowest point between their means.
-
-        Parameters
-        ----------
-        peaks : list of two ndarray
-            The kernels of the peaks.
-
-        Returns
-        -------
-        list of Excess
-        """
+        """Return the excesses of two peaks of kernels over the lowest point between their means."""
         kernels = np.concatenate(peaks)
         side = np.repeat([0, 1], [len(peak) for peak in peaks])
         profile = self._profile(kernels, side)

@@ -10,7 +10,7 @@ kernels into these two kinds.
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -85,27 +85,20 @@ class Kernels(NamedTuple):
     def take(self, groups: np.ndarray) -> "Kernels":
         """Return some of the groups."""
         sizes = np.diff(self.offsets)[groups]
-        offsets = np.append(0, np.cumsum(sizes))
-        rows = np.arange(offsets[-1]) + np.repeat(self.offsets[groups] - offsets[:-1], sizes)
-        return Kernels(
-            self.log_weights[rows],
-            self.means[rows],
-            offsets,
-            self.transforms[groups],
-            self.log_dets[groups],
-        )
+        starts = np.cumsum(sizes) - sizes
+        rows = np.arange(sizes.sum()) + np.repeat(self.offsets[groups] - starts, sizes)
+        return self._subset(rows, sizes, groups)
 
     def select(self, chosen: np.ndarray) -> "Kernels":
         """Return the kernels where a mask is true."""
         sizes = np.add.reduceat(chosen, self.offsets[:-1], dtype=np.int64)
-        groups = sizes > 0
-        return Kernels(
-            self.log_weights[chosen],
-            self.means[chosen],
-            np.append(0, np.cumsum(sizes[groups])),
-            self.transforms[groups],
-            self.log_dets[groups],
-        )
+        return self._subset(chosen, sizes[sizes > 0], sizes > 0)
+
+    def _subset(self, rows: np.ndarray, sizes: Any, groups: Any) -> "Kernels":
+        """Return the kernels of some rows, in groups of these sizes."""
+        offsets = np.append(0, np.cumsum(sizes))
+        kept = self.transforms[groups], self.log_dets[groups]
+        return Kernels(self.log_weights[rows], self.means[rows], offsets, *kept)
 
     def with_weight(self) -> "Kernels":
         """Return the kernels whose weight is not zero."""
@@ -123,15 +116,9 @@ class Kernels(NamedTuple):
         parts = self.parts()
         if len(parts) == self.n_groups:
             return self
-        groups = [g for g, _ in parts]
-        members = np.concatenate([rows for _, rows in parts])
-        return Kernels(
-            self.log_weights[members],
-            self.means[members],
-            np.append(0, np.cumsum([len(rows) for _, rows in parts])),
-            self.transforms[groups],
-            self.log_dets[groups],
-        )
+        groups, members = zip(*parts, strict=True)
+        sizes = [len(rows) for rows in members]
+        return self._subset(np.concatenate(members), sizes, list(groups))
 
     def parts(self) -> list[tuple[int, np.ndarray]]:
         """Return groups and their kernels, wide groups divided into several parts.
@@ -170,11 +157,6 @@ def _divide(means: np.ndarray, transform: np.ndarray) -> list[np.ndarray]:
     """Divide the kernels of one covariance into parts that do not extend over too many widths.
 
     Parts are halved at the middle of their widest coordinate until they are small enough.
-
-    Returns
-    -------
-    list of ndarray
-        The indices of the kernels of every part.
     """
     largest = np.abs(transform).max()
     waiting, parts = [np.arange(len(means))], []

@@ -38,18 +38,11 @@ _MAX_STEPS = 300
 
 
 class Normals(NamedTuple):
-    """The kernels of one feature whose weight is not zero.
-
-    Attributes
-    ----------
-    weights, means : ndarray of shape (n_kernels,)
-    rates : ndarray of shape (n_kernels,)
-        One over their standard deviations.
-    """
+    """The kernels of one feature whose weight is not zero."""
 
     weights: np.ndarray
     means: np.ndarray
-    rates: np.ndarray
+    rates: np.ndarray  #: one over their standard deviations
 
     @classmethod
     def from_kernels(cls, weights: np.ndarray, kernels: Kernels) -> "Normals":
@@ -66,13 +59,18 @@ class Normals(NamedTuple):
         return Normals(self.weights, -self.means, self.rates)
 
 
-def cdf(normals: Normals, x: np.ndarray, n_jobs: int | None = None) -> np.ndarray:
+def cdf(normals: Normals, n_jobs: int | None, x: np.ndarray) -> np.ndarray:
     """Return the probability below every point, with a small relative error."""
     points, where = np.unique(x, return_inverse=True)
     out = np.empty(len(points))
     map_rows(lambda block: _cdf_of_block(normals, block), points, _POINTS, n_jobs, out)
     # The values of sorted points are sorted up to rounding.
     return np.minimum(np.maximum.accumulate(out), 1.0)[where]
+
+
+def sf(normals: Normals, n_jobs: int | None, x: np.ndarray) -> np.ndarray:
+    """Return the probability above every point, with a small relative error."""
+    return cdf(normals.mirrored(), n_jobs, -x)
 
 
 @np.errstate(over="ignore", invalid="ignore", under="ignore")
@@ -122,7 +120,7 @@ def _sums(normals: Normals, x: np.ndarray) -> np.ndarray:
 
 
 def quantiles(
-    normals: Normals, logpdf: LogSums, q: np.ndarray, upper: bool, n_jobs: int | None
+    normals: Normals, logpdf: LogSums, n_jobs: int | None, upper: bool, q: np.ndarray
 ) -> np.ndarray:
     """Return quantiles, or upper quantiles.
 
@@ -135,8 +133,7 @@ def quantiles(
         rows = ~from_above
         out[rows] = _lower_quantiles(normals, logpdf, tails[rows], n_jobs)
     if from_above.any():
-        mirrored = normals.mirrored()
-        rows = from_above
+        mirrored, rows = normals.mirrored(), from_above
         out[rows] = -_lower_quantiles(mirrored, lambda x: logpdf(-x), tails[rows], n_jobs)
     return out
 
@@ -154,7 +151,7 @@ def _lower_quantiles(
 
     def log_cdf(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         with np.errstate(divide="ignore"):
-            below = np.log(cdf(normals, x, n_jobs))
+            below = np.log(cdf(normals, n_jobs, x))
         return below, logpdf(x[:, None])
 
     out[positive] = _solve(log_cdf, np.log(wanted[positive]), *brackets)
@@ -166,7 +163,7 @@ def _brackets(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return lower and upper bounds of quantiles, and guesses."""
     edges = _edges(normals, int(np.clip(4 * len(tails), *_N_EDGES)))
-    below = cdf(normals, edges, n_jobs)
+    below = cdf(normals, n_jobs, edges)
     after = np.searchsorted(below, tails).clip(max=len(edges) - 1)
     with np.errstate(over="ignore"):
         # No quantile is below that of the widest kernel at the lowest mean.

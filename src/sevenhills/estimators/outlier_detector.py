@@ -55,7 +55,7 @@ class DensityOutlierDetector(OutlierMixin, BaseEstimator):
         The mass of the density, between 0 and 1, at which the threshold is set. It is the share
         of regular observations that are called outliers if the density is that of the data; one
         that is too wide or, in many features, too narrow calls fewer or more. The estimator must
-        have ``sample(n_samples, random_state)`` and be normalised.
+        have ``sample(n_samples, random_state)`` and be normalized.
     n_splits : int or None, default=5
         The number of folds in which training rows are held out. None scores them by the fit that
         has seen them, which is quicker and finds fewer of the outliers among them.

@@ -71,8 +71,7 @@ def refit_bootstrap(
 
     Examples
     --------
-    >>> from sevenhills import GaussianMixtureBIC, datasets
-    >>> from sevenhills.estimators.resampling import refit_bootstrap
+    >>> from sevenhills import GaussianMixtureBIC, datasets, refit_bootstrap
     >>> X = datasets.load("varied").sample(300, random_state=0)
     >>> refits = refit_bootstrap(GaussianMixtureBIC(max_components=3), X, n_replicates=20)
     >>> low, high = refits.band(X[:5])

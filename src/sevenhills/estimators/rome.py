@@ -69,7 +69,7 @@ class ROME(ClusterEstimator):
     density : {"kde", "gaussian", "knn", "mpw"}, default="kde"
         The density of every cluster: Gaussian kernels of Silverman's width; one Gaussian with
         the mean and covariance of the cluster, widened by a variance of ``min_std ** 2``, and by
-        at least 1e-6 if ``min_std`` is a number; the k-nearest-neighbour density, which is not
+        at least 1e-6 if ``min_std`` is a number; the k-nearest-neighbor density, which is not
         normalized and cannot be sampled; or manifold Parzen windows. Noise always carries
         kernels.
     shrinkage : {None, "auto", "always"}, default=None

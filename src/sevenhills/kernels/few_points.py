@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .blocks import ROUNDING, insert, most_needed
+from .blocks import ROUNDING, insert
 from .compile import kernel
 from .distances import squared_distances
 from .ordering import DECIMALS
@@ -40,7 +40,7 @@ def order_few_points(X: np.ndarray, weights: np.ndarray, mass: float) -> FewOrde
         core=np.empty(n_points),
         predecessor=np.empty(n_points, dtype=np.int64),
     )
-    nearest = np.empty((2, 1, most_needed(weights, mass) + 1))
+    nearest = np.empty((2, 1, n_points + 1))
     squares = np.empty((n_points, n_points))
     columns = np.ascontiguousarray(X.T)[None]
     _measure(X, columns, weights, mass * (1 - ROUNDING), nearest, squares, found.core)
