@@ -31,7 +31,7 @@ from sevenhills.clustering import (
 )
 from sevenhills.clustering.dbcv import all_points_reach, dbcv_scores
 from sevenhills.clustering.optics import Partitions
-from sevenhills.clustering.points import find_clusters
+from sevenhills.clustering.points import _Copies, find_clusters
 from sevenhills.clustering.selection import silhouette_scores
 from sevenhills.kernels.blocks import build_blocks, core_distances, most_needed
 
@@ -385,3 +385,11 @@ def test_scores_can_be_weighted(few):
     X, weights = few
     model = ROME().fit(X)
     assert_allclose(model.score(X, sample_weight=weights), model.score(repeated(X, weights)))
+
+
+def test_a_row_half_of_which_is_noise_belongs_to_the_cluster():
+    """A tie of votes between copies goes to the larger label, which is never noise."""
+    first = np.zeros(1, dtype=np.int64)
+    copies = _Copies(np.arange(2), first.repeat(2), np.ones(2), first)
+    assert_array_equal(copies.vote(np.array([-1, 3])), [3])
+    assert_array_equal(copies.vote(np.array([3, -1])), [3])
