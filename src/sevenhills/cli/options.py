@@ -5,9 +5,11 @@ from dataclasses import dataclass, fields, is_dataclass
 from functools import wraps
 from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
+
+from ..estimators import ESTIMATORS
 
 _NAMED_SEPARATORS = {"tab": "\t", "\\t": "\t", "space": " "}
 
@@ -57,8 +59,12 @@ Header = Annotated[
     ),
 ]
 
+if TYPE_CHECKING:  # A type checker cannot read the names of the registry.
+    EstimatorName = str
+else:
+    EstimatorName = Literal[tuple(ESTIMATORS)]
 Estimator = Annotated[
-    Literal["rome", "auto", "kde", "kde_cv", "gmm", "parzen", "vine"],
+    EstimatorName,
     typer.Option(
         help="ROME, AutoROME, Gaussian KDE, KDE with a cross-validated bandwidth, Gaussian "
         "mixture, manifold Parzen windows, or vine copula (extra vine)."
