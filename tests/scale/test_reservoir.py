@@ -27,7 +27,8 @@ def test_hashes_are_evenly_spread_and_take_zeros_for_equal():
     hashes = row_hashes(X, 1)
     assert len(np.unique(hashes)) == len(X)
     for shift in (0, 30, 58):
-        counts = np.bincount((hashes >> np.uint64(shift)) & np.uint64(63), minlength=64)
+        bits = (hashes >> np.uint64(shift)) & np.uint64(63)
+        counts = np.bincount(bits.astype(np.int64), minlength=64)
         assert ((counts - len(X) / 64) ** 2 / (len(X) / 64)).sum() < 120  # 63 degrees of freedom
     assert (hashes != row_hashes(X, 2)).all()
     assert row_hashes(np.array([[-0.0]]), 5) == row_hashes(np.array([[0.0]]), 5)

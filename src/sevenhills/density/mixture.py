@@ -942,9 +942,10 @@ class KernelMixture(Density):
         at least half of the samples above the saddle must be in excess, :math:`b \leq n / 2`. A
         peak counts if it does so in either way. A peak that does not count belongs to the peak
         beyond its saddle. A mode is the highest point of a peak. A density that was not made from
-        samples is exact, and all of its maxima are modes.
+        samples is exact, and all maxima that were found are modes.
 
-        An ascent starts in every cluster and in every large group of kernels. With the default
+        Ascents start in every cluster, in every large group of kernels and, of few kernels, between
+        every two. A maximum where three or more kernels overlap can be missed. With the default
         significance, a separate peak of one tenth of the samples counts from 5 samples on.
 
         Parameters
