@@ -41,7 +41,7 @@ class AutoROME(ClusterEstimator):
         are exact. Equal values are spread evenly over the unit around them. "auto" recognizes
         features whose values lie on a lattice, such as ages, counts and prices; None treats all
         values as exact, so that repeated values get narrow kernels.
-    members : sequence of :class:`sevenhills.stacking.Member`, optional
+    members : list of :class:`sevenhills.stacking.Member`, optional
         Members to try on every cluster, in addition to those above.
     random_state : int, RandomState instance or None, default=0
         Seeds folds and the starts of mixtures.
@@ -156,9 +156,11 @@ def _labels_of(X: np.ndarray, weights: np.ndarray, grain: float, n_jobs: int | N
 def _check_members(members: Any) -> None:
     if members is None:
         return
-    if not isinstance(members, Sequence) or not all(isinstance(each, Member) for each in members):
+    if not isinstance(members, list | tuple) or not all(
+        isinstance(each, Member) for each in members
+    ):
         raise TypeError(
-            f"members must be a sequence of sevenhills.stacking.Member, or None; got {members!r}"
+            f"members must be a list of sevenhills.stacking.Member, or None; got {members!r}"
         )
 
 

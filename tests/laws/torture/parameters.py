@@ -27,6 +27,7 @@ _NO_CHOICE = {
     "resolution",
     "n_directions",
     "bw_method",
+    "members",
     "metric_params",
 }
 _FROM_ZERO = {
