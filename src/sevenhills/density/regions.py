@@ -30,7 +30,7 @@ _CLOSE = 1e-14
 
 
 class Density(ABC):
-    """A density: :meth:`logpdf`, :meth:`sample`, and questions that need only these two."""
+    """A density: ``logpdf``, ``sample``, and questions that need only these two."""
 
     #: Whether the density integrates to one.
     is_normalized: ClassVar[bool] = True

@@ -50,7 +50,7 @@ class Measure:
     several: bool = False
 
 
-#: All measures by name, where "k" stands for a number of samples; see :func:`evaluate`.
+#: All measures by name, where "k" stands for a number of samples; see ``evaluate``.
 MEASURES = {
     "nll": Measure("density", is_proper=True),
     "nll_agent": Measure("density", is_proper=True),
@@ -132,7 +132,7 @@ def _with_numbers(names: Sequence[str], ks: Sequence[int]) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Scoring:
-    """Measures to compute, and their parameters; see :func:`evaluate`."""
+    """Measures to compute, and their parameters; see ``evaluate``."""
 
     measures: tuple[str, ...]
     paths: FlooredEstimator  # densities of whole paths

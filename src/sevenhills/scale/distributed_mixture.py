@@ -89,7 +89,7 @@ class DistributedMixture(ABC):
     Parameters
     ----------
     blocks : sequence of Delayed
-        The kernels, each a :class:`KernelBlock`.
+        The kernels, each a ``KernelBlock``.
     n_features : int
     n_samples : int
         The number of samples to which the density was fitted.
@@ -358,7 +358,7 @@ class RowMixture(DistributedMixture):
     sizes : ndarray of shape (n_partitions,)
         The number of rows in every partition.
     assignment : Delayed
-        The :class:`Assignment` of rows to clusters.
+        The ``Assignment`` of rows to clusters.
     shapes : KernelShapes
         The kernels of every cluster.
     blocks : sequence of Delayed, optional
