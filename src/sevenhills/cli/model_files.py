@@ -134,7 +134,7 @@ class Queries:
 
     @property
     def is_complete(self) -> np.ndarray:
-        """Which rows have all values."""
+        """Mask of the rows without missing values."""
         return ~np.isnan(self.X).any(axis=1)
 
     def remarks(self) -> Iterator[str]:

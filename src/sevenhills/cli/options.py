@@ -128,7 +128,7 @@ class Choices:
 
 @dataclass(frozen=True)
 class Destination:
-    """Where rows are written to: a file, standard output, or one JSON object."""
+    """Destination of rows: a file, standard output, or one JSON object."""
 
     output: Output = "-"
     format: Format = None

@@ -199,7 +199,7 @@ class _Search(NamedTuple):
         """Return the cells of every cluster, as fine as needed or allowed.
 
         Finer cells are not always better: those of a Gaussian have lighter tails than the whole.
-        So every cluster tries twice as many cells as it has, then four times as many, and so on.
+        So every cluster tries two times its number of cells, then four times, and so on.
         The trial with the largest gain per added kernel is accepted.
         """
         stages = [self._stage(each, each.whole()) for each in self.clusters]
