@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from joblib import parallel_config
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import logsumexp
 from scipy.stats import chi2
@@ -14,15 +13,12 @@ from sevenhills import (
     ROME,
     AutoROME,
     GaussianKDE,
-    GaussianMixtureBIC,
-    KernelDensityCV,
     KernelMixture,
     ManifoldParzen,
     datasets,
 )
 from sevenhills.density import bootstrap
 from sevenhills.density.mixture import with_samples
-from sevenhills.estimators.resampling import refit_bootstrap
 
 from .test_mixture import random_mixture
 
@@ -314,75 +310,6 @@ def test_bands_cover_the_expectation_of_the_estimate():
     assert_allclose(np.mean(covered, axis=0), 0.9, atol=0.08)
 
 
-def test_both_kinds_of_bootstrap_agree_for_kernels_of_fixed_width():
-    X = datasets.load("two_moons").sample(300, random_state=0)
-    estimator = KernelDensityCV(bandwidths=[0.1]).fit(X)
-    weighed = estimator.density_.bootstrap(300)
-    refitted = refit_bootstrap(estimator, X, n_replicates=150, random_state=1)
-    queries = X[:100]
-    error = weighed.std_error(queries)
-    assert_allclose(refitted.std_error(queries), error, rtol=0.3)
-    for ours, theirs in zip(weighed.band(queries), refitted.band(queries), strict=True):
-        # A fifth percentile of so few has an error of 0.2 standard errors.
-        assert (np.abs(ours - theirs) / error).mean() < 0.4
-
-
-def test_a_refit_is_the_fit_to_the_samples_that_were_drawn():
-    """With the same seed both kinds draw alike, so that with a fixed width they are equal."""
-    X = np.random.RandomState(0).standard_normal((40, 2))
-    estimator = KernelDensityCV(bandwidths=[0.5])
-    refitted = refit_bootstrap(estimator, X, n_replicates=5)
-    counts = np.random.RandomState(0).multinomial(40, np.full(40, 1 / 40), size=5)
-    for fit, times in zip(refitted.estimators, counts, strict=True):
-        again = KernelDensityCV(bandwidths=[0.5]).fit(np.repeat(X, times, axis=0))
-        assert_allclose(fit.score_samples(X), again.score_samples(X), rtol=1e-12)
-    assert_array_equal(refitted.logpdf(X)[2], refitted.estimators[2].score_samples(X))
-    assert not hasattr(estimator, "density_")
-
-
-def test_refits_show_what_weights_alone_do_not():
-    """One Gaussian: its weight is always one, but its mean and covariance are not known."""
-    X = np.random.RandomState(0).standard_normal((100, 2))
-    estimator = GaussianMixtureBIC(max_components=1).fit(X)
-    queries = [[0.0, 0.0], [2.0, 0.0]]
-    assert_allclose(estimator.density_.bootstrap(10).std_error(queries), 0.0, atol=1e-12)
-    refitted = refit_bootstrap(estimator, X)
-    # The log density at the mean of a Gaussian in the plane has a standard error of 1 / sqrt(N).
-    assert_allclose(refitted.std_error(queries)[0], 0.1, rtol=0.4)
-    assert refitted.std_error(queries)[1] > 0.1
-
-
-@pytest.mark.parametrize(
-    "estimator",
-    [*ESTIMATORS, ROME(density="knn"), ROME(density="gaussian")],
-    ids=lambda each: f"{type(each).__name__}-{getattr(each, 'density', '')}",
-)
-def test_any_estimator_is_refitted(estimator):
-    X = datasets.load("varied").sample(60, random_state=0)
-    refitted = refit_bootstrap(estimator, X, n_replicates=2, sample_weight=np.full(60, 2.0))
-    lower, upper = refitted.band(X[:10])
-    assert (lower <= upper).all()
-    assert np.isfinite(refitted.std_error(X[:10])).all()
-    assert type(estimator).__name__ in repr(refitted)
-
-
-def test_refits_side_by_side_are_the_same():
-    X = datasets.load("varied").sample(60, random_state=0)
-    alone = refit_bootstrap(GaussianKDE(), X, n_replicates=4)
-    with parallel_config("threading"):  # processes take seconds to start
-        shared = refit_bootstrap(GaussianKDE(), X, n_replicates=4, n_jobs=2)
-    assert_array_equal(alone.logpdf(X), shared.logpdf(X))
-
-
-def test_refits_know_the_names_of_features():
-    pandas = pytest.importorskip("pandas")
-    X = pandas.DataFrame(np.random.RandomState(0).standard_normal((30, 2)), columns=["a", "b"])
-    refitted = refit_bootstrap(GaussianKDE(), X, n_replicates=2)
-    assert_array_equal(refitted.logpdf(X), refitted.logpdf(X.to_numpy()))
-    with pytest.raises(ValueError, match="features"):
-        refitted.logpdf(X[["b", "a"]])
-
-
 def test_random_state():
     density = random_mixture(0)
     first = density.bootstrap(3).weights
@@ -420,8 +347,6 @@ def test_refuses_bad_arguments():
             replicates.band([[0.0, 0.0]], confidence=level)
     with pytest.raises(TypeError, match="confidence must be a number"):
         replicates.band([[0.0, 0.0]], confidence="wide")
-    with pytest.raises(TypeError, match="estimator must be"):
-        refit_bootstrap(density, np.zeros((5, 2)))
     for ask in (density.effective_sample_size, density.is_extrapolation, replicates.logpdf):
         with pytest.raises(ValueError, match="features"):
             ask([[0.0]])

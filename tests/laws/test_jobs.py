@@ -20,7 +20,6 @@ from sevenhills import (
     datasets,
     fit_many,
     forecast,
-    refit_bootstrap,
     score_many,
     threads,
 )
@@ -146,9 +145,6 @@ def test_many_fits_are_shared(used):
     used.clear()
     score_many(models, [X, X], n_jobs=JOBS)
     assert set(used[:2]) == {JOBS}
-    used.clear()
-    refit_bootstrap(GaussianKDE(), X, n_replicates=2, n_jobs=JOBS)
-    assert used[0] == JOBS
 
 
 def test_scenes_are_shared(used):

@@ -1,6 +1,5 @@
 """Support of a density by its samples: effective sample size, extrapolation and bootstrap."""
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -119,16 +118,26 @@ def _trees(distances: KernelDistances, radii: np.ndarray) -> list[_Tree]:
 # Bootstrap
 
 
-class Replicates(ABC):
-    """Densities of resampled data."""
+@dataclass(frozen=True, eq=False)
+class Bootstrap:
+    """Bootstrap replicates that differ in the weights of their kernels.
 
-    @abstractmethod
-    def _check(self, X: Any) -> np.ndarray:
-        """Return checked points."""
+    Parameters
+    ----------
+    density : KernelMixture
+        The density whose samples were resampled.
+    weights : ndarray of shape (n_replicates, n_kernels)
+        The weights of its kernels in every replicate.
+    """
 
-    @abstractmethod
-    def _logpdf(self, X: np.ndarray, n_jobs: int | None) -> np.ndarray:
-        """Return the log densities (n, Q) of all replicates at checked points."""
+    density: Any
+    weights: np.ndarray
+
+    def __post_init__(self) -> None:
+        freeze(self, "weights")
+
+    def __repr__(self) -> str:
+        return f"Bootstrap({self.density!r}, n_replicates={len(self.weights)})"
 
     def logpdf(self, X: Any, n_jobs: int | None = None) -> np.ndarray:
         """Return the log density of every replicate at every row of ``X``.
@@ -206,28 +215,6 @@ class Replicates(ABC):
             for start in range(0, len(X), _SUMMARY_POINTS)
         ]
         return np.concatenate(parts, axis=-1)
-
-
-@dataclass(frozen=True, eq=False)
-class Bootstrap(Replicates):
-    """Bootstrap replicates that differ in the weights of their kernels.
-
-    Parameters
-    ----------
-    density : KernelMixture
-        The density whose samples were resampled.
-    weights : ndarray of shape (n_replicates, n_kernels)
-        The weights of its kernels in every replicate.
-    """
-
-    density: Any
-    weights: np.ndarray
-
-    def __post_init__(self) -> None:
-        freeze(self, "weights")
-
-    def __repr__(self) -> str:
-        return f"Bootstrap({self.density!r}, n_replicates={len(self.weights)})"
 
     def _check(self, X: Any) -> np.ndarray:
         return check_queries(X, self.density.n_features, self.density.feature_names)

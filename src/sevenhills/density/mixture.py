@@ -1168,15 +1168,10 @@ class KernelMixture(Density):
         Bootstrap
             With ``logpdf``, ``band`` and ``std_error``.
 
-        See Also
-        --------
-        sevenhills.refit_bootstrap : Fits every replicate, for kernels that stand for many samples
-            each, or whose means and covariances depend on them.
-
         Notes
         -----
         A band shows how the density would vary from one set of samples to another. It does not
-        show the bias by smoothing: it is about the expectation of the estimate.
+        show the bias by smoothing, nor the variation of the means and covariances of kernels.
 
         Examples
         --------

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from .kde import GaussianKDE, KernelDensityCV
     from .outlier_detector import DensityOutlierDetector
     from .parzen import ManifoldParzen
-    from .resampling import RefitBootstrap, refit_bootstrap
     from .rome import ROME
     from .vine import VineDensity
 
@@ -32,10 +31,8 @@ __all__ = [
     "GaussianMixtureBIC",
     "KernelDensityCV",
     "ManifoldParzen",
-    "RefitBootstrap",
     "StackedCluster",
     "VineDensity",
-    "refit_bootstrap",
 ]
 
 #: Name, class and module of every estimator, in the order of the documentation.
@@ -53,9 +50,7 @@ _MODULES = dict(_REGISTRY.values()) | {
     "Cluster": "cluster_records",
     "DensityClassifier": "classifier",
     "DensityOutlierDetector": "outlier_detector",
-    "RefitBootstrap": "resampling",
     "StackedCluster": "cluster_records",
-    "refit_bootstrap": "resampling",
 }
 
 
