@@ -24,7 +24,6 @@ from sevenhills.datasets.truths import round_gaussians
 from sevenhills.density import Density
 from sevenhills.estimators import ROME
 from sevenhills.metrics import (
-    divergence_from_truth,
     jensen_shannon,
     mean_log_likelihood,
     wasserstein,
@@ -135,11 +134,11 @@ def _divergence(trial: Trial, fits: _Fits) -> float:
 
 
 def _divergence_from_truth(trial: Trial, fits: _Fits) -> float:
-    return divergence_from_truth(fits.first_log_density, trial.true_log_density)
+    return jensen_shannon(fits.first_log_density, trial.true_log_density)
 
 
 def _divergence_as_published(trial: Trial, fits: _Fits) -> float:
-    return divergence_from_truth(fits.first_log_density, trial.published_log_density)
+    return jensen_shannon(fits.first_log_density, trial.published_log_density)
 
 
 def _transport(trial: Trial, fits: _Fits) -> float:

@@ -4,20 +4,24 @@ from ..estimate import Estimate
 from .arguments import UnnormalizedWarning
 from .density_metrics import (
     calibration_error,
-    divergence_from_truth,
     jensen_shannon,
     likelihood_factor,
     mean_log_likelihood,
 )
-from .transport import wasserstein, wasserstein_indicator
-from .two_samples import PermutationTest, energy_distance, energy_test, permutation_test
+from .two_samples import (
+    PermutationTest,
+    energy_distance,
+    energy_test,
+    permutation_test,
+    wasserstein,
+    wasserstein_indicator,
+)
 
 __all__ = [
     "Estimate",
     "PermutationTest",
     "UnnormalizedWarning",
     "calibration_error",
-    "divergence_from_truth",
     "energy_distance",
     "energy_test",
     "jensen_shannon",

@@ -1,7 +1,7 @@
-"""Checks of the arguments of metrics: densities, samples and arrays of log densities."""
+"""Checks of the arguments of metrics: samples, log densities and densities."""
 
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,44 +21,41 @@ class Points:
 
     name: str
     values: np.ndarray
-    given: Any  # the argument itself, which may have feature names; None for drawn samples
-
-    @property
-    def n_features(self) -> int:
-        """The dimension of the space."""
-        return int(self.values.shape[1])
+    given: Any = None  # the argument itself, which may have feature names; None for drawn samples
 
     def __len__(self) -> int:
         return len(self.values)
 
 
 def check_points(X: Any, name: str) -> Points:
-    """Return samples of shape (n_samples, n_features), finite and at least one."""
+    """Return at least one sample, all finite, of shape (n_samples, n_features)."""
     if isinstance(X, np.ma.MaskedArray):
         raise TypeError(f"{name} is a masked array; fill or drop the masked values first")
     try:
         values = check_array(without_tensors(X), dtype=np.float64, order="C", input_name=name)
     except ValueError as error:
-        message = f"{name} must hold samples of shape (n_samples, n_features): {error}"
-        raise ValueError(message) from error
+        raise ValueError(
+            f"{name} must hold samples of shape (n_samples, n_features): {error}"
+        ) from error
     return Points(name, values, X)
 
 
 def check_same_width(X: Points, Y: Points) -> None:
     """Refuse samples with different numbers of features."""
-    if X.n_features != Y.n_features:
-        raise ValueError(f"{Y.name} has {Y.n_features} features, but {X.name} has {X.n_features}")
+    n, m = X.values.shape[1], Y.values.shape[1]
+    if n != m:
+        raise ValueError(f"{Y.name} has {m} features, but {X.name} has {n}")
 
 
 def check_pair(X: Any, Y: Any) -> tuple[Points, Points]:
-    """Return two sets of samples of the same space."""
+    """Return two sets of samples with the same number of features."""
     first, second = check_points(X, "X"), check_points(Y, "Y")
     check_same_width(first, second)
     return first, second
 
 
 def distances(X: Points, Y: Points, rows: slice = slice(None)) -> np.ndarray:
-    """Return the distances of some rows of X, by default of all, to all rows of Y."""
+    """Return the distances of the given rows of X, by default all, to all rows of Y."""
     check_same_width(X, Y)
     out = cdist(X.values[rows], Y.values)
     if not np.isfinite(out).all():
@@ -67,7 +64,7 @@ def distances(X: Points, Y: Points, rows: slice = slice(None)) -> np.ndarray:
 
 
 def is_array(value: Any) -> bool:
-    """Return whether a value is data and not a density; frames also have a ``sample``."""
+    """Whether a value is data and not a density; frames also have a method ``sample``."""
     return isinstance(value, np.ndarray | list | tuple) or hasattr(value, "__array__")
 
 
@@ -82,18 +79,19 @@ def check_log_densities(values: Any, name: str, n_dimensions: tuple[int, ...] = 
 
 
 def check_log_density_pair(
-    first: tuple[Any, str], second: tuple[Any, str]
+    first: Any, second: Any, names: tuple[str, str]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return two arrays of log densities of the same length, given with their names."""
-    a, b = check_log_densities(*first), check_log_densities(*second)
+    """Return two arrays of log densities of the same length."""
+    a, b = check_log_densities(first, names[0]), check_log_densities(second, names[1])
     if len(a) != len(b):
-        names = f"{first[1]} and {second[1]}"
-        raise ValueError(f"{names} must have the same length, got {len(a)} and {len(b)}")
+        raise ValueError(
+            f"{names[0]} and {names[1]} must have the same length, got {len(a)} and {len(b)}"
+        )
     return a, b
 
 
 def _refuse_bad(values: np.ndarray, who: str, where: str) -> None:
-    """Refuse log densities that are NaN or plus infinity, with their number and first row."""
+    """Raise an error that counts log densities of NaN or plus infinity and names the first."""
     for bad, word in ((np.isnan(values), "NaN"), (values == np.inf, "plus infinity")):
         if bad.any():
             rows = bad if bad.ndim == 1 else bad.any(axis=1)
@@ -114,19 +112,16 @@ class Density:
         return f"{self.name} ({type(self.value).__name__})"
 
     def __post_init__(self) -> None:
-        if isinstance(self.value, type):
-            raise TypeError(
-                f"{self.name} must be a fitted density, got the class {self.value.__name__}"
-            )
-        if not any(callable(getattr(self.value, way, None)) for way in ("score_samples", "logpdf")):
+        value, is_class = self.value, isinstance(self.value, type)
+        if is_class or not (hasattr(value, "score_samples") or hasattr(value, "logpdf")):
+            got = f"the class {value.__name__}" if is_class else type(value).__name__
             raise TypeError(
                 f"{self.name} must have score_samples or logpdf, or be an array of log "
-                f"densities, got {type(self.value).__name__}"
+                f"densities, got {got}"
             )
 
     def logpdf(self, points: Points) -> np.ndarray:
-        """Return the log densities at points, after checking both."""
-        self._check_width(points)
+        """Return the checked log densities at points."""
         values = np.asarray(self._evaluate(points), dtype=np.float64)
         if values.size != len(points):
             raise ValueError(
@@ -136,15 +131,6 @@ class Density:
         values = values.reshape(len(points))
         _refuse_bad(values, f"{self} gives", f" of {points.name}")
         return values
-
-    def _check_width(self, points: Points) -> None:
-        """Refuse points of another space, if the density has an attribute for its dimension."""
-        for attribute in ("n_features_in_", "n_features"):
-            n_features = getattr(self.value, attribute, None)
-            if isinstance(n_features, int | np.integer) and n_features != points.n_features:
-                raise ValueError(
-                    f"{points.name} has {points.n_features} features, but {self} has {n_features}"
-                )
 
     def _evaluate(self, points: Points) -> Any:
         evaluate = getattr(self.value, "score_samples", None) or self.value.logpdf
@@ -177,4 +163,4 @@ def draw(density: Any, name: str, n_samples: int, rng: np.random.RandomState) ->
             "because samples of it are needed"
         )
     drawn = density.sample(n_samples, random_state=rng)
-    return replace(check_points(drawn, f"the sample of {name}"), given=None)
+    return Points(f"the sample of {name}", check_points(drawn, f"the sample of {name}").values)
