@@ -12,12 +12,11 @@ from tempfile import SpooledTemporaryFile
 from typing import IO
 from uuid import uuid4
 
-#: Contents for a stream are kept in memory up to this number of bytes, longer ones on disk.
-_MOST_IN_MEMORY = 2**25
-#: The folders of open descriptors in Linux and in other systems.
-_DESCRIPTORS = re.compile(r"/proc/[0-9]+(/task/[0-9]+)?/fd|/dev/fd")
-#: Upper limit on the symbolic links that are followed, as in Linux.
-_MOST_LINKS = 40
+#: Contents are kept in memory up to this number of bytes, longer ones in a temporary file.
+_MAX_IN_MEMORY = 2**25
+#: Open descriptors of this process.
+_DESCRIPTOR = re.compile(r"(?:/dev|/proc/self)/fd/([0-9]+)")
+_STANDARD_STREAMS = {"/dev/stdout": "/dev/fd/1", "/dev/stderr": "/dev/fd/2"}
 #: Errors of a file that can be written but not replaced: the folder is read-only or sticky, the
 #: file has another owner, or is a mount point.
 _NOT_REPLACEABLE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EBUSY)
@@ -32,28 +31,18 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     written in place. Pipes, devices, and open descriptors like ``/dev/stdout`` and ``/dev/fd/3``
     are written directly; a descriptor may belong to a file to which a shell appends.
     """
-    with naming(path):
-        stream = _stream(path)
-        if stream is not None:
-            with stream, _spool() as file:
-                yield file
-                file.seek(0)
-                shutil.copyfileobj(file, stream)
-            return
-        target = Path(os.path.realpath(path))
-        unfinished = target.with_name(f".{uuid4().hex}.tmp")
-        try:
-            new = _create(unfinished, target)
-            with new or _spool() as file:
-                yield file
-                if new is None:
-                    _overwrite(target, file)
-                else:
-                    _sync(file)
-            if new is not None:
-                _move(unfinished, target)
-        finally:
-            unfinished.unlink(missing_ok=True)
+    with naming(path), SpooledTemporaryFile(_MAX_IN_MEMORY) as contents:
+        yield contents
+        descriptor = _descriptor(path)
+        if descriptor is not None:
+            # A duplicate continues at the current position; opening the path would truncate.
+            with os.fdopen(os.dup(descriptor), "wb") as stream:
+                _copy(contents, stream)
+        elif _is_regular(path):
+            _replace(Path(os.path.realpath(path)), contents)
+        else:
+            with open(path, "wb") as stream:
+                _copy(contents, stream)
 
 
 @contextmanager
@@ -86,95 +75,57 @@ def check_writable(path: str | os.PathLike[str]) -> None:
         raise PermissionError(f"{path} cannot be written: no permission")
 
 
-def _descriptor(path: str | os.PathLike[str]) -> str | None:
-    """Return the open descriptor to which a path leads, None for other paths."""
-    place = os.fspath(path)
-    for _ in range(_MOST_LINKS):
-        folder, name = os.path.split(place)
-        folder = os.path.realpath(folder)
-        place = os.path.join(folder, name)
-        if name.isdecimal() and _DESCRIPTORS.fullmatch(folder):
-            return place
-        if not os.path.islink(place):
-            return None
-        place = os.path.join(folder, os.readlink(place))
-    return None
+def _descriptor(path: str | os.PathLike[str]) -> int | None:
+    """Return the number of the open descriptor that a path names, None for other paths."""
+    name = os.fspath(path)
+    found = _DESCRIPTOR.fullmatch(_STANDARD_STREAMS.get(name, name))
+    return None if found is None else int(found[1])
 
 
-def _stream(path: str | os.PathLike[str]) -> IO[bytes] | None:
-    """Open a pipe, a device or a descriptor for writing; return None for regular files."""
-    descriptor = _descriptor(path)
-    if descriptor is not None:
-        folder, number = os.path.split(descriptor)
-        if folder == "/dev/fd" or folder.startswith(f"{os.path.realpath('/proc/self')}/"):
-            # A duplicate continues at the current position; opening the path would truncate.
-            return os.fdopen(os.dup(int(number)), "wb")
-        return open(descriptor, "ab")
+def _is_regular(path: str | os.PathLike[str]) -> bool:
+    """Return whether a path is a regular file, or will be one."""
     try:
-        is_regular = stat.S_ISREG(os.stat(path).st_mode)
+        return stat.S_ISREG(os.stat(path).st_mode)
     except FileNotFoundError:
-        return None
-    return None if is_regular else open(path, "wb")
+        return True
 
 
-def _spool() -> IO[bytes]:
-    """Open a temporary file for contents that cannot be written beside their target."""
-    return SpooledTemporaryFile(_MOST_IN_MEMORY)
+def _copy(contents: IO[bytes], stream: IO[bytes]) -> None:
+    """Write contents to a stream; regular files are synchronized with the disk."""
+    contents.seek(0)
+    shutil.copyfileobj(contents, stream)
+    stream.flush()
+    if stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+        os.fsync(stream.fileno())
 
 
-def _create(unfinished: Path, target: Path) -> IO[bytes] | None:
-    """Create the file that replaces the target; None if the target can only be written in place."""
+def _replace(target: Path, contents: IO[bytes]) -> None:
+    """Replace a file by one with other contents, or write it in place where that is refused."""
     old = target.stat() if target.exists() else None
     # A replacement is private until it has the mode of the target.
     mode = 0o666 if old is None else 0o600
+    unfinished = target.with_name(f".{uuid4().hex}.tmp")
     try:
-        descriptor = os.open(unfinished, os.O_RDWR | os.O_CREAT | os.O_EXCL, mode)
+        with open(unfinished, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as new:
+            _copy(contents, new)
+        if old is not None:
+            _copy_attributes(target, old, unfinished)
+        os.replace(unfinished, target)
     except OSError as error:
         if old is None or error.errno not in _NOT_REPLACEABLE:
             raise
-        return None
-    if old is None or _owned_like(descriptor, old):
-        return os.fdopen(descriptor, "w+b")
-    os.close(descriptor)
-    return None
+        # Sticky folders refuse the flag O_CREAT even for files that exist.
+        in_place = os.O_WRONLY | os.O_TRUNC
+        with open(target, "wb", opener=lambda name, _: os.open(name, in_place)) as stream:
+            _copy(contents, stream)
+    finally:
+        unfinished.unlink(missing_ok=True)
 
 
-def _owned_like(descriptor: int, old: os.stat_result) -> bool:
-    """Give a file the owner and the group of another, and return whether that was allowed."""
-    new = os.fstat(descriptor)
-    if (new.st_uid, new.st_gid) == (old.st_uid, old.st_gid):
-        return True
-    try:
-        os.fchown(descriptor, old.st_uid, old.st_gid)
-    except PermissionError:
-        return False
-    return True
-
-
-def _sync(file: IO[bytes]) -> None:
-    file.flush()
-    os.fsync(file.fileno())
-
-
-def _move(unfinished: Path, target: Path) -> None:
-    """Replace the target by a complete file."""
-    is_new = not target.exists()
-    try:
-        if not is_new:
-            shutil.copystat(target, unfinished)
-            os.utime(unfinished)
-        os.replace(unfinished, target)
-    except OSError as error:
-        if is_new or error.errno not in _NOT_REPLACEABLE:
-            raise
-        with open(unfinished, "rb") as file:
-            _overwrite(target, file)
-
-
-def _overwrite(target: Path, file: IO[bytes]) -> None:
-    """Write contents into an existing file, which is not replaced."""
-    file.seek(0)
-    with open(target, "wb", opener=lambda name, _: os.open(name, os.O_WRONLY)) as stream:
-        shutil.copyfileobj(file, stream)
-        stream.truncate()
-        _sync(stream)
+def _copy_attributes(target: Path, old: os.stat_result, unfinished: Path) -> None:
+    """Give a file the owner, the mode and the attributes of the file that it replaces."""
+    new = unfinished.stat()
+    if (new.st_uid, new.st_gid) != (old.st_uid, old.st_gid):
+        os.chown(unfinished, old.st_uid, old.st_gid)
+    shutil.copystat(target, unfinished)
+    os.utime(unfinished)
