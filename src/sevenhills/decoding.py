@@ -1,21 +1,17 @@
 """Files from elsewhere: errors name the file, pickles are never loaded, bombs are not unpacked."""
 
-import gzip
-import io
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from math import prod
-from pathlib import Path
 from typing import IO
 
 import numpy as np
 
-#: Any compressed file may unpack to this many bytes, ...
+#: Any compressed file may unpack to this number of bytes, ...
 _ALWAYS_UNPACKED = 2**26
-#: ... and a larger one to this many times its size. Tables of numbers reach 3 to 30 times.
+#: ... and a larger one to this multiple of its size. Tables of numbers reach 3 to 30 times.
 _LARGEST_RATIO = 100
-_BLOCK_BYTES = 2**20
 
 
 @contextmanager
@@ -43,61 +39,16 @@ def check_unpacked(n_bytes: int, n_packed: int, source: str) -> None:
         )
 
 
-def unzipped(file: IO[bytes], source: str) -> IO[bytes]:
-    """Return the contents of a gzip file."""
-    n_packed = file.seek(0, io.SEEK_END)
-    file.seek(0)
-    out = io.BytesIO()
-    with gzip.GzipFile(fileobj=file) as stream:
-        while True:
-            with decoding(source):
-                block = stream.read(_BLOCK_BYTES)
-            if not block:
-                break
-            check_unpacked(out.tell() + len(block), n_packed, source)
-            out.write(block)
-    out.seek(0)
-    return out
-
-
-def read_npy(file: IO[bytes], source: str) -> np.ndarray:
-    """Return the array in a .npy file."""
-    with decoding(source):
-        return np.lib.format.read_array(file, allow_pickle=False)
-
-
-def map_npy(path: Path) -> np.ndarray:
-    """Return the array in a .npy file as a memory map."""
-    with decoding(str(path)):
-        return np.lib.format.open_memmap(path, mode="r")
-
-
 class Archive:
-    """The arrays in a .npz file.
-
-    Parameters
-    ----------
-    file : file
-        Seekable.
-    source : str
-        The name of the file in messages.
-    """
+    """The arrays in a seekable .npz file; ``source`` names the file in messages."""
 
     def __init__(self, file: IO[bytes], source: str) -> None:
         with decoding(source):
             self._archive = zipfile.ZipFile(file)
         self.files = self._archive.namelist()
+        self.names = [name.removesuffix(".npy") for name in self.files]
+        self.n_bytes = sum(info.file_size for info in self._archive.infolist())
         self.source = source
-
-    @property
-    def names(self) -> list[str]:
-        """The names of the arrays."""
-        return [name.removesuffix(".npy") for name in self.files]
-
-    @property
-    def n_bytes(self) -> int:
-        """The size of all members when they are unpacked, as the archive declares it."""
-        return sum(info.file_size for info in self._archive.infolist())
 
     def read(self, name: str) -> np.ndarray:
         """Return an array by its name."""
@@ -121,12 +72,10 @@ def _check_declared_size(file: IO[bytes], n_bytes: int) -> None:
 
     numpy allocates the declared size before it reads the data.
     """
-    version = np.lib.format.read_magic(file)
-    if version == (1, 0):
-        shape, _, dtype = np.lib.format.read_array_header_1_0(file)
-    elif version == (2, 0):
-        shape, _, dtype = np.lib.format.read_array_header_2_0(file)
-    else:
-        raise ValueError(f"version {version} of the .npy format is not supported")
+    major, _ = np.lib.format.read_magic(file)
+    if major > 2:
+        raise ValueError(f"version {major} of the .npy format is not supported")
+    read_header = getattr(np.lib.format, f"read_array_header_{major}_0")
+    shape, _, dtype = read_header(file)
     if prod(shape) * dtype.itemsize > n_bytes:
         raise ValueError(f"an array of shape {shape} does not fit into {n_bytes} bytes")

@@ -8,15 +8,7 @@ import numpy as np
 
 
 def json_value(value: Any) -> Any:
-    """Return a value without numpy's types, and with None for numbers that are not finite.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sevenhills.json_values import json_value
-    >>> json_value({"a": np.array([1.0, np.nan]), "b": (np.int64(2), True)})
-    {'a': [1.0, None], 'b': [2, True]}
-    """
+    """Return a value without numpy's types, and with None for numbers that are not finite."""
     if isinstance(value, Mapping):
         return {str(key): json_value(each) for key, each in value.items()}
     if isinstance(value, np.ndarray | np.generic):

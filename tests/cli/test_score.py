@@ -21,8 +21,7 @@ def test_scores_are_those_of_the_model_in_every_format(folder, model, tmp_path):
     for suffix in ("csv", "npy", "parquet", "jsonl"):
         out = tmp_path / f"scores.{suffix}"
         assert done("score", model, folder / "second.csv", "-o", out).stdout == ""
-        (column,) = read_table(str(out)).columns
-        assert_array_equal(column.values, expected)
+        assert_array_equal(read_table(str(out)).frame.iloc[:, 0], expected)
     piped = done("score", model, folder / "second.csv", "--format", "npy").stdout_bytes
     assert_array_equal(np.load(io.BytesIO(piped))[:, 0], expected)
 

@@ -2,13 +2,14 @@
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from decimal import Decimal
 from math import nan
 from typing import Any
 
 import numpy as np
 
+from ..extras import import_extra
 from .screen import listed
 
 _MISSING = {"", "na", "n/a", "#n/a", "nan", "null", "nil", "none", "missing", "?", "-", "."}
@@ -24,13 +25,8 @@ _MAX_QUOTED = 24
 def number_in(cell: Any, mark: str | None = ".") -> float | None:
     """Return the number in a cell, NaN if it is missing, None if it is a word.
 
-    Parameters
-    ----------
-    cell : object
-        A text, a number, None or anything else that a file may hold.
-    mark : {".", ","} or None, default="."
-        The decimal mark; the other character may group thousands. With None, numbers have
-        neither a decimal comma nor groups.
+    The character of "." and "," that is not the decimal mark may group thousands. If the mark is
+    None, numbers have neither a decimal comma nor groups.
 
     Examples
     --------
@@ -77,40 +73,27 @@ def decimal_mark(cells: Iterable[str], separator: str) -> str | None:
     return "," if separator == ";" else None
 
 
-@dataclass(frozen=True, eq=False)
-class Column:
-    """A column of numbers, NaN where values are missing or words.
+@dataclass(frozen=True)
+class Words:
+    """The cells of a column that are neither numbers nor missing."""
 
-    Attributes
-    ----------
-    name : str
-    values : ndarray of shape (n_rows,)
-    n_words : int
-        Number of cells that are neither numbers nor missing.
-    example : str
-        The first of these cells, quoted, and its row; empty if there are none.
-    """
-
-    name: str
-    values: np.ndarray
-    n_words: int = 0
-    example: str = ""
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether there is no number at all."""
-        return bool(np.isnan(self.values).all())
+    count: int
+    #: The first of these cells, quoted, and its row.
+    example: str
 
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """The columns of a file.
+    """The columns of a file as numbers.
 
     Attributes
     ----------
     source : str
         The name of the file in messages.
-    columns : tuple of Column
+    frame : DataFrame of shape (n_rows, n_columns)
+        Floats, NaN where values are missing or words.
+    words : dict from str to Words
+        The words of the columns that have some.
     has_names : bool
         Whether the file itself names its columns.
     remarks : tuple of str
@@ -118,63 +101,52 @@ class Table:
     """
 
     source: str
-    columns: tuple[Column, ...]
+    frame: Any
+    words: dict[str, Words]
     has_names: bool
-    remarks: tuple[str, ...] = ()
-
-    @property
-    def n_rows(self) -> int:
-        """The number of rows."""
-        return len(self.columns[0].values) if self.columns else 0
+    remarks: tuple[str, ...]
 
     @property
     def names(self) -> list[str]:
         """The names of the columns."""
-        return [column.name for column in self.columns]
+        return list(self.frame.columns)
 
 
-def table_from_arrays(
+def table_of_cells(
     source: str,
-    names: Sequence[str],
-    arrays: Iterable[np.ndarray],
-    has_names: bool = True,
+    cells: Any,
+    has_names: bool,
+    mark: str | None = ".",
     remarks: Sequence[str] = (),
 ) -> Table:
-    """Return arrays of numbers or of Python objects as a table."""
-    columns = (
-        Column(name, array.astype(np.float64))
-        if array.dtype.kind in "iuf"
-        else column_from_cells(name, array.tolist())
-        for name, array in zip(names, arrays, strict=True)
-    )
-    return Table(source, tuple(columns), has_names, tuple(remarks))
+    """Return the numbers in a frame of numbers, texts or other objects as a table."""
+    pandas = import_extra("pandas", "cli", "reading tables needs pandas")
+    names = default_names(cells.shape[1])
+    if has_names:
+        names, changes = _distinct_names(cells.columns, source)
+        remarks = [*changes, *remarks]
+    columns, words = {}, {}
+    for i, name in enumerate(names):
+        columns[name], found = _numbers_in(cells.iloc[:, i], mark)
+        if found is not None:
+            words[name] = found
+    return Table(source, pandas.DataFrame(columns), words, has_names, tuple(remarks))
 
 
-def column_from_cells(
-    name: str, cells: Sequence[Any], mark: str | None = ".", first_row: int = 1
-) -> Column:
-    """Convert cells to numbers, and count those that are words; rows count from ``first_row``."""
+def _numbers_in(column: Any, mark: str | None) -> tuple[np.ndarray, Words | None]:
+    """Return the numbers of a column, NaN where there are none, and its words."""
+    if column.dtype.kind in "iuf":
+        return column.to_numpy(np.float64), None
+    cells = column.tolist()
     if mark != "," and not _numpy_misreads(cells):
         try:
-            return Column(name, np.array(cells, dtype=np.float64).reshape(len(cells)))
+            return np.array(cells, dtype=np.float64).reshape(len(cells)), None
         except (ValueError, TypeError, OverflowError):
             pass  # some cells are missing or words
     numbers = [number_in(cell, mark) for cell in cells]
     values = np.array([nan if number is None else number for number in numbers], dtype=np.float64)
-    words = [i for i, number in enumerate(numbers) if number is None]
-    if not words:
-        return Column(name, values)
-    return Column(name, values, len(words), _example(cells[words[0]], first_row + words[0]))
-
-
-def concatenate_columns(parts: Sequence[Column]) -> Column:
-    """Return consecutive parts of a column as one."""
-    first = next((part for part in parts if part.n_words), parts[0])
-    return replace(
-        first,
-        values=np.concatenate([part.values for part in parts]),
-        n_words=sum(part.n_words for part in parts),
-    )
+    rows = [row for row, number in enumerate(numbers) if number is None]
+    return values, Words(len(rows), _example(cells[rows[0]], rows[0] + 1)) if rows else None
 
 
 def _numpy_misreads(cells: Sequence[Any]) -> bool:
@@ -198,9 +170,9 @@ def default_names(n_columns: int) -> list[str]:
     return [f"x{i}" for i in range(n_columns)]
 
 
-def distinct_names(names: Iterable[str], source: str) -> tuple[list[str], list[str]]:
+def _distinct_names(names: Iterable[str], source: str) -> tuple[list[str], list[str]]:
     """Return names that all differ and are not blank, and a remark if they were changed."""
-    out: list[str] = []
+    out: dict[str, None] = {}
     changes = []
     for i, given in enumerate(names):
         name = original = given.strip() or f"x{i}"
@@ -210,6 +182,18 @@ def distinct_names(names: Iterable[str], source: str) -> tuple[list[str], list[s
             number += 1
         if name != given.strip():
             changes.append(f"column {i + 1} is called {name}")
-        out.append(name)
+        _check_encodable(name, source)
+        out[name] = None
     problem = f"{source}: a column has no name or that of another"
-    return out, [f"{problem}: {listed(changes)}"] if changes else []
+    return list(out), [f"{problem}: {listed(changes)}"] if changes else []
+
+
+def _check_encodable(name: str, source: str) -> None:
+    """Refuse a name that cannot be written to any file."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise ValueError(
+            f"{source}: column {name!a} cannot be written as UTF-8, because it holds half of a "
+            "surrogate pair; rename it"
+        ) from None

@@ -3,30 +3,19 @@
 import codecs
 import csv
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import IO, Any
 
 import numpy as np
 
+from ..decoding import decoding
 from ..extras import import_extra
-from .columns import (
-    Table,
-    column_from_cells,
-    concatenate_columns,
-    decimal_mark,
-    default_names,
-    distinct_names,
-    is_number,
-    number_in,
-)
+from .columns import Table, decimal_mark, default_names, is_number, number_in, table_of_cells
 from .options import Layout
 
 #: The separator, the decimal mark and the header are recognized by these first bytes and rows.
 _HEAD_BYTES = 2**18
-HEAD_ROWS = 200
-#: Rows that are converted at a time, so that the texts of a large file are never all in memory.
-_CHUNK_ROWS = 8192
+_HEAD_ROWS = 200
 _SEPARATORS = (",", ";", "\t", "|", " ")
 #: Separator of a file with one column; it occurs in no text.
 _NO_SEPARATOR = "\x1f"
@@ -35,57 +24,59 @@ _BYTE_ORDER_MARKS = {
     b"\xff\xfe": "utf-16",
     b"\xfe\xff": "utf-16",
 }
-#: Longest cell that is accepted while the dialect is recognized, in characters.
-_MAX_CELL = 2**24
 #: The remedy for rows of different lengths.
 _ADVICE = "is the --separator right, or a quote missing?"
 
 
-@dataclass(frozen=True)
-class _Dialect:
-    """The properties of a CSV file, and the cells of its first rows."""
-
-    encoding: str
-    n_skipped: int
-    separator: str
-    mark: str | None
-    has_header: bool
-    head: list[list[str]]
-
-
 def read_csv(file: IO[bytes], source: str, layout: Layout) -> Table:
     """Read a table; separator, decimal mark and header are recognized unless they are given."""
-    dialect = _recognize(file, source, layout)
-    names, remarks = name_columns(dialect.head[0], dialect.has_header, source, layout)
-    parts = [
-        [
-            column_from_cells(name, cells[i].tolist(), dialect.mark, first_row)
-            for i, name in enumerate(names)
-        ]
-        for first_row, cells in _chunks(file, source, dialect)
-    ]
-    if not parts:
-        raise ValueError(f"{source} has a header but no rows")
-    columns = tuple(concatenate_columns(each) for each in zip(*parts, strict=True))
-    if dialect.mark == "," and layout.decimal == "auto":
-        remarks.append(f"{source} has decimal commas (--decimal . says otherwise)")
-    if dialect.encoding == "cp1252":
-        remarks.append(f"{source} is not UTF-8; it was read as Windows-1252")
-    return Table(source, columns, dialect.has_header, tuple(remarks))
-
-
-def _recognize(file: IO[bytes], source: str, layout: Layout) -> _Dialect:
     encoding, text = _decoded_head(file, source)
     n_skipped, lines = _head_lines(text)
     if not lines:
         raise ValueError(f"{source} is empty: there is neither a header nor a row")
     separator = layout.separator or _separator_of(lines)
-    head = _rows(lines, separator, source)
+    with decoding(source):
+        head = _rows(lines, separator)
+    # One more column than the longest row of the head shows rows that are too long.
+    n_columns = max(map(len, head)) + 1
+    cells = _read_cells(file, source, separator, n_columns, n_skipped, encoding)
     mark: str | None = layout.decimal
     if mark == "auto":
         mark = decimal_mark((cell for row in head for cell in row), separator)
-    has_header = is_header(head, mark) if layout.header is None else layout.header
-    return _Dialect(encoding, n_skipped, separator, mark, has_header, head)
+    remarks = []
+    if mark == "," and layout.decimal == "auto":
+        remarks.append(f"{source} has decimal commas (--decimal . says otherwise)")
+    if encoding == "cp1252":
+        remarks.append(f"{source} is not UTF-8; it was read as Windows-1252")
+    return table_with_header(source, cells, mark, layout, remarks, width=len(head[0]))
+
+
+def table_with_header(
+    source: str,
+    cells: Any,
+    mark: str | None,
+    layout: Layout,
+    remarks: list[str],
+    width: int | None = None,
+) -> Table:
+    """Return a table of cells whose first row may be a header, and is ``width`` cells long."""
+    head = cells.iloc[:_HEAD_ROWS, :width].astype(str).to_numpy().tolist()
+    has_header = _is_header(head, mark) if layout.header is None else layout.header
+    body = cells.iloc[1:] if has_header else cells
+    if body.empty:
+        raise ValueError(f"{source} has a header but no rows")
+    if width is not None:
+        expected = f"{'the header' if has_header else 'the first row'} has {width}"
+        _check_lengths(body, width, expected, source)
+        body = body.iloc[:, :width]
+    if has_header:
+        body = body.set_axis(head[0], axis=1)
+    elif layout.header is None:
+        names = default_names(body.shape[1])
+        shown = names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
+        remark = f"{source} has no header: the columns are called {shown} (--header says otherwise)"
+        remarks = [remark, *remarks]
+    return table_of_cells(source, body, has_header, mark, remarks)
 
 
 def _decoded_head(file: IO[bytes], source: str) -> tuple[str, str]:
@@ -111,25 +102,22 @@ def _head_lines(text: str) -> tuple[int, list[str]]:
     lines = text.splitlines(keepends=True)
     is_content = (bool(line.strip()) and not line.startswith("#") for line in lines)
     n_skipped = next((i for i, each in enumerate(is_content) if each), len(lines))
-    return n_skipped, [line for line in lines[n_skipped:] if line.strip()][:HEAD_ROWS]
+    return n_skipped, [line for line in lines[n_skipped:] if line.strip()][:_HEAD_ROWS]
 
 
-def _rows(lines: Sequence[str], separator: str, source: str) -> list[list[str]]:
+def _rows(lines: Sequence[str], separator: str) -> list[list[str]]:
     """Return the cells of every line."""
     if separator == " ":
         return [line.split() for line in lines]
-    csv.field_size_limit(_MAX_CELL)
-    try:
-        return [row for row in csv.reader(lines, delimiter=separator) if row]
-    except csv.Error as error:
-        raise ValueError(f"{source} cannot be read as csv: {error}") from error
+    csv.field_size_limit(_HEAD_BYTES)
+    return [row for row in csv.reader(lines, delimiter=separator) if row]
 
 
 def _separator_of(lines: Sequence[str]) -> str:
     """Return the separator with which rows are equally long and cells are numbers."""
     best, separator = (0.0, 0.0, 0), _NO_SEPARATOR
     for candidate in _SEPARATORS:
-        rows = _rows(lines, candidate, "")
+        rows = _rows(lines, candidate)
         width, n_rows = Counter(map(len, rows)).most_common(1)[0]
         if width == 1 or len(rows[0]) != width:
             continue
@@ -141,64 +129,43 @@ def _separator_of(lines: Sequence[str]) -> str:
     return separator
 
 
-def is_header(rows: Sequence[Sequence[str]], mark: str | None) -> bool:
+def _is_header(rows: Sequence[Sequence[str]], mark: str | None) -> bool:
     """Return whether the first row has words where others have numbers, or nothing but words."""
     first, *rest = rows
     if not any(is_number(cell, mark) for cell in first):
         return True
     words = [i for i, cell in enumerate(first) if number_in(cell, mark) is None]
-    return any(is_number(row[i], mark) for i in words for row in rest if i < len(row))
+    return any(is_number(row[i], mark) for i in words for row in rest)
 
 
-def name_columns(
-    first_row: Sequence[str], has_header: bool, source: str, layout: Layout
-) -> tuple[list[str], list[str]]:
-    """Return the names of columns, and remarks on those that the file does not give."""
-    if has_header:
-        return distinct_names(first_row, source)
-    names = default_names(len(first_row))
-    shown = names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
-    remark = f"{source} has no header: the columns are called {shown} (--header says otherwise)"
-    return names, [remark] if layout.header is None else []
-
-
-def _chunks(file: IO[bytes], source: str, dialect: _Dialect) -> Iterator[tuple[int, Any]]:
-    """Yield frames of texts without the header, each with the number of its first row."""
+def _read_cells(
+    file: IO[bytes], source: str, separator: str, n_columns: int, n_skipped: int, encoding: str
+) -> Any:
+    """Return a frame of texts."""
     pandas = import_extra("pandas", "cli", "reading csv needs pandas")
-    frames = pandas.read_csv(
-        file,
-        sep=r"\s+" if dialect.separator == " " else dialect.separator,
-        header=None,
-        # One more column than the longest row of the head shows rows that are too long.
-        names=range(max(map(len, dialect.head)) + 1),
-        index_col=False,
-        dtype=str,
-        na_filter=False,
-        skiprows=dialect.n_skipped,
-        chunksize=_CHUNK_ROWS,
-        encoding=dialect.encoding,
-        encoding_errors="replace",
-    )
-    width = len(dialect.head[0])
-    expected = f"{'the header' if dialect.has_header else 'the first row'} has {width}"
     try:
-        for frame in frames:
-            rows = frame.iloc[int(dialect.has_header and frame.index[0] == 0) :]
-            if len(rows):
-                first_row = int(rows.index[0]) + 1 - dialect.has_header
-                _check_lengths(rows, width, first_row, expected, source)
-                yield first_row, rows
+        return pandas.read_csv(
+            file,
+            sep=r"\s+" if separator == " " else separator,
+            header=None,
+            names=range(n_columns),
+            index_col=False,
+            dtype=object,
+            na_filter=False,
+            skiprows=n_skipped,
+            encoding=encoding,
+            encoding_errors="replace",
+        )
     except pandas.errors.ParserError as error:
         raise ValueError(f"{source} cannot be read as csv: {error}; {_ADVICE}") from error
 
 
-def _check_lengths(rows: Any, width: int, first_row: int, expected: str, source: str) -> None:
+def _check_lengths(cells: Any, width: int, expected: str, source: str) -> None:
     """Refuse cells beyond the last column; blank ones are harmless."""
-    beyond = rows.iloc[:, width:].itertuples(index=False)
-    is_filled = np.array([[bool(cell.strip()) for cell in row] for row in beyond])
-    if is_filled.any():
-        row = int(is_filled.any(axis=1).argmax())
-        n_cells = width + int(is_filled[row].nonzero()[0][-1]) + 1
+    is_filled = cells.iloc[:, width:].apply(lambda column: column.str.strip() != "")
+    rows, columns = np.nonzero(is_filled.to_numpy())
+    if len(rows):
+        n_cells = width + int(columns[rows == rows[0]].max()) + 1
         raise ValueError(
-            f"{source}: row {first_row + row} has {n_cells} cells, but {expected}; {_ADVICE}"
+            f"{source}: row {rows[0] + 1} has {n_cells} cells, but {expected}; {_ADVICE}"
         )

@@ -37,7 +37,7 @@ def describe(
     with working("looking for modes"):
         found = {
             "model": str(model),
-            "kind": known.kind,
+            "kind": type(known.value).__name__,
             "columns": known.shown_names,
             "normalized": known.density.is_normalized,
             "resolution": resolutions(known.value, known.shown_names),

@@ -46,11 +46,14 @@ def fit(
       sevenhills fit data.parquet -o model.sevenhills --columns height,weight --estimator auto
       cat data.csv | sevenhills fit - -o model.sevenhills --missing raise --json
     """
+    from ..atomic_write import check_writable
     from .samples import samples_of
     from .table_files import read_table
-    from .writing import check_model_output, write_json
+    from .writing import write_json
 
-    check_model_output(output)
+    if str(output) == "-":
+        raise ValueError("a model is not written to standard output; give -o a file name")
+    check_writable(output)
     samples = samples_of(read_table(data, layout), choices, constant, weights)
     remark(*samples.remarks)
     with working(f"fitting {counted(len(samples.X), 'row')}"):

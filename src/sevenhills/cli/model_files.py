@@ -1,6 +1,6 @@
 """Estimators by name, model files, and the rows of a table in the columns of a model."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
@@ -13,9 +13,12 @@ from ..extras import import_extra
 from ..storage import load
 from .columns import Table, default_names
 from .options import Layout
-from .samples import Samples, column_named, columns_named, words_remark
+from .samples import Samples, columns_named, words_remark
 from .screen import counted, listed
 from .table_files import is_model, opened, read_table
+
+#: Values of the options that are numbers or words.
+_NUMBERS = {"min_std": "a number or auto", "resolution": "a number, auto or none"}
 
 
 def make_estimator(name: str, **options: Any) -> Any:
@@ -33,22 +36,15 @@ def make_estimator(name: str, **options: Any) -> Any:
 
 def _parsed(option: str, value: Any) -> Any:
     """Return the value of an option as estimators take it."""
-    if option == "min_std":
-        return _number_or_auto(value, "--min-std must be a number or auto")
     if option in ("selection", "resolution") and value == "none":
         return None
-    if option == "resolution":
-        return _number_or_auto(value, "--resolution must be a number, auto or none")
-    return value
-
-
-def _number_or_auto(text: str, problem: str) -> float | str:
-    if text == "auto":
-        return text
+    if option not in _NUMBERS or value == "auto":
+        return value
     try:
-        return float(text)
+        return float(value)
     except ValueError:
-        raise ValueError(f"{problem}, got {text!r}") from None
+        name = option.replace("_", "-")
+        raise ValueError(f"--{name} must be {_NUMBERS[option]}, got {value!r}") from None
 
 
 def fit_samples(estimator: Any, samples: Samples) -> Any:
@@ -66,25 +62,13 @@ def resolutions(model: Any, names: Sequence[str]) -> dict[str, float]:
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """The contents of a model file.
+    """The contents of a model file."""
 
-    Attributes
-    ----------
-    value : estimator or KernelMixture
-        The saved object.
-    density : Density
-    names : list of str or None
-        The columns that it was fitted to, if they had names.
-    """
-
+    #: The saved object.
     value: Any
     density: Density
+    #: The columns that the model was fitted to, if they had names.
     names: list[str] | None
-
-    @property
-    def kind(self) -> str:
-        """The class of the saved object."""
-        return type(self.value).__name__
 
     @property
     def shown_names(self) -> list[str]:
@@ -113,69 +97,21 @@ def model_of(file: IO[bytes], path: str) -> Model:
     return Model(estimator, density, None if names is None else list(names))
 
 
-@dataclass(frozen=True, eq=False)
-class Queries:
-    """Rows of a table in the columns of a model, NaN where values are missing or infinite.
-
-    Attributes
-    ----------
-    model : Model
-    table : Table
-        The columns of the model, as they were read.
-    X : ndarray of shape (n_rows, n_features)
-    unused : list of str
-        Columns of the file that the model does not have.
-    """
-
-    model: Model
-    table: Table
-    X: np.ndarray
-    unused: list[str]
-
-    @property
-    def is_complete(self) -> np.ndarray:
-        """Mask of the rows without missing values."""
-        return ~np.isnan(self.X).any(axis=1)
-
-    def remarks(self) -> Iterator[str]:
-        """Yield remarks on everything that is not used."""
-        yield from self.table.remarks
-        if self.unused:
-            yield f"not used, because the model does not have them: {listed(self.unused)}"
-        yield from (words_remark(column) for column in self.table.columns if column.n_words)
-
-    def complete_samples(self) -> Samples:
-        """Return the rows that have all values."""
-        rows = np.flatnonzero(self.is_complete)
-        n_left_out = len(self.X) - len(rows)
-        if len(rows) == 0:
-            raise ValueError(f"{self.table.source}: every row has a missing value")
-        remarks = list(self.remarks())
-        if n_left_out:
-            remarks.append(f"left out {counted(n_left_out, 'row')} with missing or infinite values")
-        return Samples(
-            source=self.table.source,
-            names=self.model.shown_names,
-            X=self.X[rows],
-            weights=None,
-            rows=rows,
-            has_names=self.table.has_names,
-            left_out={"rows_with_missing_values": n_left_out},
-            remarks=tuple(remarks),
-        )
-
-
-def read_queries(model: Model, path: str, layout: Layout) -> Queries:
-    """Return the rows of a file in the columns of a model."""
+def read_queries(model: Model, path: str, layout: Layout) -> Samples:
+    """Return all rows of a file in the columns of a model, NaN for missing and infinite values."""
     table = read_table(path, layout)
-    known = _in_columns_of(model, table)
-    X = np.stack([column.values for column in known.columns], axis=1)
-    X[~np.isfinite(X)] = np.nan
-    unused = [name for name in table.names if name not in known.names]
-    return Queries(model, known, X, unused)
+    names = _names_in(table, model)
+    remarks = list(table.remarks)
+    unused = [name for name in table.names if name not in names]
+    if unused:
+        remarks.append(f"not used, because the model does not have them: {listed(unused)}")
+    remarks += [words_remark(name, table.words[name]) for name in names if name in table.words]
+    frame = table.frame[names].set_axis(model.shown_names, axis=1)
+    frame = frame.where(np.isfinite(frame))
+    return Samples(table.source, frame, None, table.has_names, {}, tuple(remarks))
 
 
-def _in_columns_of(model: Model, table: Table) -> Table:
+def _names_in(table: Table, model: Model) -> list[str]:
     """Return the columns of a model by name or, if the table has no names, by position."""
     names, n_features = model.names, model.density.n_features
     if names is not None and (table.has_names or set(names) <= set(table.names)):
@@ -185,36 +121,52 @@ def _in_columns_of(model: Model, table: Table) -> Table:
                 f"{table.source} lacks {columns_named(lacking)} of the model; "
                 f"it has {listed(table.names, 8)}"
             )
-        return replace(table, columns=tuple(column_named(table, name) for name in names))
-    columns = table.columns
-    if len(columns) != n_features:
-        columns = tuple(column for column in columns if not column.n_words)
-    if len(columns) != n_features:
+        return names
+    found = table.names
+    if len(found) != n_features:
+        found = [name for name in found if name not in table.words]
+    if len(found) != n_features:
         known = "" if names is None else f": {listed(names)}"
         raise ValueError(
-            f"{table.source} has {counted(len(columns), 'column')} of numbers, but the model "
+            f"{table.source} has {counted(len(found), 'column')} of numbers, but the model "
             f"has {n_features}{known}"
         )
-    return replace(table, columns=columns)
+    return found
 
 
-def log_densities(queries: Queries, missing: str, n_jobs: int | None) -> np.ndarray:
+def read_complete_queries(model: Model, path: str, layout: Layout) -> Samples:
+    """Return the rows of a file that have all values of a model."""
+    queries = read_queries(model, path, layout)
+    complete = queries.frame.dropna()
+    n_left_out = len(queries.frame) - len(complete)
+    if complete.empty:
+        raise ValueError(f"{queries.source}: every row has a missing value")
+    remarks = queries.remarks
+    if n_left_out:
+        remarks += (f"left out {counted(n_left_out, 'row')} with missing or infinite values",)
+    left_out: dict[str, list[str] | int] = {"rows_with_missing_values": n_left_out}
+    return replace(queries, frame=complete, left_out=left_out, remarks=remarks)
+
+
+def log_densities(
+    density: Density, queries: Samples, missing: str, n_jobs: int | None
+) -> np.ndarray:
     """Return the log density of every row, NaN for rows that are skipped."""
-    density, X, complete = queries.model.density, queries.X, queries.is_complete
-    if missing == "raise" and not complete.all():
-        raise ValueError(
-            f"{queries.table.source}: row {int((~complete).argmax()) + 1} has a missing or "
-            "infinite value"
-        )
+    X = queries.X
+    known = np.isfinite(X)
+    is_complete = known.all(axis=1)
+    if missing == "raise" and not is_complete.all():
+        row = int((~is_complete).argmax()) + 1
+        raise ValueError(f"{queries.source}: row {row} has a missing or infinite value")
     out = np.full(len(X), np.nan)
-    if missing == "marginal" and not complete.all():
+    if missing == "marginal" and not is_complete.all():
         if not isinstance(density, KernelMixture):
             raise ValueError(
                 f"--missing marginal needs a mixture of kernels, but the model is a "
                 f"{type(density).__name__}"
             )
-        known = ~np.isnan(X).all(axis=1)
-        out[known] = density.logpdf(X[known], n_jobs, missing="marginal")
-    elif complete.any():
-        out[complete] = density.logpdf(X[complete], n_jobs)
+        is_known = known.any(axis=1)
+        out[is_known] = density.logpdf(X[is_known], n_jobs, missing="marginal")
+    elif is_complete.any():
+        out[is_complete] = density.logpdf(X[is_complete], n_jobs)
     return out

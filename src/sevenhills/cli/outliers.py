@@ -69,10 +69,10 @@ def outliers(
     else:
         if contamination is not None or choices.columns is not None:
             raise ValueError("--contamination and --columns have no meaning with --model")
-        from .model_files import read_model, read_queries
+        from .model_files import read_complete_queries, read_model
 
         known = read_model(model)
-        samples = read_queries(known, data, layout).complete_samples()
+        samples = read_complete_queries(known, data, layout)
         remark(*samples.remarks)
         with working(f"scoring {counted(len(samples.X), 'row')}"):
             found = _by_model(samples, known, model, 0.01 if p_value is None else p_value)
@@ -115,7 +115,7 @@ def _table(
     samples: "Samples", found: _Scores, order: list[int], is_marked: bool
 ) -> "dict[str, np.ndarray]":
     """Return the columns of the output."""
-    table = {"row": samples.rows[order] + 1}
+    table = {"row": samples.frame.index[order] + 1}
     if is_marked:
         table["outlier"] = found.is_outlier[order].astype(int)
     table["log_density"] = found.log_densities[order]
@@ -131,7 +131,7 @@ def _records(samples: "Samples", found: _Scores, order: list[int]) -> list[dict[
     """Return the rows for JSON."""
     return [
         {
-            "row": samples.rows[i] + 1,
+            "row": samples.frame.index[i] + 1,
             "outlier": found.is_outlier[i],
             "log_density": found.log_densities[i],
             "p_value": None if found.p_values is None else found.p_values[i],

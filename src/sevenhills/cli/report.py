@@ -72,12 +72,12 @@ def _saved_model(
     file: IO[bytes], source: str, data: str | None, layout: Any
 ) -> tuple[Any, dict[str, Any]]:
     """Return a saved model, and the complete rows of its data."""
-    from .model_files import model_of, read_queries
+    from .model_files import model_of, read_complete_queries
 
     model = model_of(file, source)
     if data is None:
         return model.value, {}
-    samples = read_queries(model, data, layout).complete_samples()
+    samples = read_complete_queries(model, data, layout)
     remark(*samples.remarks)
     return model.value, _shown(samples, data)
 
@@ -86,4 +86,4 @@ def _shown(samples: "Samples", source: str) -> dict[str, Any]:
     """Return the samples of a page and notes on them; rows are numbered from 1."""
     origin = "standard input" if source == "-" else source
     notes = [f"Rows of {origin} are numbered from 1, without the header.", *samples.remarks]
-    return {"X": samples.X, "rows": samples.rows + 1, "notes": notes}
+    return {"X": samples.X, "rows": samples.frame.index.to_numpy() + 1, "notes": notes}

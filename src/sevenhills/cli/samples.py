@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from typing import Any
 
 import numpy as np
 
-from .columns import Column, Table
+from .columns import Table, Words
 from .options import Choices
 from .screen import counted, listed
 
@@ -22,11 +23,9 @@ class Samples:
     ----------
     source : str
         The name of the file in messages.
-    names : list of str
-    X : ndarray of shape (n_samples, n_features)
+    frame : DataFrame of shape (n_samples, n_features)
+        Its index holds the rows of the table, counted from zero.
     weights : ndarray of shape (n_samples,) or None
-    rows : ndarray of shape (n_samples,)
-        Their rows in the table, counted from zero.
     has_names : bool
         Whether the file itself names its columns.
     left_out : dict
@@ -36,13 +35,21 @@ class Samples:
     """
 
     source: str
-    names: list[str]
-    X: np.ndarray
+    frame: Any
     weights: np.ndarray | None
-    rows: np.ndarray
     has_names: bool
     left_out: dict[str, list[str] | int]
     remarks: tuple[str, ...]
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the columns."""
+        return list(self.frame.columns)
+
+    @property
+    def X(self) -> np.ndarray:  # noqa: N802
+        """The samples as an array."""
+        return np.ascontiguousarray(self.frame)
 
 
 def samples_of(
@@ -50,124 +57,114 @@ def samples_of(
 ) -> Samples:
     """Return the numbers of a table.
 
-    Parameters
-    ----------
-    table : Table
-    choices : Choices
-    constant : {"drop", "keep", "raise"}, default="drop"
-        Columns with one value only: leave them out, keep or refuse them.
-    weights : str, optional
-        The column of weights.
+    ``constant`` says whether to "drop", "keep" or "raise" an error for columns with one value
+    only; ``weights`` names the column of weights.
     """
-    weight = None if weights is None else column_named(table, weights)
     remarks = list(table.remarks)
-    columns, text = _with_numbers(table, _wanted(table, choices, weight), choices, remarks)
-    columns, empty = _not_empty(table, columns, remarks)
-    rows = _complete_rows(table, columns, weight, choices.missing, remarks)
-    columns, flat = _varying(table, columns, rows, constant, remarks)
-    X = np.stack([column.values[rows] for column in columns], axis=1)
-    kept = _distinct_rows(X, weight, choices.duplicates, remarks)
+    weight = [] if weights is None else [column_named(table, weights)]
+    names = _chosen_names(table, choices, weight)
+    text = _columns_of_words(table, names, choices, remarks)
+    names = _without(names, text)
+    empty = _empty_columns(table, names, remarks)
+    names = _without(names, empty)
+    needed = list(dict.fromkeys([*names, *weight]))
+    complete = _complete_rows(table, needed, choices.missing, remarks)
+    flat = _constant_columns(table.source, complete[names], constant, remarks)
+    kept = _distinct_rows(complete, _without(names, flat), choices.duplicates, weight, remarks)
     return Samples(
         source=table.source,
-        names=[column.name for column in columns],
-        X=X[kept],
-        weights=None if weight is None else weight.values[rows[kept]],
-        rows=rows[kept],
+        frame=kept[_without(names, flat)],
+        weights=kept[weight[0]].to_numpy() if weight else None,
         has_names=table.has_names,
         left_out={
             "text_columns": text,
             "empty_columns": empty,
             "constant_columns": flat,
-            "rows_with_missing_values": table.n_rows - len(rows),
-            "duplicate_rows": len(rows) - len(kept),
+            "rows_with_missing_values": len(table.frame) - len(complete),
+            "duplicate_rows": len(complete) - len(kept),
         },
         remarks=tuple(remarks),
     )
 
 
-def column_named(table: Table, name: str) -> Column:
-    """Return a column by its name or, if no column has that name, by its index."""
-    name = name.strip()
-    if name in table.names:
-        return table.columns[table.names.index(name)]
-    if name.isdecimal() and int(name) < len(table.columns):
-        return table.columns[int(name)]
-    close = get_close_matches(name, table.names, 1)
-    advice = f"did you mean {close[0]!r}?" if close else f"it has {listed(table.names, 8)}"
+def column_named(table: Table, name: str) -> str:
+    """Return the name of a column that is given by its name or, if there is none, its index."""
+    name, names = name.strip(), table.names
+    if name in names:
+        return name
+    if name.isdecimal() and int(name) < len(names):
+        return names[int(name)]
+    close = get_close_matches(name, names, 1)
+    advice = f"did you mean {close[0]!r}?" if close else f"it has {listed(names, 8)}"
     raise ValueError(f"{table.source} has no column {name!r}; {advice}")
 
 
-def _wanted(table: Table, choices: Choices, weight: Column | None) -> list[Column]:
+def _chosen_names(table: Table, choices: Choices, weight: list[str]) -> list[str]:
     """Return the columns named by the user, by default all but the weights."""
     if choices.columns is None:
-        return [column for column in table.columns if column is not weight]
-    names = [name for name in choices.columns.split(",") if name.strip()]
-    found = [column_named(table, name) for name in names]
+        return _without(table.names, weight)
+    found = [column_named(table, name) for name in choices.columns.split(",") if name.strip()]
     if not found or len(set(found)) < len(found):
         raise ValueError(f"--columns must name different columns, got {choices.columns!r}")
     return found
 
 
-def _without(columns: Sequence[Column], names: Sequence[str]) -> list[Column]:
-    return [column for column in columns if column.name not in names]
+def _without(names: Sequence[str], others: Sequence[str]) -> list[str]:
+    left_out = set(others)
+    return [name for name in names if name not in left_out]
 
 
-def _with_numbers(
-    table: Table, columns: Sequence[Column], choices: Choices, remarks: list[str]
-) -> tuple[list[Column], list[str]]:
-    """Return columns without those of words, and the names of these."""
-    with_words = [column for column in columns if column.n_words]
+def _columns_of_words(
+    table: Table, names: Sequence[str], choices: Choices, remarks: list[str]
+) -> list[str]:
+    """Return the columns that are left out because they have words."""
+    with_words = [name for name in names if name in table.words]
     if with_words and (
         choices.text == "raise" or (choices.text == "drop" and choices.columns is not None)
     ):
         first = with_words[0]
         raise ValueError(
-            f"{table.source}: column {first.name!r} does not hold numbers ({first.example}); "
-            "--text missing takes words as missing values"
+            f"{table.source}: column {first!r} does not hold numbers "
+            f"({table.words[first].example}); --text missing takes words as missing values"
         )
     if choices.text == "missing":
-        kept = [column for column in with_words if not column.is_empty]
-        remarks += [words_remark(column) for column in kept]
-        with_words = [column for column in with_words if column.is_empty]
-    else:
-        remarks += [_dropped_words_remark(column) for column in with_words[:_MAX_REMARKS]]
-        if len(with_words) > _MAX_REMARKS:
-            n_more = len(with_words) - _MAX_REMARKS
-            remarks.append(f"and {n_more} more columns that do not hold numbers")
-    dropped = [column.name for column in with_words]
-    return _without(columns, dropped), dropped
+        dropped = [name for name in with_words if table.frame[name].isna().all()]
+        remarks += [words_remark(name, table.words[name]) for name in _without(with_words, dropped)]
+        return dropped
+    remarks += [_dropped_words_remark(table, name) for name in with_words[:_MAX_REMARKS]]
+    if len(with_words) > _MAX_REMARKS:
+        n_more = len(with_words) - _MAX_REMARKS
+        remarks.append(f"and {n_more} more columns that do not hold numbers")
+    return with_words
 
 
-def words_remark(column: Column) -> str:
+def words_remark(name: str, words: Words) -> str:
     """Return the remark on a column whose words are missing values."""
+    number = counted(words.count, "word")
+    return f"column {name}: {number} taken as missing, the first is {words.example}"
+
+
+def _dropped_words_remark(table: Table, name: str) -> str:
+    words, values = table.words[name], table.frame[name]
+    if values.isna().all():
+        return f"left out column {name}: it holds no numbers, but {words.example}"
+    are = "is no number" if words.count == 1 else "are no numbers"
     return (
-        f"column {column.name}: {counted(column.n_words, 'word')} taken as missing, the first is "
-        f"{column.example}"
+        f"left out column {name}: {words.count:,} of its {len(values):,} values {are}, first "
+        f"{words.example}; --text missing keeps it"
     )
 
 
-def _dropped_words_remark(column: Column) -> str:
-    if column.is_empty:
-        return f"left out column {column.name}: it holds no numbers, but {column.example}"
-    are = "is no number" if column.n_words == 1 else "are no numbers"
-    return (
-        f"left out column {column.name}: {column.n_words:,} of its {len(column.values):,} values "
-        f"{are}, first {column.example}; --text missing keeps it"
-    )
-
-
-def _not_empty(
-    table: Table, columns: Sequence[Column], remarks: list[str]
-) -> tuple[list[Column], list[str]]:
-    """Return columns without empty ones, and the names of these."""
-    empty = [column.name for column in columns if column.is_empty]
+def _empty_columns(table: Table, names: list[str], remarks: list[str]) -> list[str]:
+    """Return the columns without a value; one must be left."""
+    is_empty = table.frame[names].isna().all()
+    empty = list(is_empty.index[is_empty])
     if empty:
         remarks.append(f"left out {columns_named(empty)}: no values")
-    if len(empty) == len(columns):
-        example = next((column.example for column in table.columns if column.example), "")
-        ending = f"; there is {example}" if example else ""
-        raise ValueError(f"{table.source} has no column of numbers{ending}")
-    return _without(columns, empty), empty
+    if len(empty) == len(names):
+        examples = [f"; there is {words.example}" for words in table.words.values()]
+        raise ValueError(f"{table.source} has no column of numbers{''.join(examples[:1])}")
+    return empty
 
 
 def columns_named(names: Sequence[str]) -> str:
@@ -175,74 +172,62 @@ def columns_named(names: Sequence[str]) -> str:
     return f"{'column' if len(names) == 1 else 'columns'} {listed(names)}"
 
 
-def _complete_rows(
-    table: Table,
-    columns: Sequence[Column],
-    weight: Column | None,
-    missing: str,
-    remarks: list[str],
-) -> np.ndarray:
-    """Return the rows in which no value is missing or infinite."""
-    needed = [*columns, *([] if weight is None else [weight])]
-    is_missing = {column.name: ~np.isfinite(column.values) for column in needed}
-    is_incomplete = np.logical_or.reduce(list(is_missing.values()))
+def _complete_rows(table: Table, names: list[str], missing: str, remarks: list[str]) -> Any:
+    """Return the rows in which no value is missing or infinite, as a frame."""
+    frame = table.frame[names]
+    is_missing = ~np.isfinite(frame)
+    is_incomplete = is_missing.any(axis=1)
     n_left_out = int(is_incomplete.sum())
     if n_left_out == 0:
-        return np.arange(table.n_rows)
-    counts = {name: int(each.sum()) for name, each in is_missing.items() if each.any()}
-    worst = sorted(counts, key=lambda name: -counts[name])
-    where = listed([f"{name} ({counts[name]:,})" for name in worst])
-    share = f"{n_left_out:,} of {counted(table.n_rows, 'row')}"
+        return frame
+    counts = is_missing.sum()
+    worst = counts[counts > 0].sort_values(ascending=False, kind="stable")
+    where = listed([f"{name} ({count:,})" for name, count in worst.items()])
+    share = f"{n_left_out:,} of {counted(len(frame), 'row')}"
     if missing == "raise":
         row = int(is_incomplete.argmax()) + 1
         raise ValueError(
             f"{table.source}: {share} have missing or infinite values, first row {row}; in {where}"
         )
-    if n_left_out == table.n_rows:
+    if n_left_out == len(frame):
         raise ValueError(
             f"{table.source}: every row has a missing value, in {where}; choose --columns"
         )
     remarks.append(f"left out {share} with missing or infinite values, in {where}")
-    return np.flatnonzero(~is_incomplete)
+    return frame[~is_incomplete]
 
 
-def _varying(
-    table: Table,
-    columns: Sequence[Column],
-    rows: np.ndarray,
-    constant: str,
-    remarks: list[str],
-) -> tuple[list[Column], list[str]]:
-    """Return columns without those of one value, and the names of these."""
-    values = {column.name: column.values[rows] for column in columns}
-    flat = [name for name, numbers in values.items() if (numbers == numbers[0]).all()]
+def _constant_columns(source: str, frame: Any, constant: str, remarks: list[str]) -> list[str]:
+    """Return the columns that are left out because they have one value only."""
+    first = frame.iloc[0]
+    is_flat = (frame == first).all()
+    flat = list(is_flat.index[is_flat])
     if not flat or constant == "keep":
-        return list(columns), []
-    shown = [f"{name} ({values[name][0]:g})" for name in flat]
-    if constant == "raise" or len(flat) == len(columns):
-        what = "every column has" if len(flat) == len(columns) else "there are columns with"
-        raise ValueError(
-            f"{table.source}: {what} one value only: {listed(shown)}; use --constant keep"
-        )
+        return []
+    shown = [f"{name} ({first[name]:g})" for name in flat]
+    if constant == "raise" or len(flat) == frame.shape[1]:
+        what = "every column has" if len(flat) == frame.shape[1] else "there are columns with"
+        raise ValueError(f"{source}: {what} one value only: {listed(shown)}; use --constant keep")
     remarks.append(f"left out {columns_named(shown)}: one value only")
-    return _without(columns, flat), flat
+    return flat
 
 
 def _distinct_rows(
-    X: np.ndarray, weight: Column | None, duplicates: str, remarks: list[str]
-) -> np.ndarray:
-    """Return the samples to keep: all, or one of each."""
-    _, first = np.unique(X, axis=0, return_index=True)
-    n_repeated = len(X) - len(first)
+    frame: Any, names: list[str], duplicates: str, weight: list[str], remarks: list[str]
+) -> Any:
+    """Return the rows to keep: all, or one of each."""
+    is_repeated = frame.duplicated(names)
+    n_repeated = int(is_repeated.sum())
+    if n_repeated == 0:
+        return frame
     verb, count = ("repeats", "counts") if n_repeated == 1 else ("repeat", "count")
-    if n_repeated and duplicates == "keep":
+    if duplicates == "keep":
         remarks.append(
             f"{counted(n_repeated, 'row')} {verb} others and {count} all the same "
             "(--duplicates drop keeps one of each)"
         )
-    if n_repeated == 0 or duplicates == "keep":
-        return np.arange(len(X))
-    if weight is not None:
+        return frame
+    if weight:
         raise ValueError("--duplicates drop and --weights exclude each other")
     remarks.append(f"left out {counted(n_repeated, 'row')} that {verb} others")
-    return np.sort(first)
+    return frame[~is_repeated]

@@ -38,16 +38,18 @@ def score(
     from .writing import check_output, write_json, write_rows
 
     format = check_output(destination.output, destination.format)
-    queries = read_queries(read_model(model), data, layout)
-    remark(*queries.remarks())
-    n_incomplete = int((~queries.is_complete).sum())
+    known = read_model(model)
+    queries = read_queries(known, data, layout)
+    remark(*queries.remarks)
+    rows_in_all = counted(len(queries.frame), "row")
+    n_incomplete = int(queries.frame.isna().any(axis=1).sum())
     if n_incomplete and missing == "skip":
         remark(
-            f"{n_incomplete:,} of {counted(len(queries.X), 'row')} have missing or infinite values "
-            "and get no log density (--missing marginal scores their other values)"
+            f"{n_incomplete:,} of {rows_in_all} have missing or infinite values and get no log "
+            "density (--missing marginal scores their other values)"
         )
-    with working(f"scoring {counted(len(queries.X), 'row')}"):
-        values = log_densities(queries, missing, jobs)
+    with working(f"scoring {rows_in_all}"):
+        values = log_densities(known.density, queries, missing, jobs)
     found = _mean(values)
     if not mean or destination.output != "-":
         rows = {"log_densities": values}

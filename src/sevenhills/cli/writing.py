@@ -1,12 +1,10 @@
 """Results as csv, npy, parquet, JSON lines or JSON; files are complete or not written."""
 
-import csv
 import io
 import json
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from itertools import chain
 from pathlib import Path
 from typing import IO, Any
 
@@ -19,8 +17,6 @@ from .options import Destination
 from .screen import counted, remark
 
 _SUFFIXES = {".csv": "csv", ".npy": "npy", ".parquet": "parquet", ".jsonl": "jsonl"}
-#: Rows that are written at a time.
-_BLOCK_ROWS = 10_000
 
 
 def check_output(path: str, format: str | None) -> str:
@@ -35,13 +31,6 @@ def check_output(path: str, format: str | None) -> str:
     if found == "parquet":
         import_extra("pyarrow", "parquet", "writing parquet needs pyarrow")
     return found
-
-
-def check_model_output(path: Path) -> None:
-    """Refuse a path where no model can be written, before one is fitted."""
-    if str(path) == "-":
-        raise ValueError("a model is not written to standard output; give -o a file name")
-    check_writable(path)
 
 
 def check_page_output(path: Path) -> None:
@@ -68,10 +57,23 @@ def write_rows(
 
 def write_table(columns: Mapping[str, np.ndarray], path: str, format: str) -> None:
     """Write columns of equal length; NaN becomes an empty cell or null."""
+    pandas = import_extra("pandas", "cli", "writing tables needs pandas")
+    frame = pandas.DataFrame(columns)
     with _opened(path) as file:
-        _WRITERS[format](columns, file)
+        if format == "csv":
+            frame.to_csv(file, index=False, lineterminator="\n")
+        elif format == "parquet":
+            frame.to_parquet(file, engine="pyarrow", index=False)
+        elif format == "jsonl":
+            rows = (dict(zip(columns, row, strict=True)) for row in frame.itertuples(False, None))
+            file.writelines(json.dumps(json_value(row)).encode("ascii") + b"\n" for row in rows)
+        else:
+            # numpy reads the position of a file, which pipes do not have.
+            content = io.BytesIO()
+            np.save(content, np.ascontiguousarray(frame))
+            file.write(content.getbuffer())
     if path != "-":
-        remark(f"wrote {counted(len(next(iter(columns.values()))), 'row')} to {path}")
+        remark(f"wrote {counted(len(frame), 'row')} to {path}")
 
 
 def write_json(value: Any) -> None:
@@ -89,47 +91,3 @@ def _opened(path: str) -> Iterator[IO[bytes]]:
     with naming("standard output"):
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
-
-
-def _rows(columns: Mapping[str, np.ndarray]) -> Iterator[list[tuple[Any, ...]]]:
-    """Yield blocks of rows of Python numbers, None where they are missing."""
-    n_rows = len(next(iter(columns.values())))
-    for start in range(0, n_rows, _BLOCK_ROWS):
-        block = [column[start : start + _BLOCK_ROWS].tolist() for column in columns.values()]
-        shown = ([None if value != value else value for value in values] for values in block)
-        yield list(zip(*shown, strict=True))
-
-
-def _write_csv(columns: Mapping[str, np.ndarray], file: IO[bytes]) -> None:
-    for rows in chain([[tuple(columns)]], _rows(columns)):
-        text = io.StringIO(newline="")
-        csv.writer(text, lineterminator="\n").writerows(rows)
-        file.write(text.getvalue().encode("utf-8"))
-
-
-def _write_json_lines(columns: Mapping[str, np.ndarray], file: IO[bytes]) -> None:
-    for rows in _rows(columns):
-        objects = (json_value(dict(zip(columns, row, strict=True))) for row in rows)
-        file.writelines(json.dumps(each).encode("ascii") + b"\n" for each in objects)
-
-
-def _write_npy(columns: Mapping[str, np.ndarray], file: IO[bytes]) -> None:
-    # numpy asks a file for its position, which pipes do not have.
-    content = io.BytesIO()
-    np.save(content, np.stack([np.asarray(each) for each in columns.values()], axis=1))
-    file.write(content.getbuffer())
-
-
-def _write_parquet(columns: Mapping[str, np.ndarray], file: IO[bytes]) -> None:
-    pyarrow = import_extra("pyarrow", "parquet", "writing parquet needs pyarrow")
-    parquet = import_extra("pyarrow.parquet", "parquet", "writing parquet needs pyarrow")
-    arrays = {name: pyarrow.array(each, from_pandas=True) for name, each in columns.items()}
-    parquet.write_table(pyarrow.table(arrays), file)
-
-
-_WRITERS = {
-    "csv": _write_csv,
-    "jsonl": _write_json_lines,
-    "npy": _write_npy,
-    "parquet": _write_parquet,
-}

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..decoding import Archive, decoding, map_npy
+from ..decoding import Archive, decoding
 from ..extras import import_extra
 from ..validation import without_tensors
 
@@ -140,7 +140,9 @@ def _open_file(path: Path, name: str, beside: PathArray | None) -> PathArray:
         raise FileNotFoundError(f"{name}: there is no file {path}")
     suffix = path.suffix.lower()
     if suffix == ".npy":
-        return PathArray(_checked(map_npy(path), name))
+        with decoding(str(path)):
+            array = np.lib.format.open_memmap(path, mode="r")
+        return PathArray(_checked(array, name))
     if suffix == ".npz":
         return PathArray(_checked(_read_archive(path, name), name))
     if suffix in (".parquet", ".pq"):
