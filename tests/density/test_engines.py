@@ -8,9 +8,9 @@ from numpy.testing import assert_array_equal
 from scipy.special import logsumexp
 
 from sevenhills import ROME, GaussianKDE, KernelMixture, ManifoldParzen, datasets
-from sevenhills.density import gauss_transform, mixture
+from sevenhills.density import engines, mixture
 from sevenhills.kernels.gauss_transform import N_TERMS, translate
-from sevenhills.kernels.products import add_exponentials
+from sevenhills.kernels.mixture import add_exponentials
 
 from ..densities import random_mixture
 from ..oracles import log_density
@@ -61,7 +61,7 @@ def kernels_at(X, width, weights=None):
 @pytest.fixture
 def series_everywhere(monkeypatch):
     """Every cell that has a kernel gets a series; only its error says whether it will do."""
-    monkeypatch.setattr(gauss_transform, "_CROWD", dict.fromkeys(LOW, 1))
+    monkeypatch.setattr(engines, "_CROWD", dict.fromkeys(LOW, 1))
 
 
 @given(
@@ -101,7 +101,7 @@ def test_random_mixtures_in_high_dimension(seed, n_features, n_groups, n, spread
 def test_awkward_samples_with_a_series_wherever_there_is_a_kernel(X, factor, tol):
     """Ties, lattices, lines and outliers, in kernels from too thin to too wide."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(gauss_transform, "_CROWD", dict.fromkeys(LOW, 1))
+        patch.setattr(engines, "_CROWD", dict.fromkeys(LOW, 1))
         density = kernels_at(X, factor * (np.median(np.abs(X - X.mean(axis=0))) or 1.0))
         assert_within(density, queries(density, np.random.RandomState(0)), tol)
 
@@ -114,7 +114,7 @@ def test_moments_are_sums_of_products_of_polynomials(n_features):
     u = rng.uniform(-1, 1, (starts[-1], n_features))
     corners = 2.0 * rng.randint(-9, 9, (len(sizes), n_features)).repeat(sizes, axis=0)
     weights = rng.uniform(size=len(u))
-    cells = gauss_transform._Cells(np.arange(len(sizes)), starts, corners + 1 + u, weights)
+    cells = engines._Cells(np.arange(len(sizes)), starts, corners + 1 + u, weights)
     basis = np.polynomial.chebyshev.chebvander(u, N_TERMS - 1)
     products = weights[:, None]
     for m in range(n_features):
@@ -224,9 +224,7 @@ def test_outliers_beyond_the_last_cell(n_features, series_everywhere):
     rng = np.random.RandomState(0)
     X = rng.standard_normal((900, n_features))
     X[:5] *= 1e9
-    X[5:200] += gauss_transform._N_SIDE - 2 * (gauss_transform._EDGE + 10) * rng.uniform(
-        size=(195, 1)
-    )
+    X[5:200] += engines._N_SIDE - 2 * (engines._EDGE + 10) * rng.uniform(size=(195, 1))
     density = kernels_at(X, 1.0)
     assert_within(density, X)
     assert_within(density, X + rng.standard_normal(X.shape))
@@ -327,7 +325,7 @@ def test_series_are_made_in_parts_if_they_are_many(monkeypatch):
     rng = np.random.RandomState(0)
     density = kernels_at(rng.uniform(0, 30, (9000, 2)), 1.0)
     whole = by_engine(density, density.means[:2000])
-    monkeypatch.setattr(gauss_transform, "_NUMBERS", 2**16)
+    monkeypatch.setattr(engines, "_NUMBERS", 2**16)
     again = kernels_at(density.means, 1.0)
     assert n_series(again) == n_series(density) > 225
     np.testing.assert_allclose(by_engine(again, density.means[:2000]), whole, atol=1e-10)

@@ -280,7 +280,7 @@ class _OwnPart:
         self, X: np.ndarray, shifts: np.ndarray, references: np.ndarray, second: bool
     ) -> _Moments:
         _, n_features, size = self.means.shape
-        work = np.empty((4, size))
+        work = np.empty((3, size))
         firsts = np.zeros((len(X), 1 + n_features))
         n_pairs = n_features * (n_features + 1) // 2
         seconds = np.zeros((2, len(X), n_pairs) if second else (0, 0, 0))

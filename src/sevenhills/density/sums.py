@@ -82,6 +82,15 @@ class Kernels(NamedTuple):
         """The log of every kernel at its mean, times its weight, without the constant."""
         return self.log_weights + np.repeat(self.log_dets, np.diff(self.offsets))
 
+    def coordinates(self, g: int, center: np.ndarray) -> np.ndarray:
+        """Return the means of a group as unit Gaussians, measured from a point."""
+        rows = slice(self.offsets[g], self.offsets[g + 1])
+        return (self.means[rows] - center) @ self.transforms[g]
+
+    def heights(self, g: int) -> np.ndarray:
+        """Return the ``log_heights`` of a group."""
+        return self.log_weights[self.offsets[g] : self.offsets[g + 1]] + self.log_dets[g]
+
     def take(self, groups: np.ndarray) -> "Kernels":
         """Return some of the groups."""
         sizes = np.diff(self.offsets)[groups]
@@ -205,7 +214,7 @@ def log_sums_of(kernels: Kernels) -> LogSums:
     shared, own = split_by_sharing(kernels)
     sums: list[LogSums] = []
     if shared is not None:
-        sums.append(partial(_sum_shared, shared_tiles(shared), NEGLIGIBLE))
+        sums.append(partial(sum_shared, shared_tiles(shared), NEGLIGIBLE))
     if own is not None:
         sums.append(partial(_sum_own, own_tiles(own)))
     return sums[0] if len(sums) == 1 else added(*sums)
@@ -273,10 +282,9 @@ class SharedTiles(NamedTuple):
 def shared_tiles(kernels: Kernels) -> SharedTiles:
     """Prepare the kernels in tiles of neighbors, in the coordinates of their groups."""
     centers = kernels.centers()
-    if np.diff(kernels.offsets).max() <= _TILE_SIZE:
-        return SharedTiles(kernels.transforms, centers, _single_tiles(kernels, centers))
-    blocks = [_group_blocks(kernels, g, centers[g]) for g in range(len(centers))]
-    return SharedTiles(kernels.transforms, centers, _joint_tiles(kernels, blocks))
+    is_small = np.diff(kernels.offsets).max() <= _TILE_SIZE
+    make_tiles = _single_tiles if is_small else _leaf_tiles
+    return SharedTiles(kernels.transforms, centers, make_tiles(kernels, centers))
 
 
 def _single_tiles(kernels: Kernels, centers: np.ndarray) -> Tiles:
@@ -294,31 +302,42 @@ def _single_tiles(kernels: Kernels, centers: np.ndarray) -> Tiles:
     return Tiles(groups, columns, lower, upper, log_weights, log_weights.max(axis=1))
 
 
-def _group_blocks(kernels: Kernels, g: int, center: np.ndarray) -> Blocks:
-    rows = slice(kernels.offsets[g], kernels.offsets[g + 1])
-    return build_blocks((kernels.means[rows] - center) @ kernels.transforms[g], _TILE_SIZE)
-
-
-def _joint_tiles(kernels: Kernels, blocks: Sequence[Blocks]) -> Tiles:
-    """Make the leaves of all groups tiles of one size, padded with kernels of no weight."""
-    bounds = np.cumsum([0, *(len(each.sizes) for each in blocks)])
-    n_tiles, n_features = bounds[-1], kernels.n_features
+def _leaf_tiles(kernels: Kernels, centers: np.ndarray) -> Tiles:
+    """Make the leaves of a tree of every group tiles of one size."""
+    units = [kernels.coordinates(g, center) for g, center in enumerate(centers)]
+    blocks = [build_blocks(Y, _TILE_SIZE) for Y in units]
+    n_tiles = [len(each.sizes) for each in blocks]
     size = max(each.members.shape[1] for each in blocks)
-    columns = np.zeros((n_tiles, n_features, size))
-    log_weights = np.full((n_tiles, size), -np.inf)
-    lower, upper = np.empty((2, n_tiles, n_features))
-    for g, (each, (start, end)) in enumerate(zip(blocks, pairwise(bounds), strict=True)):
-        n_leaves, leaf_size = each.members.shape
-        columns[start:end, :, :leaf_size] = each.columns
-        lower[start:end], upper[start:end] = each.lower[-n_leaves:], each.upper[-n_leaves:]
-        own = kernels.log_weights[kernels.offsets[g] + each.members] + kernels.log_dets[g]
-        own[np.arange(leaf_size) >= each.sizes[:, None]] = -np.inf
-        log_weights[start:end, :leaf_size] = own
-    groups = np.repeat(np.arange(len(blocks)), np.diff(bounds))
-    return Tiles(groups, columns, lower, upper, log_weights, log_weights.max(axis=1))
+    leaves = [leaf_values(each, kernels.heights(g)) for g, each in enumerate(blocks)]
+    log_weights = padded(leaves, size, -np.inf)
+    return Tiles(
+        np.repeat(np.arange(len(blocks)), n_tiles),
+        padded([each.columns for each in blocks], size, 0.0),
+        np.concatenate([each.lower[-n:] for each, n in zip(blocks, n_tiles, strict=True)]),
+        np.concatenate([each.upper[-n:] for each, n in zip(blocks, n_tiles, strict=True)]),
+        log_weights,
+        log_weights.max(axis=1),
+    )
 
 
-def _sum_shared(shared: SharedTiles, negligible: float, X: np.ndarray) -> np.ndarray:
+def leaf_values(blocks: Blocks, values: np.ndarray) -> np.ndarray:
+    """Return logarithms by the leaves of a tree, minus infinity where a leaf is not full."""
+    out = np.asarray(values[blocks.members])
+    out[np.arange(out.shape[1]) >= blocks.sizes[:, None]] = -np.inf
+    return out
+
+
+def padded(arrays: Sequence[np.ndarray], size: int, value: float) -> np.ndarray:
+    """Concatenate arrays after padding their last axis to a size."""
+    ends = np.cumsum([0, *(len(each) for each in arrays)])
+    out = np.full((ends[-1], *arrays[0].shape[1:-1], size), value)
+    for each, start in zip(arrays, ends, strict=False):
+        out[start : start + len(each), ..., : each.shape[-1]] = each
+    return out
+
+
+def sum_shared(shared: SharedTiles, negligible: float, X: np.ndarray) -> np.ndarray:
+    """Return the log sums at points, without tiles below exp(-negligible) of the sum."""
     tiles, Y = shared.tiles, shared.coordinates(X)
     bounds, work = np.empty(len(tiles.tops)), np.empty((3, tiles.columns.shape[2]))
     out = np.empty(len(X))
@@ -336,31 +355,6 @@ def careful_sums(tiles: Tiles, Y: np.ndarray) -> np.ndarray:
         np.ascontiguousarray(Y), tiles.groups, tiles.columns, tiles.log_weights, work, out
     )
     return out
-
-
-class NearSums(NamedTuple):
-    """Direct sums of kernels of shared covariance, without tiles too far away to matter.
-
-    Memory: the kernels once more.
-    """
-
-    tiles: SharedTiles
-    n_kernels: int
-
-    @classmethod
-    def from_kernels(cls, kernels: Kernels) -> "NearSums":
-        """Prepare the sums."""
-        return cls(shared_tiles(kernels), kernels.n_kernels)
-
-    @property
-    def n_points(self) -> int:
-        """The number of points that are best summed together."""
-        return POINTS
-
-    def within(self, tol: float) -> LogSums:
-        """Return the function whose error is below ``tol``, rounding aside."""
-        negligible = float(np.log(2 * self.n_kernels / min(tol, 0.5)))
-        return partial(_sum_shared, self.tiles, min(negligible, NEGLIGIBLE))
 
 
 class OwnTiles(NamedTuple):
@@ -397,11 +391,9 @@ def tiled(values: np.ndarray, n_tiles: int, size: int) -> np.ndarray:
 
 def _sum_own(kernels: OwnTiles, X: np.ndarray) -> np.ndarray:
     means, factors, log_weights = kernels
-    differences, work = np.empty(means.shape[1:]), np.empty((4, means.shape[2]))
+    units, work = np.empty(means.shape[1:]), np.empty((3, means.shape[2]))
     sums = np.stack([np.full(len(X), -np.inf), np.zeros(len(X))])
-    log_own_kernel_sums(
-        X, means, factors, log_weights, differences, work, work.view(np.int64), sums
-    )
+    log_own_kernel_sums(X, means, factors, log_weights, units, work, work.view(np.int64), sums)
     with np.errstate(divide="ignore"):
         return sums[0] + np.log(sums[1])
 

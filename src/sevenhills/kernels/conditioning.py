@@ -1,7 +1,7 @@
 """Gaussian kernels conditional on some of their features.
 
-LAPACK is called once for a matrix, which costs more than the work if there are thousands of small
-ones, as in manifold Parzen windows; so they are factored here. All inner loops run along rows.
+Calling LAPACK for every one of thousands of small matrices, as in manifold Parzen windows, costs
+more than factoring them here. All inner loops run along rows.
 """
 
 import numpy as np
@@ -10,20 +10,14 @@ from .compile import fused_inner, inner, kernel, summing_inner
 
 
 @kernel
-def factor_transforms(transforms, features, n_left, order, work, out):
+def factor_transforms(transforms, features, n_free, order, work, out):
     """Write the triangle ``L`` of ``T = L Q`` of every group, its features in another order.
 
-    Parameters
-    ----------
     transforms : (G, M, M)
-    features : (M,)
-        The order of the features: those that are left, then those that are given.
-    n_left : int
-    order, work : (M,), (M,)
-        Workspace; ``order`` holds integers.
-    out : (G, M, M)
-        The block of the given rows and the left columns is not ``L21`` but ``-L21 L11^-1``.
-        Above the diagonal there are zeros.
+    features : (M,), the order of the features: ``n_free`` free ones, then the given ones
+    order, work : (M,), workspace of integers and of floats
+    out : (G, M, M), zero above the diagonal; the block of given rows and free columns is
+        ``-L21 L11^-1`` in place of ``L21``
     """
     n_features = features.shape[0]
     for g in range(transforms.shape[0]):
@@ -33,8 +27,8 @@ def factor_transforms(transforms, features, n_left, order, work, out):
                 out[g, i, j] = transforms[g, features[i], order[j]]
         for i in range(n_features - 1):
             _reflect(out, g, i, work)
-        for i in range(n_left, n_features):
-            _solve_slopes(out, g, i, n_left)
+        for i in range(n_free, n_features):
+            _solve_slopes(out, g, i, n_free)
 
 
 @inner
@@ -101,9 +95,9 @@ def _add(A, g, r, values, start, factor):
 
 
 @fused_inner
-def _solve_slopes(L, g, i, n_left):
+def _solve_slopes(L, g, i, n_free):
     """Replace a row of ``L21`` by that of ``-L21 L11^-1``, the last column first."""
-    for j in range(n_left - 1, -1, -1):
+    for j in range(n_free - 1, -1, -1):
         slope = L[g, i, j] / L[g, j, j]
         L[g, i, j] = -slope
         for c in range(j):
@@ -114,23 +108,14 @@ def _solve_slopes(L, g, i, n_left):
 def kernels_at_given(values, means, features, offsets, factors, work, squares, moved):
     """Write squared distances to given values, and conditional means of the free features.
 
-    Parameters
-    ----------
     values : (n_given,)
-    means : (K, M)
-    features : (M,)
-        Those that are left, then those that are given.
-    offsets : (G + 1,)
-    factors : (G, M, M)
-        What :func:`factor_transforms` writes.
-    work : (M + 1, S)
-        Workspace; its second dimension is the number of kernels in a block.
-    squares : (K,)
-        The squared distances, in units of the kernels.
-    moved : (K, n_left)
-        The conditional means of the free features.
+    means, offsets : (K, M), (G + 1,)
+    features, factors : (M,), (G, M, M), of :func:`factor_transforms`
+    work : (M + 1, S), workspace for blocks of S kernels
+    squares : (K,), the squared distances, in units of the kernels
+    moved : (K, n_free), the conditional means
     """
-    n_left = moved.shape[1]
+    n_free = moved.shape[1]
     n_features = features.shape[0]
     for g in range(offsets.shape[0] - 1):
         for start in range(offsets[g], offsets[g + 1], work.shape[1]):
@@ -138,18 +123,18 @@ def kernels_at_given(values, means, features, offsets, factors, work, squares, m
             for j in range(n_features):
                 for s in range(size):
                     work[j, s] = 0.0
-            for i in range(n_left, n_features):
+            for i in range(n_free, n_features):
                 for s in range(size):
-                    work[n_features, s] = values[i - n_left] - means[start + s, features[i]]
+                    work[n_features, s] = values[i - n_free] - means[start + s, features[i]]
                 for j in range(i + 1):
                     _add_multiple(work, j, n_features, factors[g, i, j], size)
             for s in range(size):
                 squares[start + s] = 0.0
-            for j in range(n_left, n_features):
+            for j in range(n_free, n_features):
                 for s in range(size):
                     squares[start + s] += work[j, s] * work[j, s]
             for s in range(size):
-                for j in range(n_left):
+                for j in range(n_free):
                     moved[start + s, j] = means[start + s, features[j]] + work[j, s]
 
 

@@ -1,6 +1,6 @@
 """Weighted sums over Gaussian kernels for gradients and Hessians.
 
-Beside the sum of all kernels at a point, these kernels add up first and second moments of the
+Beside the sum of all kernels at a point, these loops add up first and second moments of the
 distances to them. Tiles, bounds and the exponential are those of the plain sums.
 """
 
@@ -8,52 +8,29 @@ import numpy as np
 
 from .compile import fused_inner, inner, kernel, summing_inner
 from .distances import squared_distances
-from .mixture import _LOWEST, NEGLIGIBLE, _bound_tiles, _largest, _split_power
+from .mixture import LOWEST, NEGLIGIBLE, bound_tiles, own_exponents, split_power
 
 
 @kernel
 def shared_kernel_moments(
-    Y,
-    origins,
-    groups,
-    tiles,
-    lower,
-    upper,
-    log_weights,
-    tops,
-    slacks,
-    bounds,
-    work,
-    bits,
-    differences,
-    references,
-    firsts,
-    seconds,
-):
+    Y, origins, groups, tiles, lower, upper, log_weights, tops, slacks, bounds, work, bits,
+    differences, references, firsts, seconds,
+):  # fmt: skip
     """Sum kernels that share covariances, and their moments about ``origins``, by groups.
 
-    A kernel ``z`` has the share ``a = exp(log_weight - |y - z|^2 / 2 - reference)``.
+    A kernel ``z`` has the share ``a = exp(log_weight - |y - z|^2 / 2 - reference)``. Arrays that
+    are not listed are those of :func:`~sevenhills.kernels.mixture.log_kernel_sums`.
 
-    Parameters
-    ----------
-    Y, groups, tiles, lower, upper, log_weights, tops, bounds, work, bits
-        As in :func:`~sevenhills.kernels.mixture.log_kernel_sums`.
-    origins : (G, Q, M)
-        The points, in the coordinates of every group, from which moments are measured.
-    slacks : (G,)
-        How much farther below the sum than others the kernels of a group still matter.
-    differences : (M, S)
-        Workspace.
-    references : (Q,)
-        The logarithms of the references of sums; NaN is replaced by a bound.
-    firsts : (Q, G, 1 + M)
-        Zeros, to which the sums of ``a`` and of ``a (origin - z)`` are added.
-    seconds : (Q, G, M (M + 1) / 2) or (0, 0, 0)
-        Zeros, to which the upper triangles of ``a (origin - z) (origin - z)'`` are added, unless
-        there are none.
+    origins : (G, Q, M), the points from which moments are measured, in coordinates of the groups
+    slacks : (G,), added to the exponents of a group before they are compared with the cutoff
+    differences : (M, S), workspace
+    references : (Q,), the logs of the references of sums; NaN is replaced by a bound
+    firsts : (Q, G, 1 + M), zeros, to which the sums of ``a`` and ``a (origin - z)`` are added
+    seconds : (Q, G, M (M + 1) / 2), zeros, to which the upper triangles of
+        ``a (origin - z) (origin - z)'`` are added; or (0, 0, 0)
     """
     for i in range(Y.shape[1]):
-        first = _bound_tiles(Y, i, groups, lower, upper, tops, bounds)
+        first = bound_tiles(Y, i, groups, lower, upper, tops, bounds)
         cutoff = references[i] - NEGLIGIBLE
         if np.isnan(references[i]):
             references[i] = bounds[first]
@@ -80,12 +57,12 @@ def _exponentials(work, bits):
     """Write ``exp(work[0])`` into ``work[2]``, zero where it is subnormal."""
     size = work.shape[1]
     for s in range(size):
-        work[0, s] = work[0, s] if work[0, s] > _LOWEST else _LOWEST
-    _split_power(work)
+        work[0, s] = work[0, s] if work[0, s] > LOWEST else LOWEST
+    split_power(work)
     for s in range(size):
         bits[2, s] += bits[1, s] << 52
     for s in range(size):
-        work[2, s] = work[2, s] if work[0, s] > _LOWEST else 0.0
+        work[2, s] = work[2, s] if work[0, s] > LOWEST else 0.0
 
 
 @summing_inner
@@ -141,53 +118,27 @@ def _add_seconds(work, differences, i, g, seconds):
 
 @kernel
 def own_kernel_moments(
-    X,
-    shifts,
-    means,
-    factors,
-    precisions,
-    log_weights,
-    slacks,
-    units,
-    slopes,
-    work,
-    bits,
-    references,
-    firsts,
-    seconds,
-):
+    X, shifts, means, factors, precisions, log_weights, slacks, units, slopes, work, bits,
+    references, firsts, seconds,
+):  # fmt: skip
     """Sum kernels with covariances of their own, and the moments of their slopes.
 
     A kernel has the share ``a = exp(log_weight - |U (x - z)|^2 / 2 - reference)`` and the slope
-    ``v = -U' U (x - z) - shift``.
+    ``v = -U' U (x - z) - shift``. Arrays that are not listed are those of
+    :func:`~sevenhills.kernels.mixture.log_own_kernel_sums`.
 
-    Parameters
-    ----------
-    X, means, factors, log_weights, bits
-        As in :func:`~sevenhills.kernels.mixture.log_own_kernel_sums`.
-    shifts : (Q, M)
-        What is taken from the slopes.
-    precisions : (n_tiles, M (M + 1) / 2, S) or (0, 0, 0)
-        The upper triangles of ``U' U``; needed for second moments.
-    slacks : (n_tiles,)
-        How much farther below the sum than others a tile still matters.
-    units, slopes, work : (M, S), (M, S), (4, S)
-        Workspace.
-    references : (Q,)
-        The logarithms of the references of sums; raised to the largest exponent.
-    firsts : (Q, 1 + M)
-        Zeros, to which the sums of ``a`` and ``a v`` are added.
-    seconds : (2, Q, M (M + 1) / 2) or (0, 0, 0)
-        Zeros, to which the upper triangles of ``a v v'`` and ``a U' U`` are added, unless there
-        are none.
+    shifts : (Q, M), subtracted from the slopes
+    precisions : (n_tiles, M (M + 1) / 2, S), the upper triangles of ``U' U``; or (0, 0, 0)
+    slacks : (n_tiles,), added to the exponents of a tile before they are compared with the cutoff
+    slopes : (M, S), workspace
+    references : (Q,), the logs of the references of sums; raised to the largest exponent
+    firsts : (Q, 1 + M), zeros, to which the sums of ``a`` and ``a v`` are added
+    seconds : (2, Q, M (M + 1) / 2), zeros, to which the upper triangles of ``a v v'`` and
+        ``a U' U`` are added; or (0, 0, 0)
     """
     for t in range(means.shape[0]):
         for i in range(X.shape[0]):
-            _own_units(X, i, means, factors, t, units, work)
-            for s in range(work.shape[1]):
-                value = log_weights[t, s] - 0.5 * work[0, s]
-                work[0, s] = value if value > -np.inf else -np.inf
-            top = _largest(work)
+            top = own_exponents(X, i, means, factors, log_weights, t, units, work)
             if not top > references[i] - NEGLIGIBLE - slacks[t]:
                 continue
             if top > references[i]:
@@ -210,41 +161,6 @@ def _relate(firsts, seconds, i, factor):
     for which in range(seconds.shape[0]):
         for k in range(seconds.shape[2]):
             seconds[which, i, k] *= factor
-
-
-@fused_inner
-def _own_units(X, i, means, factors, t, units, work):
-    """Write the transformed differences, and their squared lengths into ``work[0]``."""
-    n_features = X.shape[1]
-    size = work.shape[1]
-    for s in range(size):
-        work[0, s] = 0.0
-    for m in range(n_features):
-        for s in range(size):
-            units[m, s] = X[i, m] - means[t, m, s]
-    k = 0
-    for j in range(n_features):
-        for s in range(size):
-            work[3, s] = factors[t, k, s] * units[j, s]
-        k += 1
-        m = j + 1
-        while m + 4 <= n_features:
-            for s in range(size):
-                total = work[3, s] + factors[t, k, s] * units[m, s]
-                total += factors[t, k + 1, s] * units[m + 1, s]
-                total += factors[t, k + 2, s] * units[m + 2, s]
-                work[3, s] = total + factors[t, k + 3, s] * units[m + 3, s]
-            k += 4
-            m += 4
-        while m < n_features:
-            for s in range(size):
-                work[3, s] += factors[t, k, s] * units[m, s]
-            k += 1
-            m += 1
-        # A row of the triangle needs no difference of an earlier feature.
-        for s in range(size):
-            units[j, s] = work[3, s]
-            work[0, s] += work[3, s] * work[3, s]
 
 
 @fused_inner

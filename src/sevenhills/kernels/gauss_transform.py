@@ -1,42 +1,32 @@
 """A fast Gauss transform: expansions of sums of kernels in cells, and pruned sums elsewhere.
 
 In the coordinates of a group its kernels are unit Gaussians. Space is cut into cubic cells; in a
-cell that many kernels reach, their sum is a Chebyshev series of known error. A query is answered
-by the series of its cell if that error is small beside the sum, and otherwise by a walk down a
-tree of the kernels, which leaves out kernels too far away to matter.
+cell that many kernels reach, their sum is a Chebyshev series of known error. The sum at a point is
+the series of its cell if that error is small relative to the sum. Otherwise the kernels of a tree
+are summed, without those that are negligible.
 """
 
 import numpy as np
 
 from .compile import fused_inner, inner, kernel
-from .mixture import _LOWEST, _split_power, _total
+from .mixture import HIGHEST, LOWEST, TOO_SMALL, split_power, total_of
 
 #: Terms of a series in every feature, fixed so that loops over them are unrolled.
 N_TERMS = 16
 #: Kernels that are added to moments together, unrolled so that loops over terms vectorize.
 BATCH = 4
-#: Sums below this are too close to underflow to be exact.
-_TOO_SMALL = 1e-280
-#: Exponents up to this do not overflow, even in a sum of many.
-_HIGHEST = 600.0
 
 
 @kernel
 def add_moments(Z, weights, starts, side, basis, products, moments):
     """Add ``sum_k w_k T_a(u_k1) T_b(u_k2) ...`` of every cell, ``u`` being from -1 to 1 in it.
 
-    Parameters
-    ----------
-    Z, weights : (N, M), (N,)
-        The kernels, cell by cell.
-    starts : (C + 1,)
-        Where the kernels of every cell begin.
-    side : float
-        The side of a cell.
-    basis, products : (M * BATCH, N_TERMS), (M, BATCH, N_TERMS**(M - 1))
-        Workspace, filled with finite numbers.
-    moments : (C, N_TERMS**(M - 1), N_TERMS)
-        Changed.
+    Z, weights : (N, M), (N,), the kernels, cell by cell
+    starts : (C + 1,), the first kernel of every cell
+    side : the side of a cell
+    basis : (M * BATCH, N_TERMS), workspace, filled with finite numbers
+    products : (M, BATCH, N_TERMS**(M - 1)), likewise
+    moments : (C, N_TERMS**(M - 1), N_TERMS), changed
     """
     last = Z.shape[1] - 1
     for c in range(moments.shape[0]):
@@ -88,15 +78,10 @@ def _chebyshev_at(place, out, row):
 def translate(tensors, matrices, sources, out):
     """Write the sums of tensors, each multiplied by the matrix of its distance.
 
-    Parameters
-    ----------
     tensors : (S, N_TERMS, K)
-    matrices : (n_steps, N_TERMS, N_TERMS)
-        From the first axis of tensors to the last one of the results.
-    sources : (T, n_steps)
-        Which tensor is multiplied by which matrix, -1 for none.
-    out : (T, K, N_TERMS)
-        Zeros; changed.
+    matrices : (n_steps, N_TERMS, N_TERMS), from the first axis of tensors to the last of ``out``
+    sources : (T, n_steps), the tensor that is multiplied by every matrix, -1 for none
+    out : (T, K, N_TERMS), zeros; changed
     """
     for t in range(sources.shape[0]):
         for step in range(matrices.shape[0]):
@@ -119,54 +104,24 @@ def _add_multiplied(tensors, s, matrices, step, out, t):
 
 @kernel
 def fast_log_sums(
-    Y,
-    log_masses,
-    side,
-    n_side,
-    keys,
-    cell_starts,
-    series,
-    errors,
-    boxes,
-    node_starts,
-    tiles,
-    log_weights,
-    log_tops,
-    tile_starts,
-    tol,
-    work,
-    bits,
-    values,
-    stack,
-    distances,
-    out,
-):
-    """Write the logarithms of the sums of all kernels at every point, with an error below ``tol``.
+    Y, log_masses, side, n_side, keys, cell_starts, series, errors, boxes, node_starts, tiles,
+    log_weights, log_tops, tile_starts, tol, work, bits, values, stack, distances, out,
+):  # fmt: skip
+    """Write the log sums of all kernels at every point into ``out``, with errors below ``tol``.
 
-    Parameters
-    ----------
-    Y : (G, Q, M)
-        The points, in the coordinates of every group.
-    log_masses : (G,)
-        The logarithm of the sum of every group's weights, determinant included.
-    side, n_side : float, int
-        The side of a cell, and how many cells there are in every direction from the origin on.
-    keys, cell_starts : (C,), (G + 1,)
-        The numbers of cells that have a series, ascending in every group.
-    series, errors : (C, N_TERMS, N_TERMS**(M - 1)), (C,)
-        Their coefficients and largest errors, for a group whose weights add up to one.
-    boxes, node_starts : (n_nodes, 2, M), (G + 1,)
-        The lower and upper corners of the nodes of every group's tree.
-    tiles, log_weights, log_tops, tile_starts : (n_tiles, M, S), (n_tiles, S), (n_tiles,), (G + 1,)
-        The kernels in the leaves, in the coordinates of their group, and their largest weights.
-    tol : float
-        Below one.
-    work, bits : (3, S)
-        The same memory, as floats and as integers.
-    values : (3, G)
-        Workspace for the sums, errors and nearest distances of groups.
-    stack, distances : (2 * depth,)
-        Workspace for nodes to visit.
+    Y : (G, Q, M), the points in the coordinates of every group
+    log_masses : (G,), the log of the sum of every group's weights, times its determinant
+    side, n_side : the side of a cell, and the number of cells in every direction
+    keys, cell_starts : (C,), (G + 1,), the keys of cells with a series, ascending in every group
+    series : (C, N_TERMS, N_TERMS**(M - 1)), coefficients for groups whose weights add up to one
+    errors : (C,), the largest errors of the series
+    boxes, node_starts : (n_nodes, 2, M), (G + 1,), the corners of the nodes of every group's tree
+    tiles : (n_tiles, M, S), the kernels in the leaves, in the coordinates of their group
+    log_weights, log_tops, tile_starts : (n_tiles, S), (n_tiles,) the largest of them, (G + 1,)
+    tol : below one
+    work, bits : (3, S), the same memory
+    values : (3, G), workspace for the sums, errors and nearest distances of groups
+    stack, distances : (depth,), workspace for nodes that wait
     out : (Q,)
     """
     n_groups = Y.shape[0]
@@ -248,12 +203,8 @@ def _fold_first(series, c, basis, out):
     for k in range(series.shape[2]):
         out[0, k] = 0.0
     for a in range(0, N_TERMS, 4):
-        first, second, third, fourth = (
-            basis[0, a],
-            basis[0, a + 1],
-            basis[0, a + 2],
-            basis[0, a + 3],
-        )
+        first, second = basis[0, a], basis[0, a + 1]
+        third, fourth = basis[0, a + 2], basis[0, a + 3]
         for k in range(series.shape[2]):
             out[0, k] += (first * series[c, a, k] + second * series[c, a + 1, k]) + (
                 third * series[c, a + 2, k] + fourth * series[c, a + 3, k]
@@ -270,7 +221,7 @@ def _settle(values, share):
     for g in range(values.shape[1]):
         if values[0, g] > values[1, g]:
             least += values[0, g] - values[1, g]
-    budget = share * least if least > _TOO_SMALL else -1.0
+    budget = share * least if least > TOO_SMALL else -1.0
     total = 0.0
     for g in range(values.shape[1]):
         if values[1, g] <= budget:
@@ -325,7 +276,7 @@ def _exponents(Y, g, i, tiles, log_weights, t, reference, work):
             work[0, s] += (y - tiles[t, m, s]) * (y - tiles[t, m, s])
     for s in range(tiles.shape[2]):
         value = log_weights[t, s] - 0.5 * work[0, s] - reference
-        work[0, s] = value if value > _LOWEST else _LOWEST
+        work[0, s] = value if value > LOWEST else LOWEST
 
 
 @inner
@@ -346,10 +297,10 @@ def _walk(
     Y, g, i, boxes, root, tiles, log_weights, log_tops, first_tile, end_tile, slack, farthest,
     reference, total, work, bits, stack, distances, distance,
 ):  # fmt: skip
-    """Add a group's kernels to a sum; return its reference, and the sum.
+    """Add a group's kernels to a sum; return the reference of the sum, and the sum.
 
-    All kernels of weight ``w`` left out are so far away, by their squared distance, that they add
-    less than ``w`` times exp(slack) of the sum, so that together they stay below the tolerance.
+    A kernel of weight ``w`` that is left out would add less than ``w`` times exp(slack) of the sum,
+    so that all of these together stay below the tolerance.
     """
     n_inner = end_tile - first_tile - 1
     size = tiles.shape[2]
@@ -377,7 +328,7 @@ def _walk(
             continue
         t = first_tile + node - n_inner
         highest = log_tops[t] - 0.5 * distances[top]
-        if total == 0.0 or highest > reference + _HIGHEST:
+        if total == 0.0 or highest > reference + HIGHEST:
             highest = _top_exponent(Y, g, i, tiles, log_weights, t)
             if highest == -np.inf:
                 continue
@@ -385,9 +336,9 @@ def _walk(
                 total *= np.exp(reference - highest) if total > 0.0 else 0.0
                 reference = highest
         _exponents(Y, g, i, tiles, log_weights, t, reference, work)
-        _split_power(work)
+        split_power(work)
         for s in range(size):
             bits[2, s] += bits[1, s] << 52
-        total += _total(work)
+        total += total_of(work)
         farthest = -2.0 * (slack + reference + np.log(total))
     return reference, total

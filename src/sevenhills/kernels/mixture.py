@@ -1,26 +1,33 @@
 """Logarithms of sums of Gaussian kernels at many points.
 
-The kernels are in tiles of neighbors, so that a tile's box bounds the exponents in it. The tile
-of the highest bound is summed first; tiles that cannot matter beside it are left out. Exponents
-are taken relative to the highest bound; a point so far from all kernels that nothing is left is
-for the careful sum, which is relative to the largest exponent.
+The kernels are in tiles of neighbors, so that the box around a tile bounds its exponents. The tile
+of the highest bound is summed first; tiles that are negligible beside it are left out. Exponents
+are relative to the highest bound. A point so far from all kernels that the sum underflows is for
+the careful sum, which is relative to the largest exponent.
 
-The exponential is written by hand, because the one of the C library does not vectorise.
+The exponential is written by hand, because the one of the C library does not vectorize.
 """
 
+from typing import Any
+
 import numpy as np
+from numba import types
+from numba.extending import intrinsic
 
 from .compile import comparing_inner, fused_inner, inner, kernel, summing_inner
 from .distances import squared_distances
 
 #: Exponents are cut off here, where the exponential is still a normal number.
-_LOWEST = -708.0
+LOWEST = -708.0
+#: Exponents up to this do not overflow, even in a sum of many.
+HIGHEST = 600.0
 #: Smaller sums may have lost terms to the cut.
-_TOO_SMALL = 1e-280
+TOO_SMALL = 1e-280
 #: A tile whose kernels cannot add more than exp(-NEGLIGIBLE) of the sum is lost in rounding.
 NEGLIGIBLE = 44.0
 
 _LOG2_E = 1.4426950408889634
+_LN2 = 0.6931471805599453
 _LN2_HIGH = 0.6931471803691238
 _LN2_LOW = 1.9082149292705877e-10
 #: Adding this leaves the rounded number in the last bits.
@@ -31,36 +38,23 @@ _SHIFTER = 6755399441055744.0
 def log_kernel_sums(
     Y, groups, tiles, lower, upper, log_weights, tops, negligible, bounds, work, bits, out
 ):
-    """Write ``log sum_k exp(log_weights_k - |y_k - z_k|^2 / 2)`` for every point.
+    """Write ``log sum_k exp(log_weights_k - |y - z_k|^2 / 2)`` for every point into ``out``.
 
-    Parameters
-    ----------
-    Y : (G, Q, M)
-        The points, in the coordinates of every group.
-    groups : (n_tiles,)
-        The group to which a tile belongs.
-    tiles : (n_tiles, M, S)
-        The means of the kernels, in the coordinates of their group.
-    lower, upper : (n_tiles, M)
-        The box around every tile.
-    log_weights : (n_tiles, S)
-        Minus infinity where a tile is not full.
-    tops : (n_tiles,)
-        The largest log weight of every tile.
-    negligible : float
-        A tile is left out if none of its kernels can add more than exp(-negligible) of the sum.
-    bounds, work : (n_tiles,), (3, S)
-        Workspace.
-    bits : (3, S)
-        The same memory as ``work``, seen as integers.
-    out : (Q,)
-        Not a number where the sum is too small; those points are for the careful sum.
+    Y : (G, Q, M), the points in the coordinates of every group
+    groups : (n_tiles,), the group of every tile
+    tiles : (n_tiles, M, S), the means of the kernels in the coordinates of their group
+    lower, upper : (n_tiles, M), the box around every tile
+    log_weights : (n_tiles, S), minus infinity where a tile is not full
+    tops : (n_tiles,), the largest log weight of every tile
+    negligible : a tile is left out if no kernel of it can add exp(-negligible) of the sum
+    bounds, work, bits : (n_tiles,), (3, S) and (3, S), the last two the same memory
+    out : (Q,), NaN where the sum is too small; those points are for the careful sum
     """
     n_tiles = tiles.shape[0]
     size = tiles.shape[2]
     exponents = work[0]
     for i in range(Y.shape[1]):
-        first = _bound_tiles(Y, i, groups, lower, upper, tops, bounds)
+        first = bound_tiles(Y, i, groups, lower, upper, tops, bounds)
         reference = bounds[first]
         total = 0.0
         cutoff = -np.inf
@@ -71,18 +65,18 @@ def log_kernel_sums(
             squared_distances(Y[groups[t]], i, tiles, t, exponents)
             for s in range(size):
                 value = log_weights[t, s] - 0.5 * exponents[s] - reference
-                exponents[s] = value if value > _LOWEST else _LOWEST
-            _split_power(work)
+                exponents[s] = value if value > LOWEST else LOWEST
+            split_power(work)
             for s in range(size):
                 bits[2, s] += bits[1, s] << 52
-            total += _total(work)
+            total += total_of(work)
             if step == 0:
                 cutoff = reference + np.log(total) - negligible
-        out[i] = reference + np.log(total) if total > _TOO_SMALL else np.nan
+        out[i] = reference + np.log(total) if total > TOO_SMALL else np.nan
 
 
 @inner
-def _bound_tiles(Y, i, groups, lower, upper, tops, bounds):
+def bound_tiles(Y, i, groups, lower, upper, tops, bounds):
     """Write an upper bound on the exponents of every tile; return the tile of the highest."""
     first = 0
     for t in range(tops.shape[0]):
@@ -100,7 +94,7 @@ def _bound_tiles(Y, i, groups, lower, upper, tops, bounds):
 
 
 @fused_inner
-def _split_power(work):
+def split_power(work):
     """Write ``exp(work[0])`` as ``work[2]`` times two to the last bits of ``work[1]``."""
     for s in range(work.shape[1]):
         shifted = work[0, s] * _LOG2_E + _SHIFTER
@@ -123,7 +117,7 @@ def _split_power(work):
 
 
 @summing_inner
-def _total(work):
+def total_of(work):
     """Return the sum of ``work[2]``, added in the fastest order."""
     total = 0.0
     for s in range(work.shape[1]):
@@ -149,34 +143,21 @@ def careful_log_kernel_sums(Y, groups, tiles, log_weights, squares, out):
 
 
 @kernel
-def log_own_kernel_sums(X, means, factors, log_weights, differences, work, bits, sums):
+def log_own_kernel_sums(X, means, factors, log_weights, units, work, bits, sums):
     """Add the kernels, each with a covariance of its own, to the sums at every point.
 
-    Parameters
-    ----------
-    X : (Q, M)
-        The points.
+    X : (Q, M), the points
     means : (n_tiles, M, S)
-        The means of the kernels.
-    factors : (n_tiles, M (M + 1) / 2, S)
-        The upper triangles, row by row, of the maps from kernels to unit Gaussians.
-    log_weights : (n_tiles, S)
-        Minus infinity where a tile is not full.
-    differences, work : (M, S), (4, S)
-        Workspace.
-    bits : (4, S)
-        The same memory as ``work``, seen as integers.
-    sums : (2, Q)
-        The largest exponent met so far, and the sum relative to it; changed.
+    factors : (n_tiles, M (M + 1) / 2, S), the upper triangles, row by row, of the maps from kernels
+        to unit Gaussians
+    log_weights : (n_tiles, S), minus infinity where a tile is not full
+    units, work, bits : (M, S), (3, S) and (3, S), the last two the same memory
+    sums : (2, Q), the largest exponent so far, and the sum relative to it; changed
     """
     size = means.shape[2]
     for t in range(means.shape[0]):
         for i in range(X.shape[0]):
-            _own_squares(X, i, means, factors, t, differences, work)
-            for s in range(size):
-                value = log_weights[t, s] - 0.5 * work[0, s]
-                work[0, s] = value if value > -np.inf else -np.inf
-            top = _largest(work)
+            top = own_exponents(X, i, means, factors, log_weights, t, units, work)
             if not top > sums[0, i] - NEGLIGIBLE:
                 continue
             if top > sums[0, i]:
@@ -184,44 +165,55 @@ def log_own_kernel_sums(X, means, factors, log_weights, differences, work, bits,
                 sums[0, i] = top
             for s in range(size):
                 value = work[0, s] - sums[0, i]
-                work[0, s] = value if value > _LOWEST else _LOWEST
-            _split_power(work)
+                work[0, s] = value if value > LOWEST else LOWEST
+            split_power(work)
             for s in range(size):
                 bits[2, s] += bits[1, s] << 52
-            sums[1, i] += _total(work)
+            sums[1, i] += total_of(work)
+
+
+@inner
+def own_exponents(X, i, means, factors, log_weights, t, units, work):
+    """Write the exponents of a tile into ``work[0]`` and its coordinates; return the largest."""
+    _own_units(X, i, means, factors, t, units, work[0])
+    for s in range(work.shape[1]):
+        value = log_weights[t, s] - 0.5 * work[0, s]
+        work[0, s] = value if value > -np.inf else -np.inf
+    return _largest(work)
 
 
 @fused_inner
-def _own_squares(X, i, means, factors, t, differences, work):
-    """Write the squared lengths of the transformed differences into ``work[0]``."""
+def _own_units(X, i, means, factors, t, units, squares):
+    """Write the transformed differences of a tile (M, S), and their squared lengths (S,)."""
     n_features = X.shape[1]
-    size = work.shape[1]
+    size = squares.shape[0]
     for m in range(n_features):
         for s in range(size):
-            differences[m, s] = X[i, m] - means[t, m, s]
+            units[m, s] = X[i, m] - means[t, m, s]
     for s in range(size):
-        work[0, s] = 0.0
+        squares[s] = 0.0
     k = 0
+    # A row of the triangle needs no difference of an earlier feature.
     for j in range(n_features):
         for s in range(size):
-            work[3, s] = factors[t, k, s] * differences[j, s]
+            units[j, s] = factors[t, k, s] * units[j, s]
         k += 1
         m = j + 1
         while m + 4 <= n_features:
             for s in range(size):
-                total = work[3, s] + factors[t, k, s] * differences[m, s]
-                total += factors[t, k + 1, s] * differences[m + 1, s]
-                total += factors[t, k + 2, s] * differences[m + 2, s]
-                work[3, s] = total + factors[t, k + 3, s] * differences[m + 3, s]
+                total = units[j, s] + factors[t, k, s] * units[m, s]
+                total += factors[t, k + 1, s] * units[m + 1, s]
+                total += factors[t, k + 2, s] * units[m + 2, s]
+                units[j, s] = total + factors[t, k + 3, s] * units[m + 3, s]
             k += 4
             m += 4
         while m < n_features:
             for s in range(size):
-                work[3, s] += factors[t, k, s] * differences[m, s]
+                units[j, s] += factors[t, k, s] * units[m, s]
             k += 1
             m += 1
         for s in range(size):
-            work[0, s] += work[3, s] * work[3, s]
+            squares[s] += units[j, s] * units[j, s]
 
 
 @comparing_inner
@@ -231,3 +223,78 @@ def _largest(work):
     for s in range(work.shape[1]):
         largest = work[0, s] if work[0, s] > largest else largest
     return largest
+
+
+# Exponents from a product of matrices
+
+
+@kernel
+def add_exponentials(products, halves, shifts, bounds, negligible, sums):
+    """Add ``exp(products + shifts - halves)`` of a block of kernels to the sums at every point.
+
+    products : (Q, S), the inner products of points and kernels
+    halves, shifts : (Q,), (S,), half the squared lengths of points, and constants of the kernels
+    bounds : (Q,), upper bounds of the exponents
+    negligible : smaller exponents, relative to the largest, are left out
+    sums : (2, Q), an exponent, and the sum relative to it; changed
+    """
+    for i in range(products.shape[0]):
+        if bounds[i] < sums[0, i] - negligible:
+            continue
+        if bounds[i] - sums[0, i] > HIGHEST:
+            top = _top_exponent(products, i, shifts, halves[i])
+            if sums[1, i] == 0.0 or top - sums[0, i] > HIGHEST:
+                sums[1, i] *= np.exp(sums[0, i] - top) if sums[1, i] > 0.0 else 0.0
+                sums[0, i] = top
+            if top == -np.inf:
+                continue
+        sums[1, i] += _sum_exponentials(products, i, shifts, halves[i] + sums[0, i])
+
+
+@inner
+def _top_exponent(products, i, shifts, half):
+    """Return the largest exponent of a block of kernels."""
+    top = -np.inf
+    for s in range(products.shape[1]):
+        value = products[i, s] + shifts[s] - half
+        top = value if value > top else top
+    return top
+
+
+@summing_inner
+def _sum_exponentials(products, i, shifts, less):
+    """Return the sum of the exponentials of a block's exponents minus a number."""
+    total = 0.0
+    for s in range(products.shape[1]):
+        value = products[i, s] + shifts[s] - less
+        total += _exponential(value if value > LOWEST else LOWEST)
+    return total
+
+
+@fused_inner
+def _exponential(x):
+    """Return ``exp(x)`` with a relative error of 7e-12, by products that are independent."""
+    shifted = x * _LOG2_E + _SHIFTER
+    r = x - (shifted - _SHIFTER) * _LN2
+    r2 = r * r
+    r4 = r2 * r2
+    p01 = 1.0 + r
+    p23 = 0.16666666666666666 * r + 0.5
+    p45 = 0.008333333333333333 * r + 0.041666666666666664
+    p67 = 0.0001984126984126984 * r + 0.001388888888888889
+    p89 = 2.7557319223985893e-06 * r + 2.48015873015873e-05
+    p = (p23 * r2 + p01) + r4 * ((p67 * r2 + p45) + r4 * p89)
+    return _times_power(p, shifted)
+
+
+@intrinsic
+def _times_power(_context: Any, factor: Any, shifted: Any) -> Any:
+    """Return a factor times two to the last bits of another number."""
+
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        whole, real = (context.get_value_type(each) for each in (types.int64, types.float64))
+        number, power = (builder.bitcast(value, whole) for value in values)
+        power = builder.shl(power, context.get_constant(types.int64, 52))
+        return builder.bitcast(builder.add(number, power), real)
+
+    return types.float64(types.float64, types.float64), generate
