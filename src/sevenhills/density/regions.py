@@ -1,19 +1,16 @@
 """Densities that are evaluated and sampled, and their highest-density regions."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cached_property
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from ..estimate import Estimate, mean_with_error
 from ..extras import import_extra
 from ..validation import check_count, check_flag
-
-#: From points to log densities.
-LogDensity = Callable[[np.ndarray], np.ndarray]
 
 #: Sets of draws whose log densities are cached.
 _MAX_CACHED = 4
@@ -125,10 +122,8 @@ class Density(ABC):
         """
         share = 1.0 - check_confidence(confidence)
         values = self._log_densities(n_draws, random_state, n_jobs)
-        error = _quantile_error(values, share)
-        return Estimate(
-            float(np.quantile(values, share, method="inverted_cdf")), error, len(values)
-        )
+        level = float(np.quantile(values, share, method="inverted_cdf"))
+        return Estimate(level, _quantile_error(values, share), len(values))
 
     def hdr_probability(
         self,
@@ -223,9 +218,8 @@ class Density(ABC):
         check_confidence(confidence)
         check_dimension(self, 1, "hdr_intervals", "marginal(feature) first")
         n_grid = check_count(n_grid, "n_grid", least=4)
-        level = float(self.hdr_level(confidence, n_draws, random_state, n_jobs))
-        drawn = self.sample(n_draws, random_state)
-        return _intervals(lambda X: self.logpdf(X, n_jobs), level, drawn, n_grid)
+        region = self._region(confidence, n_draws, random_state, n_jobs)
+        return region.intervals(self.sample(n_draws, random_state), n_grid)
 
     def hdr_contours(
         self,
@@ -270,9 +264,14 @@ class Density(ABC):
         check_confidence(confidence)
         check_dimension(self, 2, "hdr_contours", "marginal([i, j]) first")
         n_grid = check_count(n_grid, "n_grid", least=4)
-        level = float(self.hdr_level(confidence, n_draws, random_state, n_jobs))
-        drawn = self.sample(n_draws, random_state)
-        return _contours(lambda X: self.logpdf(X, n_jobs), level, drawn, n_grid)
+        region = self._region(confidence, n_draws, random_state, n_jobs)
+        return region.contours(self.sample(n_draws, random_state), n_grid)
+
+    def _region(
+        self, confidence: float, n_draws: int, random_state: Any, n_jobs: int | None
+    ) -> "_LevelSet":
+        level = self.hdr_level(confidence, n_draws, random_state, n_jobs)
+        return _LevelSet(lambda X: self.logpdf(X, n_jobs), float(level))
 
     def _log_densities(self, n_draws: Any, random_state: Any, n_jobs: int | None) -> np.ndarray:
         """Return the log densities of draws, ascending."""
@@ -281,21 +280,21 @@ class Density(ABC):
             raise ValueError(
                 f"a {type(self).__name__} is not normalized: its regions have no probability"
             )
-        if not isinstance(random_state, Integral) or isinstance(random_state, bool):
-            return np.sort(self.logpdf(self.sample(n_draws, random_state), n_jobs))
-        key = (n_draws, int(random_state))
+        is_seed = isinstance(random_state, Integral) and not isinstance(random_state, bool)
+        key = (n_draws, int(random_state) if is_seed else None)
         values = self._drawn.get(key)
         if values is None:
             values = np.sort(self.logpdf(self.sample(n_draws, random_state), n_jobs))
             values.flags.writeable = False
-            # The oldest are dropped; another thread may drop the same ones.
-            for old in list(self._drawn)[: -_MAX_CACHED + 1]:
-                self._drawn.pop(old, None)
-            self._drawn[key] = values
+            if is_seed:
+                # The oldest are dropped; another thread may drop the same ones.
+                for old in list(self._drawn)[: -_MAX_CACHED + 1]:
+                    self._drawn.pop(old, None)
+                self._drawn[key] = values
         return values
 
     @cached_property
-    def _drawn(self) -> dict[tuple[int, int], np.ndarray]:
+    def _drawn(self) -> dict[tuple[int, int | None], np.ndarray]:
         """The log densities of draws, by their number and seed."""
         return {}
 
@@ -335,56 +334,107 @@ def _quantile_error(values: np.ndarray, share: float) -> float:
 # Regions on grids
 
 
-def _intervals(log_density: LogDensity, level: float, drawn: np.ndarray, n_grid: int) -> np.ndarray:
-    """Return the intervals (n, 2) in which a density of one feature is above a level.
+class _LevelSet(NamedTuple):
+    """The region in which a log density is above a level, found on a grid around draws."""
 
-    The grid is made around the draws.
-    """
-    axes = _axes_around(log_density, level, drawn, n_grid)
-    heights = _heights_on(axes, log_density, level)
-    before = np.flatnonzero((heights[1:] > 0) != (heights[:-1] > 0))
-    steps = np.where(heights[before] > 0, 0, 1)
-    inner, outer = axes[0][before + steps], axes[0][before + 1 - steps]
-    ends = _crossings(log_density, level, inner[:, None], outer[:, None])
-    return ends.reshape(-1, 2)
+    logpdf: Callable[[np.ndarray], np.ndarray]
+    level: float
 
+    def intervals(self, drawn: np.ndarray, n_grid: int) -> np.ndarray:
+        """Return the region of one feature as intervals (n, 2)."""
+        axes = self._axes_around(drawn, n_grid)
+        above = self._heights_on(axes) > 0
+        before = np.flatnonzero(above[1:] != above[:-1])
+        steps = np.where(above[before], 0, 1)
+        inner, outer = axes[0][before + steps], axes[0][before + 1 - steps]
+        return self._crossings(inner[:, None], outer[:, None]).reshape(-1, 2)
 
-def _contours(
-    log_density: LogDensity, level: float, drawn: np.ndarray, n_grid: int
-) -> list[np.ndarray]:
-    """Return closed polygons around the region in which a density is above a level.
+    def contours(self, drawn: np.ndarray, n_grid: int) -> list[np.ndarray]:
+        """Return closed polygons around the region of two features, which is on their left."""
+        library = import_extra("contourpy", "plot", "hdr_contours needs contourpy")
+        axes = self._axes_around(drawn, n_grid)
+        heights = self._heights_on(axes)
+        tracer = library.contour_generator(
+            *axes, heights.T, name="serial", line_type=library.LineType.Separate
+        )
+        polygons = [np.array(polygon) for polygon in tracer.lines(0.0)]
+        if not polygons:
+            return []
+        vertices = self._moved_to_level(np.concatenate(polygons), axes, heights)
+        return np.split(vertices, np.cumsum([len(polygon) for polygon in polygons])[:-1])
 
-    The grid is made around the draws. Higher values are on the left of a polygon.
-    """
-    library = import_extra("contourpy", "plot", "hdr_contours needs contourpy")
-    axes = _axes_around(log_density, level, drawn, n_grid)
-    heights = _heights_on(axes, log_density, level)
-    tracer = library.contour_generator(
-        *axes, heights.T, name="serial", line_type=library.LineType.Separate
-    )
-    polygons = [np.array(polygon) for polygon in tracer.lines(0.0)]
-    if not polygons:
-        return []
-    vertices = _moved_to_level(np.concatenate(polygons), axes, heights, log_density, level)
-    return np.split(vertices, np.cumsum([len(polygon) for polygon in polygons])[:-1])
+    def _heights(self, points: np.ndarray) -> np.ndarray:
+        return np.maximum(self.logpdf(points) - self.level, -_DEPTH)
 
+    def _axes_around(self, drawn: np.ndarray, n_grid: int) -> list[np.ndarray]:
+        """Return grid lines of every feature; the grid's boundary is outside of the region."""
+        log_densities = self.logpdf(drawn)
+        inside = drawn[log_densities >= min(self.level, log_densities.max())]
+        spread = np.ptp(inside, axis=0)
+        spread = np.where(spread > 0, spread, np.ptp(drawn, axis=0))
+        margin = _MARGIN * np.where(spread > 0, spread, 1e-3 * (np.abs(drawn[0]) + 1e-6))
+        for _ in range(_MAX_GRIDS):
+            axes = [_lines(*each, n_grid) for each in zip(inside.T, margin, strict=True)]
+            inner = np.zeros([len(axis) - 2 for axis in axes], dtype=bool)
+            boundary = _points_on(axes)[np.pad(inner, 1, constant_values=True).ravel()]
+            if (self.logpdf(boundary) < self.level).all():
+                break
+            margin = 2 * margin
+        return axes
 
-def _axes_around(
-    log_density: LogDensity, level: float, drawn: np.ndarray, n_grid: int
-) -> list[np.ndarray]:
-    """Return grid lines of every feature; the density is below the level at the grid's boundary."""
-    heights = log_density(drawn)
-    inside = drawn[heights >= min(level, heights.max())]
-    spread = np.ptp(inside, axis=0)
-    spread = np.where(spread > 0, spread, np.ptp(drawn, axis=0))
-    margin = _MARGIN * np.where(spread > 0, spread, 1e-3 * (np.abs(drawn[0]) + 1e-6))
-    for _ in range(_MAX_GRIDS):
-        axes = [_lines(values, gap, n_grid) for values, gap in zip(inside.T, margin, strict=True)]
-        boundary = np.concatenate([_points_on(side) for side in _sides(axes)])
-        if (log_density(boundary) < level).all():
-            break
-        margin = 2 * margin
-    return axes
+    def _heights_on(self, axes: list[np.ndarray]) -> np.ndarray:
+        """Return the log density minus the level on a grid, far below it at the boundary."""
+        heights = self._heights(_points_on(axes)).reshape([len(axis) for axis in axes])
+        return np.pad(heights[(slice(1, -1),) * len(axes)], 1, constant_values=-_DEPTH)
+
+    def _moved_to_level(
+        self, vertices: np.ndarray, axes: list[np.ndarray], heights: np.ndarray
+    ) -> np.ndarray:
+        """Move vertices on the lines of a grid along these lines to the level."""
+        at = np.stack(
+            [
+                np.interp(x, axis, np.arange(len(axis)))
+                for x, axis in zip(vertices.T, axes, strict=True)
+            ]
+        )
+        # A vertex moves along the feature in whose cell it is farthest from the ends.
+        along = np.abs(at % 1 - 0.5).argmin(axis=0) == np.arange(len(axes))[:, None]
+        first = np.where(along, np.floor(at), np.rint(at)).astype(np.int64)
+        second = first + along
+        above = heights[tuple(first)] > 0
+        crossed = above != (heights[tuple(second)] > 0)
+        ends = [
+            np.stack([axis[i] for axis, i in zip(axes, nodes, strict=True)], axis=1)
+            for nodes in (first, second)
+        ]
+        inner, outer = np.where(above[:, None], ends, ends[::-1])[:, crossed]
+        out = vertices.copy()
+        out[crossed] = self._crossings(inner, outer)
+        return out
+
+    def _crossings(self, inner: np.ndarray, outer: np.ndarray) -> np.ndarray:
+        """Return the points where segments from inside the region to outside cross the level.
+
+        They are found by false position; the value of an end that is kept twice is halved (the
+        Illinois rule).
+        """
+        low, high = np.zeros(len(inner)), np.ones(len(inner))
+        f_low = self._heights(inner)
+        f_high = np.minimum(self._heights(outer), -np.finfo(float).tiny)
+        was_above = np.zeros(len(inner), dtype=bool)
+        for i in range(_MAX_STEPS):
+            at = low + (high - low) * (f_low / (f_low - f_high))
+            points = inner + at[:, None] * (outer - inner)
+            f = self._heights(points)
+            if (np.abs(f) <= _CLOSE * (1.0 + abs(self.level))).all():
+                break
+            above = f > 0
+            again = (above == was_above) & (i > 0)
+            f_low = np.where(above, f, np.where(again, 0.5 * f_low, f_low))
+            f_high = np.where(above, np.where(again, 0.5 * f_high, f_high), f)
+            low, high = np.where(above, at, low), np.where(above, high, at)
+            was_above = above
+        return points
 
 
 def _lines(values: np.ndarray, margin: float, n_grid: int) -> np.ndarray:
@@ -393,94 +443,6 @@ def _lines(values: np.ndarray, margin: float, n_grid: int) -> np.ndarray:
     return np.unique(np.quantile(np.append(values, even), np.linspace(0, 1, n_grid)))
 
 
-def _sides(axes: Sequence[np.ndarray]) -> list[list[np.ndarray]]:
-    """Return the axes of every side of a grid."""
-    return [
-        [axis[[end]] if other is axis else other for other in axes]
-        for axis in axes
-        for end in (0, -1)
-    ]
-
-
-def _points_on(axes: Sequence[np.ndarray]) -> np.ndarray:
+def _points_on(axes: list[np.ndarray]) -> np.ndarray:
     """Return the points of a grid, the last feature running fastest."""
     return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))
-
-
-def _heights_on(axes: Sequence[np.ndarray], log_density: LogDensity, level: float) -> np.ndarray:
-    """Return the log density minus the level on a grid, far below it at the grid's boundary."""
-    heights = _heights(log_density, level, _points_on(axes)).reshape([len(axis) for axis in axes])
-    out = np.full(heights.shape, -_DEPTH)
-    middle = (slice(1, -1),) * len(axes)
-    out[middle] = heights[middle]
-    return out
-
-
-def _heights(log_density: LogDensity, level: float, points: np.ndarray) -> np.ndarray:
-    return np.maximum(log_density(points) - level, -_DEPTH)
-
-
-def _moved_to_level(
-    vertices: np.ndarray,
-    axes: Sequence[np.ndarray],
-    heights: np.ndarray,
-    log_density: LogDensity,
-    level: float,
-) -> np.ndarray:
-    """Move vertices on the lines of a grid along these lines to the level."""
-    cells, shares = _positions(vertices, axes)
-    nearest = cells + (shares > 0.5)
-    # A vertex moves along the feature in whose cell it is farthest from the ends.
-    along = np.abs(shares - 0.5).argmin(axis=1)
-    rows = np.arange(len(vertices))
-    ends = [nearest.copy(), nearest.copy()]
-    for step, end in enumerate(ends):
-        end[rows, along] = cells[rows, along] + step
-    above = [heights[tuple(end.T)] > 0 for end in ends]
-    crossed = above[0] != above[1]
-    first, second = (
-        np.stack([axis[i] for axis, i in zip(axes, end.T, strict=True)], axis=1) for end in ends
-    )
-    inner = np.where(above[0][:, None], first, second)[crossed]
-    outer = np.where(above[0][:, None], second, first)[crossed]
-    out = vertices.copy()
-    out[crossed] = _crossings(log_density, level, inner, outer)
-    return out
-
-
-def _positions(vertices: np.ndarray, axes: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """Return the cell of every vertex in every feature, and the relative position in the cell."""
-    cells, shares = np.empty(vertices.shape, dtype=np.int64), np.empty(vertices.shape)
-    for m, axis in enumerate(axes):
-        cell = np.searchsorted(axis, vertices[:, m], side="right") - 1
-        cells[:, m] = cell.clip(0, len(axis) - 2)
-        low, high = axis[cells[:, m]], axis[cells[:, m] + 1]
-        shares[:, m] = (vertices[:, m] - low) / (high - low)
-    return cells, shares
-
-
-def _crossings(
-    log_density: LogDensity, level: float, inner: np.ndarray, outer: np.ndarray
-) -> np.ndarray:
-    """Return the points where segments from above the level to below it cross the level.
-
-    They are found by false position; the value of an end that is kept twice is halved (the Illinois
-    rule).
-    """
-    low, high = np.zeros(len(inner)), np.ones(len(inner))
-    f_low = _heights(log_density, level, inner)
-    f_high = np.minimum(_heights(log_density, level, outer), -np.finfo(float).tiny)
-    was_above = np.zeros(len(inner), dtype=bool)
-    for i in range(_MAX_STEPS):
-        at = low + (high - low) * (f_low / (f_low - f_high))
-        points = inner + at[:, None] * (outer - inner)
-        f = _heights(log_density, level, points)
-        if (np.abs(f) <= _CLOSE * (1.0 + abs(level))).all():
-            break
-        above = f > 0
-        again = (above == was_above) if i > 0 else np.zeros(len(f), dtype=bool)
-        f_low = np.where(above, f, np.where(again, 0.5 * f_low, f_low))
-        f_high = np.where(above, np.where(again, 0.5 * f_high, f_high), f)
-        low, high = np.where(above, at, low), np.where(above, high, at)
-        was_above = above
-    return points
