@@ -162,6 +162,14 @@ def check_not_negative(value: Any, name: str, kind: str = "a number") -> float:
     return number
 
 
+def check_confidence(confidence: Any) -> float:
+    """Return a probability strictly between 0 and 1."""
+    number = _check_real(confidence, "confidence", "a number")
+    if not 0 < number < 1:
+        raise ValueError(f"confidence must lie between 0 and 1, got {confidence!r}")
+    return number
+
+
 def _check_real(value: Any, name: str, kind: str) -> float:
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise TypeError(f"{name} must be {kind}, got {value!r}")

@@ -290,7 +290,7 @@ def test_summaries_may_be_taken_in_parts(monkeypatch):
     replicates = random_mixture(0).bootstrap(20)
     X = random_mixture(0).sample(50, random_state=0)
     whole = replicates.band(X), replicates.std_error(X)
-    monkeypatch.setattr(bootstrap, "_SUMMARY_POINTS", 7)
+    monkeypatch.setattr(bootstrap, "_BLOCK_NUMBERS", 7 * replicates.density.n_kernels)
     assert_allclose(replicates.band(X), whole[0], rtol=1e-12)
     assert_allclose(replicates.std_error(X), whole[1], rtol=1e-10)
 

@@ -1,4 +1,4 @@
-"""Support of a density by its samples: effective sample size, extrapolation and bootstrap."""
+"""Support of a density by its samples: extrapolation and bootstrap."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,8 +9,7 @@ from scipy.spatial import KDTree
 from scipy.special import chdtri, gammaincc
 
 from ..threads import map_rows
-from ..validation import check_queries, freeze
-from .regions import check_confidence
+from ..validation import check_confidence, check_queries, freeze
 from .sums import KernelDistances, Kernels
 
 #: The numbers that a block of points and kernels may hold.
@@ -21,21 +20,10 @@ _MAX_TREE_FEATURES = 8
 _MIN_SAMPLES = 0.01
 #: Kernels that add less than this fraction of that number are left out.
 _NEGLIGIBLE = 1e-6
-#: Points whose replicates are summarized together.
-_SUMMARY_POINTS = 4096
 #: Smaller sums may have lost terms to underflow.
 _UNDERFLOW = 1e-280
 #: The exponential of a number lower by this is zero.
 _ZERO_BELOW = 746.0
-
-
-def effective_sample_size(
-    log_sums: np.ndarray, log_squares: np.ndarray, least: float, most: float
-) -> np.ndarray:
-    """Return Kish's effective sample size at points, from sums of kernels and of their squares."""
-    with np.errstate(invalid="ignore", over="ignore"):
-        found = np.exp(2 * log_sums - log_squares)
-    return np.clip(np.nan_to_num(found, nan=0.0), least, most)
 
 
 # Extrapolation
@@ -64,7 +52,7 @@ class Reach(NamedTuple):
 
     counts: np.ndarray  #: the number of samples that every kernel stands for
     radii: np.ndarray  #: the squared distances up to which a kernel alone has enough samples
-    trees: list[_Tree]  #: the kernels of large groups, which decide most points
+    trees: list[_Tree]  #: large groups of kernels that each have enough samples
     distances: KernelDistances
 
     @classmethod
@@ -73,7 +61,12 @@ class Reach(NamedTuple):
         shares = np.minimum(_MIN_SAMPLES / counts, 1.0)
         radii = np.asarray(np.where(shares < 1, chdtri(kernels.n_features, shares), -1.0))
         distances = KernelDistances.from_kernels(kernels)
-        return cls(counts, radii, _trees(distances, radii), distances)
+        trees = [
+            _Tree(part.center, part.transform, KDTree(part.Y), float(np.sqrt(radius)))
+            for part in distances.large
+            if (radius := radii[part.rows].min()) > 0 and kernels.n_features <= _MAX_TREE_FEATURES
+        ]
+        return cls(counts, radii, trees, distances)
 
     def contains(self, X: np.ndarray, n_jobs: int | None) -> np.ndarray:
         """Return whether enough samples are expected as far from their kernels as each point."""
@@ -102,17 +95,6 @@ class Reach(NamedTuple):
         shares = np.zeros(squares.shape)
         shares[close] = gammaincc(0.5 * n_features, 0.5 * squares[close])
         return np.asarray(shares @ self.counts)
-
-
-def _trees(distances: KernelDistances, radii: np.ndarray) -> list[_Tree]:
-    """Return the trees of large groups whose kernels all stand for enough samples."""
-    trees = []
-    if distances.kernels.n_features <= _MAX_TREE_FEATURES:
-        for rows, center, transform, Y in distances.large:
-            radius = float(radii[rows].min())
-            if radius > 0:
-                trees.append(_Tree(center, transform, KDTree(Y), float(np.sqrt(radius))))
-    return trees
 
 
 # Bootstrap
@@ -152,7 +134,7 @@ class Bootstrap:
         -------
         ndarray of shape (n_replicates, n_samples)
         """
-        return self._logpdf(self._check(X), n_jobs)
+        return self._summary(lambda values: values, len(self.weights), X, n_jobs).T
 
     def band(
         self, X: Any, confidence: float = 0.9, n_jobs: int | None = None
@@ -176,10 +158,11 @@ class Bootstrap:
 
         def limits(values: np.ndarray) -> np.ndarray:
             # Values of replicates, without interpolation, which minus infinity does not allow.
-            lower = np.quantile(values, tail, axis=0, method="lower")
-            return np.stack([lower, np.quantile(values, 1 - tail, axis=0, method="higher")])
+            lower = np.quantile(values, tail, axis=1, method="lower")
+            upper = np.quantile(values, 1 - tail, axis=1, method="higher")
+            return np.stack([lower, upper], axis=1)
 
-        lower, upper = self._summary(limits, X, n_jobs)
+        lower, upper = self._summary(limits, 2, X, n_jobs).T
         return lower, upper
 
     def std_error(self, X: Any, n_jobs: int | None = None) -> np.ndarray:
@@ -201,39 +184,24 @@ class Bootstrap:
 
         def spread(values: np.ndarray) -> np.ndarray:
             with np.errstate(invalid="ignore", over="ignore"):
-                return np.nan_to_num(values.std(axis=0, ddof=1), nan=np.inf, posinf=np.inf)
+                errors = values.std(axis=1, ddof=1, keepdims=True)
+            return np.nan_to_num(errors, nan=np.inf, posinf=np.inf)
 
-        return self._summary(spread, X, n_jobs)
+        return self._summary(spread, 1, X, n_jobs)[:, 0]
 
     def _summary(
-        self, summarize: Callable[[np.ndarray], np.ndarray], X: Any, n_jobs: int | None
+        self, summarize: Callable[[np.ndarray], np.ndarray], n_columns: int, X: Any, n_jobs: Any
     ) -> np.ndarray:
-        """Summarize replicates in blocks of points, which bounds the memory."""
-        X = self._check(X)
-        parts = [
-            summarize(self._logpdf(X[start : start + _SUMMARY_POINTS], n_jobs))
-            for start in range(0, len(X), _SUMMARY_POINTS)
-        ]
-        return np.concatenate(parts, axis=-1)
-
-    def _check(self, X: Any) -> np.ndarray:
-        return check_queries(X, self.density.n_features, self.density.feature_names)
-
-    def _logpdf(self, X: np.ndarray, n_jobs: int | None) -> np.ndarray:
-        distances = KernelDistances.from_kernels(self.density.kernels)
+        """Summarize the log densities (Q, n_replicates) of blocks of points, as (Q, n_columns)."""
+        density = self.density
+        X = check_queries(X, density.n_features, density.feature_names)
+        distances = KernelDistances.from_kernels(density.kernels)
 
         def evaluate(points: np.ndarray) -> np.ndarray:
-            return _log_sums(distances.log_kernels(points), self.weights)
+            return summarize(_log_sums(distances.log_kernels(points), self.weights))
 
-        step = max(1, _BLOCK_NUMBERS // self.density.n_kernels)
-        return map_rows(evaluate, X, step, n_jobs, np.empty((len(X), len(self.weights)))).T
-
-
-def resample(
-    weights: np.ndarray, n_samples: int, n_replicates: int, rng: np.random.RandomState
-) -> np.ndarray:
-    """Return multinomial counts (n_replicates, n) of ``n_samples`` draws by weight."""
-    return rng.multinomial(n_samples, weights / weights.sum(), size=n_replicates)
+        step = max(1, _BLOCK_NUMBERS // density.n_kernels)
+        return map_rows(evaluate, X, step, n_jobs, np.empty((len(X), n_columns)))
 
 
 def _log_sums(logs: np.ndarray, weights: np.ndarray) -> np.ndarray:

@@ -28,8 +28,6 @@ _CHOOSING_ERRORS = 2 * _STANDARD_ERRORS
 _MAX_GAIN = 10.0
 #: Fewer held-out points do not bound the mean loss.
 _MIN_POINTS = 100
-#: In place of the label of kernels of zero weight.
-_WEIGHTLESS = np.iinfo(np.int64).min
 #: A Gauss transform takes at least as long as this many kernels with covariances of their own.
 _TRANSFORM_COST = 1024
 #: The default number of kernels makes scoring this many times as fast.
@@ -57,8 +55,7 @@ class Compression:
         The mean decrease of the log density over the held-out points; negative if it increases. A
         gain at a single point counts as 10 at most.
     bound : float
-        An upper bound of the loss, or of the change if that was to be bounded, with a confidence
-        of 99 %.
+        An upper bound of the loss, with a confidence of 99 %.
     change : Estimate
         The mean absolute change of the log density.
     largest : float
@@ -79,23 +76,29 @@ class Compression:
 
 
 def compress(
-    density: Any,
-    X: np.ndarray,
-    max_loss: float,
-    two_sided: bool,
-    max_kernels: int | None,
-    n_jobs: int | None,
+    density: Any, X: np.ndarray, max_loss: float, max_kernels: int | None, n_jobs: int | None
 ) -> Compression:
     """Compress a kernel mixture: half of the points choose the kernels, the others measure."""
-    clusters = _neighborhoods(density.kernels, density.clusters)
+    clusters = _clusters(density.kernels, density.clusters)
     budget = _budget(density.kernels, max_kernels, len(clusters))
     before, half = density.logpdf(X, n_jobs), len(X) // 2
-    search = _Search(list(clusters.values()), X[:half], before[:half], two_sided, n_jobs)
+    search = _Search(list(clusters.values()), X[:half], before[:half], n_jobs)
     smaller = _merged(density, clusters, search.coarsest(max_loss, budget))
     losses = _losses(before[half:], smaller.logpdf(X[half:], n_jobs))
-    found = _measured(smaller, density.n_kernels, losses, two_sided)
+    found = Compression(
+        density=smaller,
+        n_before=density.n_kernels,
+        loss=Estimate(*mean_with_error(_clipped(losses)), len(losses)),
+        bound=_bound(_clipped(losses), _STANDARD_ERRORS),
+        change=Estimate(*mean_with_error(np.abs(losses)), len(losses)),
+        largest=float(losses.max()),
+    )
     if not found.bound <= max_loss:
-        raise CompressionError(_refusal(found, two_sided, max_loss))
+        raise CompressionError(
+            f"with {found.n_after} of {found.n_before} kernels, {len(losses)} held-out points lose "
+            f"{found.loss} nats, at most {found.bound:.3g} with 99 % confidence, more than "
+            f"max_loss = {max_loss:g}"
+        )
     return found
 
 
@@ -103,7 +106,12 @@ def check_held_out(X: np.ndarray, means: np.ndarray) -> None:
     """Refuse too few points, and warn of points to which the density was fitted."""
     if len(X) < _MIN_POINTS:
         raise ValueError(f"held_out must have at least {_MIN_POINTS} rows, got {len(X)}")
-    n_known = int(np.isin(_as_items(X), _as_items(means)).sum())
+    # Rows as single items; adding zero makes both zeros the same.
+    rows, known = (
+        np.ascontiguousarray(each + 0.0).view(f"V{8 * each.shape[1]}").ravel()
+        for each in (X, means)
+    )
+    n_known = int(np.isin(rows, known).sum())
     if n_known:
         warnings.warn(
             f"{n_known} of {len(X)} rows of held_out are means of kernels; the density is higher "
@@ -112,18 +120,12 @@ def check_held_out(X: np.ndarray, means: np.ndarray) -> None:
         )
 
 
-def _as_items(rows: np.ndarray) -> np.ndarray:
-    """Return every row as one item, which is equal to another if all numbers are."""
-    rows = np.ascontiguousarray(rows + 0.0)  # both zeros become the same
-    return rows.view(f"V{rows.itemsize * rows.shape[1]}").ravel()
-
-
-def _neighborhoods(kernels: Kernels, clusters: np.ndarray) -> dict[int, "Neighborhood"]:
-    """Return the kernels of every cluster whose weight is not zero."""
-    labels = np.where(kernels.log_weights > -np.inf, clusters[kernels.group_of_kernel], _WEIGHTLESS)
+def _clusters(kernels: Kernels, labels: np.ndarray) -> dict[int, "ClusterKernels"]:
+    """Return the kernels of nonzero weight of every cluster; the labels are those of groups."""
+    labels, has_weight = labels[kernels.group_of_kernel], kernels.log_weights > -np.inf
     return {
-        label: Neighborhood.from_kernels(kernels, np.flatnonzero(labels == label))
-        for label in np.unique(labels[labels != _WEIGHTLESS]).tolist()
+        label: ClusterKernels.from_kernels(kernels, np.flatnonzero(has_weight & (labels == label)))
+        for label in np.unique(labels[has_weight]).tolist()
     }
 
 
@@ -150,7 +152,7 @@ def _cost(kernels: Kernels) -> float:
     return float(sizes[own].sum() + shared)
 
 
-def _merged(density: Any, clusters: dict[int, "Neighborhood"], stages: list["_Stage"]) -> Any:
+def _merged(density: Any, clusters: dict[int, "ClusterKernels"], stages: list["_Stage"]) -> Any:
     """Return the density of the kernels of all cells."""
     sizes = [len(stage.cells) for stage in stages]
     log_weights, means, _, transforms, log_dets = (
@@ -189,10 +191,9 @@ class _Stage(NamedTuple):
 class _Search(NamedTuple):
     """Search for the coarsest cells that are good enough at some points."""
 
-    clusters: list["Neighborhood"]
+    clusters: list["ClusterKernels"]
     points: np.ndarray
     log_densities: np.ndarray
-    two_sided: bool
     n_jobs: int | None
 
     def coarsest(self, max_loss: float, budget: int) -> list[_Stage]:
@@ -204,7 +205,7 @@ class _Search(NamedTuple):
         """
         stages = [self._stage(each, each.whole()) for each in self.clusters]
         trials = list(stages)
-        while self._bound(stages) > max_loss:
+        while _bound(self._losses(stages), _CHOOSING_ERRORS) > max_loss:
             spare = budget - sum(len(stage.cells) for stage in stages)
             gains = self._gains(stages, trials, spare)
             best = int(np.argmax(gains))
@@ -220,37 +221,31 @@ class _Search(NamedTuple):
             trials = finer
         return stages
 
-    def _stage(self, cluster: "Neighborhood", cells: list[Cell]) -> _Stage:
+    def _stage(self, cluster: "ClusterKernels", cells: list[Cell]) -> _Stage:
         kernels = cluster.merge(cells)
         return _Stage(cells, kernels, sums_at(log_sums_of(kernels), self.points, self.n_jobs))
 
-    def _finer(self, cluster: "Neighborhood", stage: _Stage, most: int) -> _Stage:
-        """Return twice as many cells, or the same stage if no more are allowed."""
+    def _finer(self, cluster: "ClusterKernels", stage: _Stage, most: int) -> _Stage:
+        """Return a stage of twice the number of cells, or the same one if no more are allowed."""
         n_cells = len(stage.cells)
         cells = cluster.divide(stage.cells, min(2 * n_cells, most)) if n_cells < most else []
         return self._stage(cluster, cells) if len(cells) > n_cells else stage
 
     def _gains(self, stages: list[_Stage], trials: list[_Stage], spare: int) -> np.ndarray:
         """Return the decrease of the mean loss by every trial, per added kernel."""
-        log_sums = np.array([stage.log_sums for stage in stages])
-        now, gains = self._counted(log_sums).mean(), np.zeros(len(stages))
+        now, gains = self._losses(stages).mean(), np.zeros(len(stages))
         for c, (stage, trial) in enumerate(zip(stages, trials, strict=True)):
             n_more = len(trial.cells) - len(stage.cells)
             if 0 < n_more <= spare:
-                tried = log_sums.copy()
-                tried[c] = trial.log_sums
+                then = self._losses([*stages[:c], trial, *stages[c + 1 :]]).mean()
                 with np.errstate(invalid="ignore"):  # infinite losses where a density is zero
-                    gains[c] = (now - self._counted(tried).mean()) / n_more
+                    gains[c] = (now - then) / n_more
         return np.nan_to_num(gains, nan=0.0)
 
-    def _bound(self, stages: list[_Stage]) -> float:
-        log_sums = np.array([stage.log_sums for stage in stages])
-        return _bound(self._counted(log_sums), _CHOOSING_ERRORS)
-
-    def _counted(self, log_sums: np.ndarray) -> np.ndarray:
-        constant = 0.5 * self.points.shape[1] * LOG_2PI
-        losses = _losses(self.log_densities, np.logaddexp.reduce(log_sums) - constant)
-        return _counted(losses, self.two_sided)
+    def _losses(self, stages: list[_Stage]) -> np.ndarray:
+        log_sums = np.logaddexp.reduce([stage.log_sums for stage in stages])
+        log_densities = log_sums - 0.5 * self.points.shape[1] * LOG_2PI
+        return _clipped(_losses(self.log_densities, log_densities))
 
 
 # Losses
@@ -262,9 +257,8 @@ def _losses(before: np.ndarray, after: np.ndarray) -> np.ndarray:
         return np.where(before == after, 0.0, before - after)
 
 
-def _counted(losses: np.ndarray, two_sided: bool) -> np.ndarray:
-    """Return absolute losses, or losses with clipped gains."""
-    return np.abs(losses) if two_sided else np.maximum(losses, -_MAX_GAIN)
+def _clipped(losses: np.ndarray) -> np.ndarray:
+    return np.maximum(losses, -_MAX_GAIN)
 
 
 def _bound(values: np.ndarray, n_errors: float) -> float:
@@ -277,30 +271,10 @@ def _bound(values: np.ndarray, n_errors: float) -> float:
     return mean + n_errors * error if np.isfinite(mean) else np.inf
 
 
-def _measured(density: Any, n_before: int, losses: np.ndarray, two_sided: bool) -> Compression:
-    return Compression(
-        density=density,
-        n_before=n_before,
-        loss=Estimate(*mean_with_error(_counted(losses, False)), len(losses)),
-        bound=_bound(_counted(losses, two_sided), _STANDARD_ERRORS),
-        change=Estimate(*mean_with_error(np.abs(losses)), len(losses)),
-        largest=float(losses.max()),
-    )
-
-
-def _refusal(found: Compression, two_sided: bool, max_loss: float) -> str:
-    what, figure = ("change by", found.change) if two_sided else ("lose", found.loss)
-    return (
-        f"with {found.n_after} of {found.n_before} kernels, {figure.n} held-out points {what} "
-        f"{figure} nats, at most {found.bound:.3g} with 99 % confidence, more than max_loss = "
-        f"{max_loss:g}"
-    )
-
-
 # Cells
 
 
-class Neighborhood(NamedTuple):
+class ClusterKernels(NamedTuple):
     """The kernels of a cluster, in coordinates in which they have unit covariance on average."""
 
     rows: np.ndarray  #: (K,) the indices of the kernels in the mixture
@@ -312,7 +286,7 @@ class Neighborhood(NamedTuple):
     log_det: float  #: of this map
 
     @classmethod
-    def from_kernels(cls, kernels: Kernels, rows: np.ndarray) -> "Neighborhood":
+    def from_kernels(cls, kernels: Kernels, rows: np.ndarray) -> "ClusterKernels":
         """Take some of the kernels of a mixture, all of nonzero weight."""
         # Sorted, so that rounding does not depend on the order of the kernels.
         rows = rows[np.lexsort(kernels.means[rows].T)]
@@ -324,16 +298,11 @@ class Neighborhood(NamedTuple):
         # From one of the transforms: covariances would square its condition number.
         transform = kernels.transforms[heaviest]
         factors = np.linalg.solve(kernels.transforms[own], transform)
-        mean = _joint_factor(masses, factors)
-        transform = transform @ np.linalg.inv(mean)
+        mean = _joint_factor(masses, factors, np.empty((0, kernels.n_features)))
+        to_unit = np.linalg.inv(mean)
+        log_det = float(kernels.log_dets[heaviest] - _log_det(mean))
         return cls(
-            rows,
-            log_weights,
-            means,
-            groups,
-            factors @ np.linalg.inv(mean),
-            transform,
-            float(kernels.log_dets[heaviest] - _log_det(mean)),
+            rows, log_weights, means, groups, factors @ to_unit, transform @ to_unit, log_det
         )
 
     def whole(self) -> list[Cell]:
@@ -381,25 +350,24 @@ class Neighborhood(NamedTuple):
 
     def merge(self, cells: Sequence[Cell]) -> Kernels:
         """Return one kernel for every cell, of the same weight, mean and covariance."""
-        factors = [self._factor(cell) for cell in cells]
+        log_weights = [np.logaddexp.reduce(self.log_weights[cell]) for cell in cells]
+        means, factors = (np.array(each) for each in zip(*map(self._moments, cells), strict=True))
         return Kernels(
-            np.array([np.logaddexp.reduce(self.log_weights[cell]) for cell in cells]),
-            np.array([self._mean(cell) for cell in cells]),
+            np.array(log_weights),
+            means,
             np.arange(len(cells) + 1),
-            self.transform @ np.linalg.inv(np.array(factors)),
-            np.array([self.log_det - _log_det(factor) for factor in factors]),
+            self.transform @ np.linalg.inv(factors),
+            self.log_det - _log_det(factors),
         )
 
-    def _mean(self, cell: Cell) -> np.ndarray:
-        shares, means = _shares(self.log_weights[cell]), self.means[cell]
-        return np.asarray(means[0] + shares @ (means - means[0]))
-
-    def _factor(self, cell: Cell) -> np.ndarray:
-        """Return the triangular factor of the covariance of a cell."""
+    def _moments(self, cell: Cell) -> tuple[np.ndarray, np.ndarray]:
+        """Return the mean of a cell, and the triangular factor of its covariance."""
         differences, shares = self._differences(cell)
+        means = self.means[cell]
         own, groups = np.unique(self.groups[cell], return_inverse=True)
         spread = differences * np.sqrt(shares)[:, None]
-        return _joint_factor(np.bincount(groups, shares), self.factors[own], spread)
+        factor = _joint_factor(np.bincount(groups, shares), self.factors[own], spread)
+        return means[0] + shares @ (means - means[0]), factor
 
 
 def _shares(log_weights: np.ndarray) -> np.ndarray:
@@ -408,13 +376,12 @@ def _shares(log_weights: np.ndarray) -> np.ndarray:
     return np.asarray(weights / weights.sum())
 
 
-def _joint_factor(
-    shares: np.ndarray, factors: np.ndarray, spread: np.ndarray | None = None
-) -> np.ndarray:
-    """Return the triangular factor of a mean of covariances, and of the scatter of rows."""
+def _joint_factor(shares: np.ndarray, factors: np.ndarray, spread: np.ndarray) -> np.ndarray:
+    """Return the triangular factor of a mean of covariances plus the scatter of rows."""
     rows = (np.sqrt(shares)[:, None, None] * factors).reshape(-1, factors.shape[2])
-    return np.asarray(np.linalg.qr(rows if spread is None else np.vstack([spread, rows]), mode="r"))
+    return np.asarray(np.linalg.qr(np.vstack([spread, rows]), mode="r"))
 
 
-def _log_det(factor: np.ndarray) -> float:
-    return float(np.log(np.abs(np.diagonal(factor))).sum())
+def _log_det(factors: np.ndarray) -> np.ndarray:
+    """Return the log determinants of triangular matrices (..., M, M)."""
+    return np.asarray(np.log(np.abs(np.diagonal(factors, axis1=-2, axis2=-1))).sum(axis=-1))

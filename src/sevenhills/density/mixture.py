@@ -15,8 +15,8 @@ import numpy as np
 from ..estimate import Estimate
 from ..validation import (
     check_choice,
+    check_confidence,
     check_count,
-    check_flag,
     check_log_dets,
     check_not_negative,
     check_numbers,
@@ -25,13 +25,13 @@ from ..validation import (
     check_queries,
     random_generator,
 )
-from . import bootstrap, boxes, compression, conditioning, torch_export, univariate
+from . import boxes, compression, conditioning, torch_export, univariate
 from .bootstrap import Bootstrap, Reach
 from .compression import Compression
 from .derivatives import LogSurface
 from .engines import FEW_PAIRS, TOLERANCE, Engine
 from .modes import ModeTable, find_highest_mode, find_modes, label_shares
-from .regions import Density, check_confidence, check_dimension
+from .regions import Density, check_dimension
 from .sums import (
     LOG_2PI,
     Kernels,
@@ -1113,7 +1113,9 @@ class KernelMixture(Density):
         log_squares = sums_at(self._log_squares, X, n_jobs)
         least = self._sample_counts[self.log_weights > -np.inf].min()
         most = self._sample_counts.sum()
-        return bootstrap.effective_sample_size(log_sums, log_squares, least, most)
+        with np.errstate(invalid="ignore", over="ignore"):
+            found = np.exp(2 * log_sums - log_squares)
+        return np.clip(np.nan_to_num(found, nan=0.0), least, most)
 
     def is_extrapolation(self, X: Any, n_jobs: int | None = None) -> np.ndarray:
         r"""Return whether every row of ``X`` lies beyond the samples.
@@ -1185,7 +1187,8 @@ class KernelMixture(Density):
         n_replicates = check_count(n_replicates, "n_replicates", least=2)
         rng = random_generator(random_state)
         n_samples = max(1, round(float(self._sample_counts.sum())))
-        counts = bootstrap.resample(self.weights, n_samples, n_replicates, rng)
+        shares = self.weights / self.weights.sum()
+        counts = rng.multinomial(n_samples, shares, size=n_replicates)
         return Bootstrap(self, counts / n_samples)
 
     # Other forms
@@ -1195,7 +1198,6 @@ class KernelMixture(Density):
         held_out: Any,
         *,
         max_loss: float = 0.01,
-        two_sided: bool = False,
         max_kernels: int | None = None,
         random_state: Any = 0,
         n_jobs: int | None = None,
@@ -1222,10 +1224,6 @@ class KernelMixture(Density):
         max_loss : float, default=0.01
             The largest decrease of the mean log density of held-out samples, in nats, with a
             confidence of 99 %.
-        two_sided : bool, default=False
-            Whether to bound the mean absolute change of the log density, not only the loss. In
-            many dimensions, kernels that reach few of their neighbors are a rough estimate; then
-            no density of fewer kernels is close to it, but many are better.
         max_kernels : int, optional
             The largest number of kernels, at least one for every cluster. By default, log
             densities take about half the time: a kernel with a covariance of its own takes as long
@@ -1269,12 +1267,11 @@ class KernelMixture(Density):
         (2, 2)
         """
         max_loss = check_not_negative(max_loss, "max_loss")
-        check_flag(two_sided, "two_sided")
         X = self._check(held_out)
         compression.check_held_out(X, self.means)
         # Sorted first, so that the halves do not depend on the order of the rows.
         X = random_generator(random_state).permutation(X[np.lexsort(X.T)])
-        return compression.compress(self, X, max_loss, two_sided, max_kernels, n_jobs)
+        return compression.compress(self, X, max_loss, max_kernels, n_jobs)
 
     def to_torch(self, device: Any = None, dtype: Any = None) -> Any:
         """Return the density as a distribution of PyTorch.

@@ -3,14 +3,14 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import cached_property
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from ..estimate import Estimate, mean_with_error
 from ..extras import import_extra
-from ..validation import check_count, check_flag
+from ..validation import check_confidence, check_count, check_flag
 
 #: Sets of draws whose log densities are cached.
 _MAX_CACHED = 4
@@ -297,15 +297,6 @@ class Density(ABC):
     def _drawn(self) -> dict[tuple[int, int | None], np.ndarray]:
         """The log densities of draws, by their number and seed."""
         return {}
-
-
-def check_confidence(confidence: Any) -> float:
-    """Return a probability strictly between 0 and 1."""
-    if not isinstance(confidence, Real) or isinstance(confidence, bool | np.bool_):
-        raise TypeError(f"confidence must be a number, got {confidence!r}")
-    if not 0 < float(confidence) < 1:
-        raise ValueError(f"confidence must lie between 0 and 1, got {confidence!r}")
-    return float(confidence)
 
 
 def check_dimension(density: Density, wanted: int, question: str, remedy: str) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ..validation import check_count, random_generator
-from .results import CalibrationError, Evaluation, Interval, SceneMean, bootstrap, check_confidence
+from ..validation import check_confidence, check_count, random_generator
+from .results import CalibrationError, Evaluation, Interval, SceneMean, bootstrap
 from .tables import MeasureTable
 
 #: Settings that may always differ.

@@ -15,6 +15,7 @@ from joblib import Parallel, delayed, effective_n_jobs
 from ..progress import Progress, no_progress, print_progress
 from ..validation import (
     check_choice,
+    check_confidence,
     check_count,
     check_flag,
     check_n_jobs,
@@ -25,7 +26,7 @@ from ..validation import (
 from .checks import SceneStatistics, check_scenes
 from .inputs import Forecasts, open_forecasts
 from .path_densities import FlooredEstimator, resolve_estimator, try_out
-from .results import Evaluation, check_confidence, summarize
+from .results import Evaluation, summarize
 from .scores import MEASURES, BlockScores, Scoring, choose_measures, score_block
 
 #: A density is fitted to at least this many samples.

@@ -14,7 +14,7 @@ import numpy as np
 from ..atomic_write import atomic_write
 from ..extras import import_extra
 from ..metrics.density_metrics import LEVELS
-from ..validation import check_choice, check_positive, freeze
+from ..validation import check_choice, freeze
 from .scores import BlockScores, measure_of
 from .tables import MeasureTable, data_frame
 
@@ -309,12 +309,6 @@ class CalibrationError:
     def __call__(self, weights: np.ndarray | None = None) -> float:
         """Return the mean distance between levels and the fractions of truths within them."""
         return float(np.abs(self._share(weights) - LEVELS).mean())
-
-
-def check_confidence(confidence: Any) -> None:
-    """Refuse a confidence that is not between 0 and 1."""
-    if not 0 < check_positive(confidence, "confidence") < 1:
-        raise ValueError(f"confidence must be between 0 and 1, got {confidence}")
 
 
 def summarize(
