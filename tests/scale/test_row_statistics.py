@@ -1,13 +1,52 @@
-"""Moments of partitions, compared with those of all rows."""
+"""Samples and moments of partitions, compared with those of all rows."""
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 
-from sevenhills.scale.row_statistics import Moments
+from sevenhills.scale.row_statistics import Moments, Reservoir, row_hashes
 
+from ..oracles import row_hash, smallest_hashes
 from ..strategies import awkward, partition_sizes
+
+
+@given(X=awkward(max_samples=60, max_features=4), seed=st.integers(0, 2**63 - 1), data=st.data())
+def test_samples_are_the_smallest_hashes_however_rows_are_parted(X, seed, data):
+    size = data.draw(st.integers(1, 70))
+    parts = np.split(X, np.cumsum(data.draw(partition_sizes(len(X))))[:-1])
+    found = Reservoir.merge([Reservoir.from_rows(part, size, seed) for part in parts], size)
+    rows, counts = smallest_hashes(X, size, seed)
+    assert_array_equal(found.rows, rows)
+    assert_array_equal(found.counts, counts)
+    assert_array_equal(found.hashes, [row_hash(row, seed) for row in rows])
+
+
+def test_hashes_are_evenly_spread_and_take_zeros_for_equal():
+    X = np.stack(np.meshgrid(np.arange(200.0), np.arange(200.0)), axis=-1).reshape(-1, 2)
+    hashes = row_hashes(X, 1)
+    assert len(np.unique(hashes)) == len(X)
+    for shift in (0, 30, 58):
+        bits = (hashes >> np.uint64(shift)) & np.uint64(63)
+        counts = np.bincount(bits.astype(np.int64), minlength=64)
+        assert ((counts - len(X) / 64) ** 2 / (len(X) / 64)).sum() < 120  # 63 degrees of freedom
+    assert (hashes != row_hashes(X, 2)).all()
+    assert row_hashes(np.array([[-0.0]]), 5) == row_hashes(np.array([[0.0]]), 5)
+
+
+def test_rows_of_one_hash_are_still_different_rows(monkeypatch):
+    monkeypatch.setattr(
+        "sevenhills.scale.row_statistics.row_hashes", lambda X, seed: np.full(len(X), 7, np.uint64)
+    )
+    X = np.array([[2.0], [1.0], [3.0], [1.0]])
+    found = Reservoir.merge([Reservoir.from_rows(X[:2], 2, 0), Reservoir.from_rows(X[2:], 2, 0)], 2)
+    assert_array_equal(found.rows, [[1.0], [2.0]])
+    assert_array_equal(found.counts, [2, 1])
+
+
+def covariance(moments, c):
+    factor = moments.factors[c]
+    return factor.T @ factor / (moments.counts[c] - 1)
 
 
 @given(X=awkward(min_samples=1, max_samples=60, max_features=5), data=st.data())
@@ -18,7 +57,6 @@ def test_moments_are_those_of_all_rows(X, data):
     bounds = np.cumsum(data.draw(partition_sizes(len(X))))[:-1]
     parts = zip(np.split(X, bounds), np.split(clusters, bounds), strict=True)
     found = Moments.merge([Moments.from_rows(rows, at, origins) for rows, at in parts])
-    covariances = found.covariances(1.0)
     for c in range(min(3, len(X))):
         members = X[clusters == c] - origins[c]
         assert found.counts[c] == len(members)
@@ -26,7 +64,7 @@ def test_moments_are_those_of_all_rows(X, data):
         assert_allclose(found.shifts[c], members.mean(axis=0), atol=1e-14 * scale)
         if len(members) > 1:
             expected = np.atleast_2d(np.cov(members.T))
-            assert_allclose(covariances[c], expected, atol=1e-13 * scale**2)
+            assert_allclose(covariance(found, c), expected, atol=1e-13 * scale**2)
 
 
 def test_moments_keep_narrow_directions_far_from_the_origin():
@@ -40,5 +78,5 @@ def test_moments_keep_narrow_directions_far_from_the_origin():
         Moments.from_rows(part, np.zeros(len(part), int), far[:1]) for part in np.split(far, 10)
     ]
     assert_allclose(
-        Moments.merge(parts).covariances(1.0)[0], np.cov((far - far[0]).T), rtol=1e-13, atol=1e-13
+        covariance(Moments.merge(parts), 0), np.cov((far - far[0]).T), rtol=1e-13, atol=1e-13
     )

@@ -1,6 +1,8 @@
 """ROME for samples on more than one machine."""
 
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Self, cast
 
 import numpy as np
@@ -18,16 +20,23 @@ from ..estimators.cluster_densities import (
 )
 from ..estimators.cluster_records import Cluster
 from ..validation import check_choice, check_count, random_generator, unchanged_on_failure
-from .assignment import Assignment, KernelShapes
 from .distributed_mixture import (
-    CoresetMixture,
     DistributedMixture,
-    RowMixture,
-    coreset_kernels,
+    KernelShapes,
+    coreset_mixture,
+    draw_chunks,
+    draw_from_mixture,
+    log_densities,
 )
-from .partitions import Delayed, Partitions, constant, is_lazy, reduce_tree
-from .reservoir import Reservoir
-from .row_statistics import ClusterStatistics, Plan, RowStatistics, sigma_points
+from .partitions import Delayed, Features, Partitions, constant, reduce_tree, task
+from .row_statistics import (
+    Assignment,
+    ClusterStatistics,
+    Plan,
+    Reservoir,
+    RowStatistics,
+    sigma_points,
+)
 
 
 class DistributedROME(DensityMixin, BaseEstimator):
@@ -54,33 +63,30 @@ class DistributedROME(DensityMixin, BaseEstimator):
         The number of distinct rows in the sample.
     kernels : "all" or int, default="all"
         "all" puts a kernel on every row. The rows stay in their partitions, and every evaluation
-        of the density reads them again, unless ``density_.persist()`` is used. A number limits the
-        distinct rows of every cluster that have a kernel; these rows are kept in this process, and
-        the bandwidth is that for their number.
+        of the density reads them again. A number limits the distinct rows of every cluster that
+        have a kernel; these rows are kept in this process, and the bandwidth is that for their
+        number.
     random_state : int, RandomState instance or None, default=0
         The seed of the hashes.
 
     Attributes
     ----------
-    density_ : RowMixture or CoresetMixture
-        The fitted density; ``density_.compute()`` returns a :class:`~sevenhills.KernelMixture`.
+    density_ : DistributedMixture or KernelMixture
+        The fitted density, with kernels on all rows or on a limited number.
     clusters_ : tuple of Cluster
         Size, mean, spread and bandwidth of every cluster.
-    covariances_ : ndarray of shape (n_clusters, n_features, n_features)
-        The covariance of all rows of every cluster.
     rome_ : ROME
         The fit of the sample, with its labels, candidates and ordering.
     min_std_ : float
         The lower limit on standard deviations, in data units.
-    n_samples_ : int
-    n_features_in_ : int
+    n_samples_, n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
         Defined if ``X`` is a frame whose column names are strings.
 
     Notes
     -----
-    A fit reads all samples twice, and every evaluation of a density with kernels on all rows reads
-    them once more. If samples are costly to compute and fit in memory, ``persist`` them by dask.
+    A fit reads all samples twice. If samples are costly to compute and fit in memory, ``persist``
+    them by dask. ``density_.persist()`` keeps the kernels on all rows in the workers.
 
     Examples
     --------
@@ -97,12 +103,15 @@ class DistributedROME(DensityMixin, BaseEstimator):
     -2.6
     """
 
-    density_: DistributedMixture
+    density_: DistributedMixture | KernelMixture
     clusters_: tuple[Cluster, ...]
-    covariances_: np.ndarray
     rome_: ROME
     min_std_: float
     n_samples_: int
+    _assignment: Delayed
+    _features: Features
+
+    is_normalized = True
 
     def __init__(
         self,
@@ -143,11 +152,11 @@ class DistributedROME(DensityMixin, BaseEstimator):
             statistics = reduce_tree(parts, ClusterStatistics.merge, constant(plan)).compute()
             shapes = self._shape_kernels(statistics, plan)
             if coreset_size is None:
-                self.density_ = RowMixture(samples, rows.sizes, assignment, shapes)
+                self.density_ = DistributedMixture(samples, rows.sizes, assignment, shapes)
             else:
                 self._put_on_coresets(statistics, shapes, samples.features.names)
             self._assignment = assignment
-            self._record_features(samples)
+            self._record_features(samples.features)
         return self
 
     def _check_parameters(self) -> int | None:
@@ -195,7 +204,6 @@ class DistributedROME(DensityMixin, BaseEstimator):
         density = cast(KernelMixture, add_up(kernels, clusters))
         n_members = dict(zip(plan.labels.tolist(), moments.counts.tolist(), strict=True))
         self.clusters_ = describe_clusters(clusters, whitening, kernels, n_members)
-        self.covariances_ = moments.covariances(plan.unit)
         self.min_std_ = whitening.min_std * plan.unit
         self.n_samples_ = int(moments.counts.sum())
         return KernelShapes(density.clusters, density.transforms, density.log_dets)
@@ -204,73 +212,75 @@ class DistributedROME(DensityMixin, BaseEstimator):
         self, statistics: ClusterStatistics, shapes: KernelShapes, names: tuple[str, ...] | None
     ) -> None:
         coresets = [each for each in statistics.coresets if len(each.rows)]
-        density, bandwidths = coreset_kernels(coresets, self.clusters_, shapes)
-        self.density_ = CoresetMixture(
-            with_samples(density, names, self.n_samples_), self.n_samples_
-        )
+        density, bandwidths = coreset_mixture(coresets, self.clusters_, shapes)
+        self.density_ = with_samples(density, names, self.n_samples_)
         self.clusters_ = tuple(
             replace(cluster, bandwidth=width)
             for cluster, width in zip(self.clusters_, bandwidths, strict=True)
         )
 
-    def _record_features(self, samples: Partitions) -> None:
-        self.n_features_in_ = samples.features.number
+    def _record_features(self, features: Features) -> None:
+        self._features = features
+        self.n_features_in_ = features.number
         self.__dict__.pop("feature_names_in_", None)
-        if samples.features.names is not None:
-            self.feature_names_in_ = np.array(samples.features.names, dtype=object)
+        if features.names is not None:
+            self.feature_names_in_ = np.array(features.names, dtype=object)
 
-    @property
-    def is_normalized(self) -> bool:
-        """Whether the fitted density integrates to one."""
+    def _queries(self, X: Any) -> Partitions:
         check_is_fitted(self)
-        return self.density_.is_normalized
+        return Partitions.from_data(X, self._features)
 
     def score_samples(self, X: Any) -> Any:
         """Return the log density at every row of ``X``.
 
         Parameters
         ----------
-        X : dask array, dask DataFrame, str, path or array-like of shape (n_samples, n_features)
+        X : dask array, dask DataFrame, str, path or array-like
+            As for :meth:`fit`.
 
         Returns
         -------
         dask array or Series, or ndarray, of shape (n_samples,)
             Lazy, with the partitions of ``X``; computed at once for an array-like.
         """
-        check_is_fitted(self)
-        return self.density_.logpdf(X)
+        queries = self._queries(X)
+        return queries.to_collection(log_densities(self.density_, queries), "log_density", float)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Return the mean log density of the rows of ``X``, which stay in their partitions.
 
         Parameters
         ----------
-        X : dask array, dask DataFrame, str, path or array-like of shape (n_samples, n_features)
+        X : dask array, dask DataFrame, str, path or array-like
+            As for :meth:`fit`.
         y : ignored
 
         Returns
         -------
         float
         """
-        check_is_fitted(self)
-        return self.density_.mean_logpdf(X)
+        values = log_densities(self.density_, self._queries(X))
+        parts = [task(_sum_and_count)(each) for each in values]
+        total, count = reduce_tree(parts, _add).compute()
+        if not count:
+            raise ValueError("X has no rows: all of its partitions are empty")
+        return float(total / count)
 
     def predict(self, X: Any) -> Any:
         """Return the label of every row of ``X``, by the assignment of the fit, -1 for noise.
 
         Parameters
         ----------
-        X : dask array, dask DataFrame, str, path or array-like of shape (n_samples, n_features)
+        X : dask array, dask DataFrame, str, path or array-like
+            As for :meth:`fit`.
 
         Returns
         -------
         dask array or Series, or ndarray, of shape (n_samples,)
             Lazy, with the partitions of ``X``; computed at once for an array-like.
         """
-        check_is_fitted(self)
-        queries = self.density_.check_queries(X)
-        labels = queries.to_collection(queries.map(_predict, self._assignment), "cluster", np.int64)
-        return labels if is_lazy(X) else labels.compute()
+        queries = self._queries(X)
+        return queries.to_collection(queries.map(_predict, self._assignment), "cluster", np.int64)
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> Any:
         """Draw independent samples from the fitted density.
@@ -287,8 +297,21 @@ class DistributedROME(DensityMixin, BaseEstimator):
         dask array of shape (n_samples, n_features)
         """
         check_is_fitted(self)
-        return self.density_.sample(n_samples, random_state)
+        density = self.density_
+        if isinstance(density, DistributedMixture):
+            return density.sample(n_samples, random_state)
+        draw_chunk = partial(task(draw_from_mixture), constant(density))
+        return draw_chunks(draw_chunk, n_samples, density.n_features, random_state)
 
 
 def _predict(X: np.ndarray, assignment: Assignment) -> np.ndarray:
     return assignment.predict(X)
+
+
+def _sum_and_count(values: np.ndarray) -> tuple[float, int]:
+    return float(values.sum()), len(values)
+
+
+def _add(parts: Sequence[tuple[float, int]]) -> tuple[float, int]:
+    totals, counts = zip(*parts, strict=True)
+    return sum(totals), sum(counts)

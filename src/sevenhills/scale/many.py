@@ -15,7 +15,7 @@ from joblib import Parallel, delayed, effective_n_jobs
 from sklearn.base import BaseEstimator, clone
 
 from ..estimators import ROME
-from ..validation import check_choice, check_flag, check_n_jobs, unfitted_copy
+from ..validation import check_choice, check_n_jobs, unfitted_copy
 
 #: Upper limit on the data sets in a task. A task costs joblib as much as some fits, so tasks should
 #: be large; but messages of many megabytes are copied more slowly than those of a few.
@@ -52,39 +52,32 @@ def fit_many(
     datasets: Any,
     estimator: Any = None,
     *,
-    offsets: Any = None,
     sample_weight: Any = None,
     n_jobs: int | None = None,
     errors: str = "raise",
-    verbose: bool = False,
 ) -> list[Any]:
     """Fit an estimator to each of many data sets.
 
     The results are those of ``[clone(estimator).fit(X) for X in datasets]``, to the bit on one
     machine; for large data sets, worker processes may round differently because linear algebra
     has fewer threads there. joblib does the work in batches of data sets, so
-    ``joblib.parallel_config`` moves it to threads, processes or other machines.
+    ``joblib.parallel_config`` moves it to threads, processes or other machines, and
+    ``joblib.parallel_config(verbose=10)`` prints its progress.
 
     Parameters
     ----------
-    datasets : sequence of array-like, array-like of shape (n_sets, n_samples, n_features) or \
-            array-like of shape (n_rows, n_features)
-        A sequence of arrays or frames of any sizes; one array of data sets of equal size; or the
-        rows of all data sets, one after another, with ``offsets``.
+    datasets : sequence of array-like, or array-like of shape (n_sets, n_samples, n_features)
+        Arrays or frames of any sizes, or one array of data sets of equal size.
     estimator : estimator, optional
         The estimator to clone and fit; ``ROME()`` by default.
-    offsets : array-like of shape (n_sets + 1,), optional
-        Data set ``i`` consists of the rows ``offsets[i]`` to ``offsets[i + 1] - 1``.
     sample_weight : sequence of array-like, optional
-        The weights of the samples of every data set, or None, in the form of ``datasets``.
+        The weights of the samples of every data set, or None.
     n_jobs : int, optional
         Number of workers, one by default. Workers are processes unless
         ``joblib.parallel_config`` says otherwise.
     errors : {"raise", "skip"}, default="raise"
         Whether a data set that cannot be fitted raises an error that names it, or is skipped: its
         result is then a :class:`~sevenhills.scale.Failure`.
-    verbose : bool, default=False
-        Whether joblib prints the number of finished batches.
 
     Returns
     -------
@@ -99,37 +92,30 @@ def fit_many(
     >>> models = fit_many(hills, ROME(selection=None))
     >>> len(models)
     5
-    >>> rows, offsets = hills.reshape(-1, 2), [0, 40, 100, 200]
-    >>> [len(model.labels_) for model in fit_many(rows, offsets=offsets)]
-    [40, 60, 100]
     """
     unfitted = clone(ROME() if estimator is None else estimator)
-    sets = _split_datasets(datasets, offsets)
-    weights = _split_weights(sample_weight, offsets, len(sets))
+    sets = _check_datasets(datasets)
+    weights = [None] * len(sets) if sample_weight is None else list(sample_weight)
+    if len(weights) != len(sets):
+        raise ValueError(
+            f"sample_weight must be given for each of the {len(sets)} datasets, got {len(weights)}"
+        )
     if errors == "raise":
         for i, (X, each) in enumerate(zip(sets, weights, strict=True)):
             _check_shapes(i, X, each)
-    return _map_batches(partial(_fit, unfitted), (sets, weights), n_jobs, errors, verbose)
+    return _map_batches(partial(_fit, unfitted), (sets, weights), n_jobs, errors)
 
 
 def score_many(
-    models: Sequence[Any],
-    datasets: Any,
-    *,
-    offsets: Any = None,
-    n_jobs: int | None = None,
-    errors: str = "raise",
-    verbose: bool = False,
+    models: Sequence[Any], datasets: Any, *, n_jobs: int | None = None, errors: str = "raise"
 ) -> list[Any]:
     """Return the log densities of many models, each at the points of its own data set.
 
     Parameters
     ----------
     models : sequence of fitted estimators or densities
-    datasets : sequence of array-like, or array-like
-        One data set for each model, in one of the forms of :func:`fit_many`.
-    offsets : array-like of shape (n_sets + 1,), optional
-        See :func:`fit_many`.
+    datasets : sequence of array-like, or array-like of shape (n_sets, n_samples, n_features)
+        One data set for each model.
     n_jobs : int, optional
         Number of workers, one by default. Scoring a few points takes less time than sending a
         model to another process.
@@ -137,8 +123,6 @@ def score_many(
         Whether a data set that cannot be scored raises an error that names it, or has a
         :class:`~sevenhills.scale.Failure` as its result. Models that are failures themselves are
         returned as they are if "skip".
-    verbose : bool, default=False
-        Whether joblib prints the number of finished batches.
 
     Returns
     -------
@@ -154,68 +138,30 @@ def score_many(
     >>> len(scores), scores[0].shape
     (5, (40,))
     """
-    models, sets = list(models), _split_datasets(datasets, offsets)
+    models, sets = list(models), _check_datasets(datasets)
     if len(models) != len(sets):
         raise ValueError(f"there are {len(models)} models, but {len(sets)} datasets")
     if errors == "raise":
         for i, (model, X) in enumerate(zip(models, sets, strict=True)):
             _check_model(i, model)
             _check_shapes(i, X)
-    return _map_batches(_score, (models, sets), n_jobs, errors, verbose)
+    return _map_batches(_score, (models, sets), n_jobs, errors)
 
 
-def _split_datasets(datasets: Any, offsets: Any) -> _Items:
-    """Return the data sets; those in one array are views of it."""
-    if offsets is not None:
-        return _split_rows(datasets, offsets, "datasets", n_dimensions=2)
+def _check_datasets(datasets: Any) -> _Items:
     if not hasattr(datasets, "shape"):
         return list(datasets)
     array = datasets if isinstance(datasets, np.ndarray) else np.asarray(datasets)
     if array.ndim != 3:
         raise ValueError(
-            "datasets must be a list of data sets, an array of shape (n_sets, n_samples, "
-            f"n_features), or one of shape (n_rows, n_features) with offsets; got shape "
-            f"{array.shape}"
+            "datasets must be a list of data sets, or an array of shape (n_sets, n_samples, "
+            f"n_features); got shape {array.shape}"
         )
     return array
 
 
-def _split_weights(sample_weight: Any, offsets: Any, n_sets: int) -> list[Any]:
-    """Return the weights for every data set."""
-    if sample_weight is None:
-        return [None] * n_sets
-    if offsets is not None:
-        return _split_rows(sample_weight, offsets, "sample_weight", n_dimensions=1)
-    weights = list(sample_weight)
-    if len(weights) != n_sets:
-        raise ValueError(
-            f"sample_weight must be given for each of the {n_sets} datasets, got {len(weights)}"
-        )
-    return weights
-
-
-def _split_rows(rows: Any, offsets: Any, name: str, n_dimensions: int) -> list[Any]:
-    """Return the rows of every data set."""
-    rows = rows if isinstance(rows, np.ndarray) else np.asarray(rows)
-    if rows.ndim != n_dimensions:
-        raise ValueError(
-            f"{name} must have {n_dimensions} dimension(s) beside offsets, got {rows.ndim}"
-        )
-    bounds = np.asarray(offsets)
-    if bounds.ndim != 1 or bounds.dtype.kind not in "iu":
-        raise TypeError("offsets must be whole numbers in one dimension")
-    if (
-        len(bounds) == 0
-        or bounds[0] != 0
-        or bounds[-1] != len(rows)
-        or (bounds[1:] < bounds[:-1]).any()
-    ):
-        raise ValueError(f"offsets must rise from 0 to the {len(rows)} rows of {name}")
-    return [rows[start:end] for start, end in pairwise(bounds.tolist())]
-
-
 def _check_shapes(i: int, X: Any, weights: Any = None) -> None:
-    """Refuse a data set of the wrong shape before there is any work."""
+    """Refuse a data set of the wrong shape before any of them is fitted or scored."""
     try:
         shape = np.shape(X)
     except ValueError as error:
@@ -238,19 +184,14 @@ def _check_model(i: int, model: Any) -> None:
 
 
 def _map_batches(
-    work: Callable[..., Any],
-    arguments: tuple[_Items, ...],
-    n_jobs: int | None,
-    errors: str,
-    verbose: bool,
+    work: Callable[..., Any], arguments: tuple[_Items, ...], n_jobs: int | None, errors: str
 ) -> list[Any]:
     """Return ``[work(*each) for each in zip(*arguments)]``, computed in batches by joblib."""
     check_n_jobs(n_jobs)
     check_choice(errors, "errors", ("raise", "skip"))
-    check_flag(verbose, "verbose")
     bounds = _batch_bounds(len(arguments[0]), effective_n_jobs(n_jobs))
     # By default joblib joins short tasks, but these are batches already.
-    parallel = Parallel(n_jobs=n_jobs, batch_size=1, verbose=10 if verbose else 0)
+    parallel = Parallel(n_jobs=n_jobs, batch_size=1)
     batches = parallel(
         delayed(_work_on_batch)(
             work, [_batch_of(each, start, end) for each in arguments], start, errors

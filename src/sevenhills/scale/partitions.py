@@ -1,6 +1,7 @@
 """Lazy data sets in partitions: input, one task for each partition, and collections of results."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from os import PathLike, fspath
 from typing import Any, NamedTuple
 
@@ -53,42 +54,47 @@ class Features(NamedTuple):
         named = columns is not None and all(isinstance(each, str) for each in columns)
         return columns if named else None
 
+    def check_equal(self, expected: "Features") -> None:
+        """Raise an error unless these features of X are those of the density."""
+        if self.number != expected.number:
+            raise ValueError(f"X has {self.number} features, but the density has {expected.number}")
+        names, known = self.names, expected.names
+        if names is not None and known is not None and names != known:
+            raise ValueError(
+                f"X has the features {list(names)}, but the density has {list(known)}, in this "
+                "order"
+            )
 
+
+@dataclass(frozen=True, eq=False)
 class Partitions:
-    """A lazy, partitioned data set.
+    """A partitioned data set."""
 
-    Parameters
-    ----------
-    parts : sequence of Delayed
-        The partitions, each an array or a frame.
-    features : Features
-    source : dask array or DataFrame
-        The collection of these partitions.
-    """
-
-    def __init__(self, parts: Sequence[Delayed], features: Features, source: Any) -> None:
-        self.parts = tuple(parts)
-        self.features = features
-        self._source = source
+    parts: list[Delayed]  #: the partitions, each an array or a frame
+    features: Features
+    source: Any  #: the dask array or DataFrame of these partitions
+    is_lazy: bool = True  #: False for data in memory, for which results are computed at once
 
     @classmethod
-    def from_data(cls, X: Any) -> "Partitions":
+    def from_data(cls, X: Any, expected: Features | None = None) -> "Partitions":
         """Return the partitions of a dask array or frame, of parquet files, or of an array-like.
 
-        Parameters
-        ----------
-        X : dask array, dask DataFrame, str, path or array-like
-            A string or path is a parquet file, a folder of parquet files, or a pattern.
+        A string or path is a parquet file, a folder of parquet files, or a pattern. Features must
+        be those that are expected.
         """
         if isinstance(X, str | PathLike):
-            return cls._from_frame(_read_parquet(fspath(X)))
-        if not is_lazy(X):
-            return cls._from_memory(X)
-        if isinstance(X, dask_module("dask.array").Array):
-            return cls._from_array(X)
-        if hasattr(type(X), "divisions"):
-            return cls._from_frame(X)
-        raise TypeError(f"X must be a dask array or DataFrame, got a {type(X).__name__}")
+            found = cls._from_frame(_read_parquet(fspath(X)))
+        elif not dask_module("dask").is_dask_collection(X):
+            found = cls._from_memory(X)
+        elif isinstance(X, dask_module("dask.array").Array):
+            found = cls._from_array(X)
+        elif hasattr(type(X), "divisions"):
+            found = cls._from_frame(X)
+        else:
+            raise TypeError(f"X must be a dask array or DataFrame, got a {type(X).__name__}")
+        if expected is not None:
+            found.features.check_equal(expected)
+        return found
 
     @classmethod
     def _from_array(cls, X: Any) -> "Partitions":
@@ -97,8 +103,6 @@ class Partitions:
                 f"X must have two dimensions, got {X.ndim}; X[:, None] is one feature of many "
                 "samples, X[None] one sample of many features"
             )
-        if X.dtype.kind not in _NUMBERS:
-            raise ValueError(f"X must hold numbers, got dtype {X.dtype}")
         if not X.shape[1] > 0:
             raise ValueError("X must have features, and their number must be known")
         X = X.rechunk({1: -1})
@@ -110,7 +114,6 @@ class Partitions:
             raise ValueError("X must have two dimensions, got a Series; use X.to_frame()")
         if len(X.columns) == 0:
             raise ValueError("X must have features, got a frame without columns")
-        _check_dtypes(X._meta, "X")
         X = X.optimize()
         features = Features(len(X.columns), tuple(X.columns))
         return cls(X.to_delayed(optimize_graph=False), features, X)
@@ -123,24 +126,23 @@ class Partitions:
             without_tensors(X), dtype=np.float64, ensure_all_finite=False, input_name="X"
         )
         found = cls._from_array(dask_module("dask.array").from_array(values, chunks=(_N_ROWS, -1)))
-        if columns is None:
-            return found
-        return cls(found.parts, found.features._replace(columns=tuple(columns)), found._source)
-
-    def __len__(self) -> int:
-        return len(self.parts)
+        columns = None if columns is None else tuple(columns)
+        return replace(found, features=Features(found.features.number, columns), is_lazy=False)
 
     def map(self, function: Callable[..., Any], *args: Any) -> list[Delayed]:
         """Return the tasks ``function(rows, *args)``, one for each partition."""
-        return [self.map_one(i, function, *args) for i in range(len(self))]
+        return [self.map_one(i, function, *args) for i in range(len(self.parts))]
 
     def map_one(self, i: int, function: Callable[..., Any], *args: Any) -> Delayed:
         """Return the task ``function(rows, *args)`` for partition ``i``."""
         return task(_on_rows)(function, self.parts[i], i, self.features, *args)
 
     def to_collection(self, values: Sequence[Delayed], name: str, dtype: type) -> Any:
-        """Return one number for every row as a dask array or Series with the same partitions."""
-        if hasattr(self._source, "chunks"):
+        """Return one number for every row as a dask array or Series with the same partitions.
+
+        The numbers of data in memory are computed.
+        """
+        if hasattr(self.source, "chunks"):
             return self._to_array(values, dtype)
         frames, pandas = dask_module("dask.dataframe"), dask_module("pandas")
         named = task(_as_series)
@@ -148,22 +150,17 @@ class Partitions:
         return frames.from_delayed(
             series,
             meta=pandas.Series([], dtype=dtype, name=name),
-            divisions=self._source.divisions,
+            divisions=self.source.divisions,
             verify_meta=False,
         )
 
     def _to_array(self, values: Sequence[Delayed], dtype: type) -> Any:
-        arrays, chunks = dask_module("dask.array"), (self._source.chunks[0],)
+        arrays, chunks = dask_module("dask.array"), (self.source.chunks[0],)
         # Their sizes are declared last, because concatenate drops arrays of size zero.
         pieces = [arrays.from_delayed(each, (np.nan,), dtype) for each in values]
         joined = arrays.concatenate(pieces, allow_unknown_chunksizes=True)
-        return joined.map_blocks(np.asarray, chunks=chunks, dtype=dtype)
-
-
-def is_lazy(X: Any) -> bool:
-    """Whether ``X`` is a dask collection or a path, for which results are lazy."""
-    is_dask: bool = dask_module("dask").is_dask_collection(X)
-    return is_dask or isinstance(X, str | PathLike)
+        out = joined.map_blocks(np.asarray, chunks=chunks, dtype=dtype)
+        return out if self.is_lazy else out.compute()
 
 
 def _read_parquet(path: str) -> Any:

@@ -1,20 +1,90 @@
-"""Statistics of partitions that merge into the statistics of all rows.
+"""The two passes of a fit over all rows: statistics of partitions that merge without loss.
 
-A fit makes two passes over all rows. The first one, before there are clusters, collects
-:class:`RowStatistics`; the second one collects :class:`ClusterStatistics`.
+The first pass collects :class:`RowStatistics`, with a sample in which clusters are found. The
+second one assigns every row to a cluster and collects :class:`ClusterStatistics`.
 """
 
 from collections.abc import Sequence
-from functools import reduce
-from typing import NamedTuple
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from threading import Lock
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..clustering.points import balanced_unit
+from ..density import KernelMixture
+from ..density.engines import TOLERANCE, Engine
+from ..density.sums import Kernels, LogSums, log_sums_of, sums_at
 from ..estimators.cluster_records import Cluster
 from ..whitening import Grouping
-from .assignment import Assignment, label_indices
-from .reservoir import Reservoir
+
+#: The constants of splitmix64.
+_GAMMA = np.uint64(0x9E3779B97F4A7C15)
+_MULTIPLIERS = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+_SHIFTS = np.uint64(30), np.uint64(27), np.uint64(31)
+#: Clusters with at least this number of kernels are summed by an engine. The number of rows does
+#: not count, so that the label of a row does not depend on its partition.
+_MANY_KERNELS = 4096
+#: Log densities that differ by less than this are a tie; rounding errors are far smaller.
+_TIE = 1e-6
+
+# The first pass
+
+
+class Reservoir(NamedTuple):
+    """The distinct rows with the smallest hashes, in ascending order of the hashes.
+
+    The hash of a row depends on its values and a seed only. A row of the sample is also in the
+    sample of every partition that holds it, so the samples of partitions merge without loss, and
+    their counts add up exactly.
+    """
+
+    hashes: np.ndarray  #: (n,) uint64
+    rows: np.ndarray  #: (n, n_features)
+    counts: np.ndarray  #: (n,) number of occurrences among all rows
+
+    @classmethod
+    def from_rows(cls, X: np.ndarray, size: int, seed: int) -> "Reservoir":
+        """Return the sample of one partition, of at most ``size`` distinct rows."""
+        hashes = row_hashes(X, seed)
+        distinct = np.unique(hashes)
+        if len(distinct) > size:
+            kept = hashes <= distinct[size - 1]
+            hashes, X = hashes[kept], X[kept]
+        return _distinct(hashes, X, np.ones(len(X)), size)
+
+    @classmethod
+    def merge(cls, parts: "Sequence[Reservoir]", size: int) -> "Reservoir":
+        """Merge the samples of several partitions."""
+        hashes, rows, counts = map(np.concatenate, zip(*parts, strict=True))
+        return _distinct(hashes, rows, counts, size)
+
+
+def row_hashes(X: np.ndarray, seed: int) -> np.ndarray:
+    """Return the hash of every row: splitmix64 of the bits of one feature after another."""
+    hashes = np.full(len(X), seed, dtype=np.uint64)
+    for column in (X + 0.0).T:  # turns -0.0 into 0.0
+        hashes ^= np.ascontiguousarray(column).view(np.uint64)
+        hashes += _GAMMA
+        for shift, multiplier in zip(_SHIFTS, _MULTIPLIERS, strict=False):
+            hashes ^= hashes >> shift
+            hashes *= multiplier
+        hashes ^= hashes >> _SHIFTS[-1]
+    return hashes
+
+
+def _distinct(hashes: np.ndarray, rows: np.ndarray, counts: np.ndarray, size: int) -> Reservoir:
+    """Merge equal rows, and keep the first ``size`` by hash and, among equal hashes, by value."""
+    order = np.lexsort((*rows.T[::-1], hashes))
+    hashes, rows, counts = hashes[order], rows[order], counts[order]
+    new = np.ones(len(rows), dtype=bool)
+    new[1:] = (hashes[1:] != hashes[:-1]) | (rows[1:] != rows[:-1]).any(axis=1)
+    firsts = np.flatnonzero(new)
+    if len(firsts) < len(rows):
+        counts = np.add.reduceat(counts, firsts)
+    kept = firsts[:size]
+    return Reservoir(hashes[kept], rows[kept] + 0.0, counts[: len(kept)])
 
 
 class RowStatistics(NamedTuple):
@@ -47,6 +117,91 @@ class RowStatistics(NamedTuple):
         )
 
 
+# The second pass
+
+
+class KernelBlock:
+    """Kernels, at least one, and their sums, which the process that needs them prepares once."""
+
+    def __init__(self, kernels: Kernels) -> None:
+        self.kernels = kernels
+        self._lock = Lock()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Prepared sums are larger than the kernels, and not sent.
+        return KernelBlock, (self.kernels,)
+
+    def __sizeof__(self) -> int:
+        """Return the approximate size after preparation, from which dask plans its memory."""
+        return 6 * self.kernels.means.nbytes
+
+    @cached_property
+    def _direct(self) -> LogSums:
+        return log_sums_of(self.kernels)
+
+    @cached_property
+    def _engine(self) -> Engine:
+        return Engine.from_kernels(self.kernels, lambda: self._direct)
+
+    def log_sums(self, X: np.ndarray, by_engine: bool) -> np.ndarray:
+        """Return the log of the sum of kernels at every row, without the Gaussian's constant."""
+        with self._lock:
+            prepared = self._engine if by_engine else self._direct
+        if isinstance(prepared, Engine):
+            return prepared.sums_at(X, TOLERANCE, None)
+        return sums_at(prepared, X)
+
+
+@dataclass(frozen=True, eq=False)
+class Assignment:
+    """Assigns every row to the cluster with the largest share times density.
+
+    Rows of the sample keep the label of the sample. Ties go to the first of the clusters. The label
+    of a row does not depend on other rows.
+    """
+
+    density: KernelMixture  #: of the sample, with one group of kernels for each cluster
+    #: (n_sample,) hashes of the sample's rows, ascending. Among 1e9 rows, the probability that
+    #: another row has the hash of one of 30,000 is 1e-6.
+    hashes: np.ndarray
+    labels: np.ndarray  #: (n_sample,) labels of the sample's rows, -1 for noise
+    seed: int  #: seed of the hashes
+
+    @cached_property
+    def _blocks(self) -> list[KernelBlock]:
+        groups = range(self.density.n_groups)
+        return [KernelBlock(self.density.kernels.take(np.array([g]))) for g in groups]
+
+    def predict(self, X: np.ndarray) -> np.ndarray:
+        """Return the label of every row, -1 for noise."""
+        labels = self._most_likely(X)
+        hashes = row_hashes(X, self.seed)
+        nearest = np.minimum(np.searchsorted(self.hashes, hashes), len(self.hashes) - 1)
+        in_sample = self.hashes[nearest] == hashes
+        labels[in_sample] = self.labels[nearest[in_sample]]
+        return labels
+
+    def _most_likely(self, X: np.ndarray) -> np.ndarray:
+        clusters = self.density.clusters
+        if len(clusters) == 1:
+            return np.full(len(X), clusters[0])
+        values = np.stack(
+            [block.log_sums(X, len(block.kernels.means) >= _MANY_KERNELS) for block in self._blocks]
+        )
+        largest = values.max(axis=0)
+        labels = clusters[(values >= largest - _TIE).argmax(axis=0)]
+        underflows = largest == -np.inf
+        if underflows.any():
+            labels[underflows] = self.density.predict(X[underflows])
+        return labels
+
+
+def label_indices(labels: np.ndarray, distinct: np.ndarray) -> np.ndarray:
+    """Return the index of every label in an array of distinct labels."""
+    order = np.argsort(distinct)
+    return np.asarray(order[np.searchsorted(distinct, labels, sorter=order)])
+
+
 class Moments(NamedTuple):
     r"""Counts, means and scatter matrices of clusters.
 
@@ -77,13 +232,6 @@ class Moments(NamedTuple):
     def merge(cls, parts: "Sequence[Moments]") -> "Moments":
         """Merge the moments of several partitions."""
         return reduce(_merge_two, parts)
-
-    def covariances(self, unit: float) -> np.ndarray:
-        """Return the covariances of clusters that have rows, given the unit of the moments."""
-        factors, counts = self.factors[self.counts > 0] * unit, self.counts[self.counts > 0]
-        with np.errstate(over="ignore"):
-            scatters = factors.transpose(0, 2, 1) @ factors
-        return np.asarray(scatters / np.maximum(counts - 1, 1)[:, None, None])
 
 
 def _merge_two(first: Moments, second: Moments) -> Moments:
