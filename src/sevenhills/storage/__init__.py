@@ -7,8 +7,7 @@ it. Loading a file runs no code from it.
 ===========  ===============================================================
 ``archive``  the container: header, arrays and checksum as bytes
 ``codec``    values as JSON and arrays, and back, by the hints of their types
-``models``   the models that can be stored, and the checks of their parts
-``files``    ``save`` and ``load``
+``files``    ``save`` and ``load``, and the checks of a model's parts
 ===========  ===============================================================
 """
 

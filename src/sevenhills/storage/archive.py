@@ -44,15 +44,7 @@ def naming_part(name: str) -> Iterator[None]:
 
 
 def pack(model: Any, arrays: Mapping[str, np.ndarray]) -> bytes:
-    """Return the contents of a model file.
-
-    Parameters
-    ----------
-    model : object
-        The description of the model that goes into the header as JSON.
-    arrays : mapping from str to ndarray
-        The arrays that the description refers to.
-    """
+    """Return the contents of a file, given the JSON of a model and the arrays it refers to."""
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as archive:
         archive.comment = b"0" * _DIGEST_BYTES
@@ -84,7 +76,7 @@ def _digest(contents: bytes | memoryview) -> bytes:
 
 
 def unpack(contents: bytes) -> tuple[Any, dict[str, np.ndarray]]:
-    """Return the description of a model and its arrays, once the checksum is verified."""
+    """Return the JSON of a model and its arrays, once the checksum is verified."""
     _check_digest(contents)
     with naming_part("file"):
         archive = Archive(io.BytesIO(contents), "file")
@@ -99,7 +91,7 @@ def unpack(contents: bytes) -> tuple[Any, dict[str, np.ndarray]]:
 
 
 def _check_digest(contents: bytes) -> None:
-    """Raise an error that names the damaged part unless the file is what was written."""
+    """Raise an error that names the damaged part unless the checksum is right."""
     view = memoryview(contents)
     if contents[:4] != b"PK\x03\x04":
         raise ModelFileError("file: not a model file of sevenhills")

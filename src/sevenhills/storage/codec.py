@@ -41,17 +41,9 @@ _OPTIONAL = {"feature_names_in_"}
 
 
 class Encoder:
-    """Turns values into JSON and collects their arrays.
+    """Turns values into JSON and collects their arrays, little-endian, in ``arrays``.
 
-    Parameters
-    ----------
-    names : mapping from class to str
-        The estimators that can be stored, and their names.
-
-    Attributes
-    ----------
-    arrays : dict from str to ndarray
-        The arrays of all values that were encoded, little-endian.
+    ``names`` are those of the estimators that can be stored.
     """
 
     def __init__(self, names: Mapping[type, str]) -> None:
@@ -114,13 +106,8 @@ class Encoder:
 class Decoder:
     """Turns JSON and arrays back into values.
 
-    Parameters
-    ----------
-    classes : mapping from str to class
-        The estimators that can be stored, by name.
-    arrays : mapping from str to ndarray
-    check_fitted : callable
-        Raises a ModelFileError if the fitted attributes of an estimator contradict each other.
+    ``classes`` are the estimators that can be stored. ``check_fitted`` raises a ModelFileError if
+    the fitted attributes of an estimator contradict each other.
     """
 
     def __init__(
@@ -264,7 +251,7 @@ def _encode_scalar(value: Any, name: str) -> Any:
     raise ModelFileError(f"{name}: a {type(value).__name__} cannot be stored{advice}")
 
 
-# What classes declare
+# Declarations of classes
 
 
 def _is_record(cls: Any) -> bool:

@@ -1,14 +1,31 @@
-"""Saving and loading models."""
+"""Saving and loading of models, and the checks that the parts of a model agree."""
 
 import io
 import os
-from typing import IO, Any
+from collections.abc import Mapping
+from typing import IO, Any, Union
 
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from .. import compat
 from ..atomic_write import atomic_write
+from ..clustering.optics import NOISE
+from ..density import KernelMixture
+from ..estimators import ESTIMATORS, DensityClassifier
 from ..validation import check_count
-from .archive import ModelFileError
-from .models import pack, unpack
+from .archive import ModelFileError, naming_part, pack, unpack
+from .codec import ROOT, Decoder, Encoder, part_of
 
+#: The estimators that can be stored; the inner estimator stands for the drop-in for romepy.
+_CLASSES: dict[str, type] = {
+    **{cls.__name__: cls for cls in ESTIMATORS.values()},
+    "DensityClassifier": DensityClassifier,
+    "compat.ROME": compat._TiledROME,
+}
+_NAMES = {cls: name for name, cls in _CLASSES.items()}
+#: Estimators are allowed anywhere; of the records, only a density is a model by itself.
+_MODEL = Union[KernelMixture, Any]  # noqa: UP007
 #: Larger files, from 2 GiB on, are read only if ``max_bytes`` allows it.
 _MAX_BYTES = 2**31
 
@@ -18,9 +35,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
 
     The contents are read back first, as a proof that they can be. They are then written to a
     temporary file that is moved into place when it is complete, so an older file of this name is
-    left as it was if anything fails. The new file has the mode and the owner of the older one. A
-    file that can be written but not replaced, for instance in a read-only folder, is written in
-    place. One model gives one file, byte for byte.
+    left as it was if anything fails. One model gives one file, byte for byte.
 
     Parameters
     ----------
@@ -37,10 +52,6 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     NotFittedError
         If the model is not fitted.
 
-    See Also
-    --------
-    load : Read a model.
-
     Examples
     --------
     >>> import tempfile
@@ -54,8 +65,8 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     >>> bool((again.score_samples(X) == rome.score_samples(X)).all())
     True
     """
-    contents = pack(model)
-    unpack(contents)  # proves that the file can be read
+    contents = _encode(model)
+    _decode(contents)  # proves that the file can be read
     with atomic_write(path) as file:
         file.write(contents)
 
@@ -87,10 +98,6 @@ def load(path: str | os.PathLike[str] | IO[bytes], *, max_bytes: int = _MAX_BYTE
     forgery: whoever can write the file can choose the density. The library pyvinecopulib parses
     the text of a vine copula.
 
-    See Also
-    --------
-    save : Write a model.
-
     Examples
     --------
     >>> import tempfile
@@ -105,8 +112,8 @@ def load(path: str | os.PathLike[str] | IO[bytes], *, max_bytes: int = _MAX_BYTE
     check_count(max_bytes, "max_bytes", least=1)
     if isinstance(path, str | os.PathLike):
         with open(path, "rb") as file:
-            return unpack(_read(file, max_bytes))
-    return unpack(_read(path, max_bytes))
+            return _decode(_read(file, max_bytes))
+    return _decode(_read(path, max_bytes))
 
 
 def _read(file: IO[bytes], max_bytes: int) -> bytes:
@@ -119,3 +126,106 @@ def _read(file: IO[bytes], max_bytes: int) -> bytes:
     if contents is None or len(contents) > max_bytes:
         raise ModelFileError(f"file: larger than max_bytes = {max_bytes}")
     return contents
+
+
+def _encode(model: Any) -> bytes:
+    """Return the contents of the file of a fitted model."""
+    if isinstance(model, compat.ROME):
+        model = model._fitted_model()
+    _check_can_be_stored(model)
+    encoder = Encoder(_NAMES)
+    description = encoder.encode(model, ROOT)
+    return pack(description, encoder.arrays)
+
+
+def _decode(contents: bytes) -> Any:
+    """Return the model in a file."""
+    description, arrays = unpack(contents)
+    decoder = Decoder(_CLASSES, arrays, _check_fitted)
+    model = decoder.decode(description, _MODEL, ROOT)
+    with naming_part(ROOT):
+        _check_can_be_stored(model)
+    decoder.finish()
+    return _with_drop_in(model) if isinstance(model, compat._TiledROME) else model
+
+
+def _check_can_be_stored(model: Any) -> None:
+    if isinstance(model, KernelMixture):
+        return
+    if type(model) not in _NAMES:
+        known = ", ".join(["KernelMixture", *_CLASSES])
+        raise TypeError(f"only {known} can be saved, got {type(model).__name__}")
+    check_is_fitted(model, msg="this %(name)s is not fitted; fit it before saving it")
+
+
+def _with_drop_in(model: Any) -> compat.ROME:
+    """Return the drop-in for romepy around the estimator that does its work."""
+    out = compat.ROME(model.get_params()["min_std"])
+    out._model, out.labels_, out.num_features = model, model.labels_, model.n_features_in_
+    out.fitted = True
+    return out
+
+
+# Parts of a model that must agree with each other
+
+
+def _check_fitted(fitted: Mapping[str, Any], name: str) -> None:
+    """Raise an error if the fitted attributes of an estimator contradict each other."""
+    _check_features(fitted, name)
+    if "labels_" in fitted:
+        _check_samples(fitted, name)
+    if "bandwidth_" in fitted:
+        _check_bandwidths(fitted, name)
+    if "bic_" in fitted:
+        _check_components(fitted, name)
+
+
+def _check_features(fitted: Mapping[str, Any], name: str) -> None:
+    n_features = fitted["n_features_in_"]
+    found = {key: len(fitted[key]) for key in ("feature_names_in_", "resolution_") if key in fitted}
+    if "density_" in fitted:
+        found["density_"] = fitted["density_"].n_features
+    for cluster in fitted.get("clusters_", ()):
+        found["clusters_"] = len(cluster.mean)
+    for key, number in found.items():
+        if number != n_features:
+            raise ModelFileError(
+                f"{part_of(name, key)}: {number} features, but n_features_in_ is {n_features}"
+            )
+    known = getattr(fitted.get("density_"), "feature_names", None)
+    if known is not None and list(known) != list(fitted.get("feature_names_in_", known)):
+        raise ModelFileError(f"{part_of(name, 'feature_names_in_')}: not those of the density")
+
+
+def _check_samples(fitted: Mapping[str, Any], name: str) -> None:
+    labels = fitted["labels_"]
+    if labels.dtype != np.int64 or (labels < NOISE).any():
+        raise ModelFileError(f"{part_of(name, 'labels_')}: must be int64 and not below {NOISE}")
+    for key in ("ordering_", "candidates_"):
+        if fitted[key] is not None and len(fitted[key].order) != len(labels):
+            raise ModelFileError(
+                f"{part_of(name, key)}: {len(fitted[key].order)} samples, but there are "
+                f"{len(labels)} labels"
+            )
+    for cluster in fitted["clusters_"]:
+        n_labels = np.sum(labels == cluster.label)
+        # Rows without weight are labeled as noise, but are not members.
+        if n_labels != cluster.n_members and not (cluster.label == NOISE and n_labels):
+            raise ModelFileError(
+                f"{part_of(name, 'clusters_')}: {cluster.n_members} members, but {n_labels} labels "
+                f"are {cluster.label}"
+            )
+
+
+def _check_bandwidths(fitted: Mapping[str, Any], name: str) -> None:
+    if len(fitted["scores_"]) != len(fitted["bandwidths_"]):
+        raise ModelFileError(f"{part_of(name, 'scores_')}: must be one for each bandwidth")
+    if fitted["bandwidth_"] not in fitted["bandwidths_"]:
+        raise ModelFileError(f"{part_of(name, 'bandwidth_')}: not one of bandwidths_")
+
+
+def _check_components(fitted: Mapping[str, Any], name: str) -> None:
+    if not fitted["n_components_"] == fitted["density_"].n_kernels <= len(fitted["bic_"]):
+        raise ModelFileError(
+            f"{part_of(name, 'n_components_')}: must be the number of kernels of the density"
+        )
