@@ -144,11 +144,10 @@ def test_copies_lie_at_even_distances_in_their_cells(seed, n, unit):
     X = np.stack([rng.integers(0, 5, n), rng.integers(0, 3, n), rng.normal(size=n)], axis=1)
     units = np.array([1.0, unit, 0.0])
     points = Points.from_samples(X, None, units)
-    places = (points.X * points.unit)[points.of_members]
-    given = X[points.members]
+    places = (points.X * points.unit)[points.of_rows]
     for j in range(3):
         for value in np.unique(X[:, j]):
-            found = np.sort(places[given[:, j] == value, j])
+            found = np.sort(places[X[:, j] == value, j])
             steps = (np.arange(len(found)) + 0.5) / len(found) - 0.5
             assert_allclose(found, value + units[j] * steps, rtol=0, atol=1e-12)
 
@@ -156,7 +155,7 @@ def test_copies_lie_at_even_distances_in_their_cells(seed, n, unit):
 def test_columns_are_spread_independently():
     X = rng_of().integers(0, 3, (3000, 2)) * 1.0
     points = Points.from_samples(X, None, 1.0)
-    offsets = (points.X * points.unit)[points.of_members] - X[points.members]
+    offsets = (points.X * points.unit)[points.of_rows] - X
     assert abs(np.corrcoef(offsets.T)[0, 1]) < 0.08  # four standard errors
     twins = np.repeat(X[:, :1], 2, axis=1)
     points = Points.from_samples(twins, None, 1.0)

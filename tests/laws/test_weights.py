@@ -31,7 +31,7 @@ from sevenhills.clustering import (
 )
 from sevenhills.clustering.dbcv import all_points_reach, dbcv_scores
 from sevenhills.clustering.optics import Partitions
-from sevenhills.clustering.points import _Copies, find_clusters
+from sevenhills.clustering.points import Copies, find_clusters
 from sevenhills.clustering.selection import silhouette_scores
 from sevenhills.kernels.blocks import build_blocks, core_distances, most_needed
 
@@ -108,10 +108,8 @@ def test_clusters_of_weights_are_those_of_repetitions(selection, X, weights):
     expanded = replace(
         Points.from_samples(X, weights.astype(float), start="first"),
         rows=np.flatnonzero(np.append(True, np.diff(rows))),
-        members=copies.members,
-        of_members=rows,
+        of_rows=rows,
         middles=np.concatenate([np.arange(w) + 0.5 for w in weights]),
-        n_rows=len(rows),
     )
     found = clustered(expanded, selection)
     assert_array_equal(found.labels, theirs.labels)
@@ -293,12 +291,13 @@ def test_equal_rows_are_one_point_without_any_difference(X, weights, lattice):
         return
     copies = repeated(X, weights)
     frame = Points.from_samples(copies)
-    given = copies[frame.members] / frame.unit
+    by_point = np.argsort(frame.of_rows, kind="stable")
+    given = copies[by_point] / frame.unit
     exact = {"resolution": None}
     direct = ROME(start="first", min_std=merged.min_std_ / frame.unit, **exact).fit(given)
     expected = direct.score_samples(X / frame.unit) - X.shape[1] * np.log(frame.unit)
     assert_allclose(merged.score_samples(X), expected, rtol=1e-9, atol=1e-8)
-    assert_array_equal(ROME(**exact).fit(copies).labels_[frame.members], direct.labels_)
+    assert_array_equal(ROME(**exact).fit(copies).labels_[by_point], direct.labels_)
 
 
 @settings(max_examples=20)
@@ -390,6 +389,6 @@ def test_scores_can_be_weighted(few):
 def test_a_row_half_of_which_is_noise_belongs_to_the_cluster():
     """A tie of votes between copies goes to the larger label, which is never noise."""
     first = np.zeros(1, dtype=np.int64)
-    copies = _Copies(np.arange(2), first.repeat(2), np.ones(2), first)
+    copies = Copies(np.arange(2), first.repeat(2), np.ones(2), first)
     assert_array_equal(copies.vote(np.array([-1, 3])), [3])
     assert_array_equal(copies.vote(np.array([3, -1])), [3])

@@ -196,22 +196,17 @@ class Partitions:
     def resized(self, sizes: np.ndarray, n_behind: int) -> "Partitions":
         """Return the partitions of an ordering in which every place becomes some places, or none.
 
-        Parameters
-        ----------
-        sizes : ndarray of shape (n_places,)
-            The number of places that every place becomes.
-        n_behind : int
-            The number of noise samples that follow.
+        ``sizes`` (n_places,) are the numbers of places; ``n_behind`` is the number of noise samples
+        that follow.
         """
-        before = np.append(0, np.cumsum(sizes))
-        runs = np.concatenate([before[self.runs[:, :2]], self.runs[:, 2:]], axis=1)
+        if n_behind == 0 and (sizes == 1).all():
+            return self
+        behind = [len(sizes), len(sizes) + 1, NOISE]
+        runs = np.insert(self.runs, self.offsets[1:], behind, axis=0)
+        offsets = self.offsets + np.arange(len(self.offsets))
+        runs[:, :2] = np.append(0, np.cumsum(np.append(sizes, n_behind)))[runs[:, :2]]
         kept = runs[:, 0] < runs[:, 1]
-        lengths = np.add.reduceat(kept.astype(np.int64), self.offsets[:-1])
-        runs, ends = runs[kept], np.cumsum(lengths)
-        if n_behind:
-            runs = np.insert(runs, ends, [before[-1], before[-1] + n_behind, NOISE], axis=0)
-            ends = ends + np.arange(1, len(ends) + 1)
-        return Partitions(runs, np.append(0, ends))
+        return Partitions(runs[kept], np.append(0, np.cumsum(kept))[offsets])
 
 
 @dataclass(frozen=True, eq=False)

@@ -28,7 +28,7 @@ _LARGEST = 2.0**960
 _FAR = 2.0**20
 #: Moments of features that differ by less are taken to be equal.
 _EQUAL = 1e-9
-#: Digits of distances that are more than rounding.
+#: Digits of distances and weights that are not affected by rounding.
 _DIGITS = 12
 #: A sum of weights may fall short of a whole number by this fraction.
 _ROUNDING = 1e-9
@@ -39,76 +39,47 @@ _MOST_PIECES = 4
 _MOST_COPIES = 30_000
 #: Values that differ by this fraction of the largest or less may be equal.
 _TIE = 1e-15
-#: The kinds of resolution, for messages.
+#: The valid kinds of ``resolution``, for error messages.
 _RESOLUTION = "'auto', None, a number or one number for each feature"
 
 
 class RowClusters(NamedTuple):
-    """Clusters of the given rows.
-
-    Attributes
-    ----------
-    labels : ndarray of shape (n_rows,)
-        The cluster of every row; -1 for noise, and for rows of weight zero.
-    counts : Counter
-        The number of rows of every label, without rows of weight zero.
-    ordering : Ordering or None
-    candidates : Candidates or None
-    """
+    """Clusters of the given rows; rows of weight zero are noise and are not counted."""
 
     labels: np.ndarray
-    counts: Counter[int]
+    counts: Counter[int]  #: the number of rows of every label
     ordering: Ordering | None
     candidates: Candidates | None
 
 
-class _Copies(NamedTuple):
-    """Copies of distinct rows, spread over the cells to which their values were rounded.
+class Copies(NamedTuple):
+    """Copies of distinct rows, spread over the cells to which their values were rounded."""
 
-    Attributes
-    ----------
-    points : ndarray of shape (n_copies,)
-        The point of every copy.
-    rows : ndarray of shape (n_copies,)
-        The distinct row of every copy.
-    weights : ndarray of shape (n_copies,)
-    of_members : ndarray of shape (n_members,)
-        The distinct row of every member.
-    """
-
-    points: np.ndarray
-    rows: np.ndarray
-    weights: np.ndarray
-    of_members: np.ndarray
+    points: np.ndarray  #: (n_copies,) the point of every copy
+    distinct: np.ndarray  #: (n_copies,) the distinct row of every copy
+    weights: np.ndarray  #: (n_copies,)
+    of_rows: np.ndarray  #: (n_rows,) the distinct row of every given row, -1 for weight zero
 
     def vote(self, labels: np.ndarray) -> np.ndarray:
-        """Return one label for every member: the label of most copies of its row.
-
-        Parameters
-        ----------
-        labels : ndarray of shape (n_points,)
-        """
-        own = labels[self.points]
-        order = np.lexsort((own, self.rows))
-        rows, own = self.rows[order], own[order]
-        starts = np.flatnonzero(np.append(True, (np.diff(rows) != 0) | (np.diff(own) != 0)))
-        masses = np.add.reduceat(self.weights[order], starts)
-        masses = (masses / masses.max()).round(_DIGITS)
-        rows, own = rows[starts], own[starts]
+        """Return, from labels of points, the label of most copies of every distinct row."""
+        n_labels = int(labels.max()) + 2
+        pairs = self.distinct * n_labels + labels[self.points] + 1
+        pairs, index = np.unique(pairs, return_inverse=True)
+        masses = np.bincount(index, self.weights)
+        distinct, labels = np.divmod(pairs, n_labels)
         # Of two labels with equally many copies the larger wins, which is never noise.
-        best = np.lexsort((own, masses, rows))
-        last = np.append(np.diff(rows[best]) != 0, True)
-        return np.asarray(own[best][last][self.of_members])
+        order = np.lexsort((labels, (masses / masses.max()).round(_DIGITS), distinct))
+        last = np.append(np.diff(distinct[order]) != 0, True)
+        return np.asarray(labels[order][last] - 1)
 
 
 @dataclass(frozen=True, eq=False)
 class Points:
     """Distinct samples with weights, in a canonical order and unit.
 
-    Rows are sorted lexicographically, by features in an order of their own, which fixes the mean
-    to the bit. Equal rows become one point, whose weight is the sum of theirs. Points are sorted
-    by their distance to the mean, which a rotation does not change, and measured in a power of two
-    near their spread, which changes no digit but those that scikit-learn's absolute rounding of
+    Equal rows become one point, whose weight is the sum of theirs. Points are sorted by their
+    distance to the mean, which a rotation does not change, and measured in a power of two near
+    their spread, which changes no digit but those that scikit-learn's absolute rounding of
     distances to 15 decimals would take away.
 
     Attributes
@@ -119,28 +90,24 @@ class Points:
         In multiples of ``grain``.
     labels : ndarray of shape (n_points,)
         The cluster of every point, -1 being noise.
-    unit : float
-        A power of two, in data units.
-    grain : float
-        The number of samples that clustering counts as one.
-    features : ndarray of shape (n_features,)
-        The features in an order that does not depend on the given order.
-    resolution : ndarray of shape (n_features,)
-        The unit to which every feature is rounded, 0 where values are exact.
-    n_rows : int
-        The number of given rows.
-    n_samples : float
-        The sum of the given weights.
     rows : ndarray of shape (n_points,)
         The first given row of every point.
-    members : ndarray of shape (n_members,)
-        All given rows of positive weight, one point after another.
-    of_members : ndarray of shape (n_members,)
-        The point of every member.
-    middles : ndarray of shape (n_members,)
-        The middle of every member, if the members of a point are laid out along its weight.
-    copies : _Copies or None
-        The copies of rounded rows; None if rows are where they were given.
+    of_rows : ndarray of shape (n_rows,)
+        The point of every given row, -1 for rows of weight zero.
+    middles : ndarray of shape (n_rows,)
+        The middle of every row, if the rows of a point are laid out along its weight.
+    features : ndarray of shape (n_features,)
+        The features in an order that does not depend on the given order.
+    unit : float
+        A power of two, in data units.
+    n_samples : float
+        The sum of the given weights.
+    resolution : ndarray of shape (n_features,)
+        The unit to which every feature is rounded, 0 where values are exact.
+    grain : float
+        The number of samples that clustering counts as one.
+    copies : Copies or None
+        The copies of rounded rows; None if all values are exact.
     whole : ndarray of shape (n_points,) or None
         The point of every piece, if points are split into pieces.
     ordering : Ordering or None
@@ -150,17 +117,15 @@ class Points:
     X: np.ndarray
     weights: np.ndarray
     labels: np.ndarray
-    unit: float
-    grain: float
-    features: np.ndarray
-    resolution: np.ndarray
-    n_rows: int
-    n_samples: float
     rows: np.ndarray
-    members: np.ndarray
-    of_members: np.ndarray
+    of_rows: np.ndarray
     middles: np.ndarray
-    copies: _Copies | None = None
+    features: np.ndarray
+    unit: float
+    n_samples: float
+    resolution: np.ndarray
+    grain: float = 1.0
+    copies: Copies | None = None
     whole: np.ndarray | None = None
     ordering: Ordering | None = None
     candidates: Candidates | None = None
@@ -189,56 +154,63 @@ class Points:
             Clusters, -1 being noise. Equal rows of different labels are different points.
         """
         units = _resolve_resolution(resolution, X, weights)
+        given = np.ones(len(X)) if weights is None else weights
         if not units.any():
-            return cls._from_exact(X, weights, start, labels)
-        return cls._from_rounded(X, weights, units, start, labels)
+            return cls._from_exact(X, given, start, labels)
+        return cls._from_rounded(X, given, units, start, labels)
 
     @classmethod
     def _from_exact(
-        cls, X: np.ndarray, weights: np.ndarray | None, start: str, labels: np.ndarray | None
+        cls, X: np.ndarray, weights: np.ndarray, start: str, labels: np.ndarray | None
     ) -> "Points":
-        """Return the points of rows that stay where they are."""
-        given = np.ones(len(X)) if weights is None else weights
-        kept = np.arange(len(X)) if weights is None else np.flatnonzero(weights)
-        weighing = X if len(kept) == len(X) else X[kept]
-        unit = unit_of(weighing)
-        features = np.arange(X.shape[1])
+        """Return the points of rows whose values are exact."""
+        kept = np.flatnonzero(weights)
+        if len(kept) < len(X):
+            labels = None if labels is None else labels[kept]
+            points = cls._from_exact(X[kept], weights[kept], start, labels)
+            return points._among(kept, weights)
+        unit, features = unit_of(X), np.arange(X.shape[1])
         if start == "first":
-            unit = 1.0 if unit > 1 / _SQUARABLE and np.abs(weighing).max() < _SQUARABLE else unit
-            rows = members = kept
-            sums, of_members, middles = given[kept], np.arange(len(kept)), 0.5 * given[kept]
+            unit = 1.0 if unit > 1 / _SQUARABLE and np.abs(X).max() < _SQUARABLE else unit
+            rows = of_rows = np.arange(len(X))
+            sums, middles = weights, 0.5 * weights
         else:
-            features = canonical_features(weighing, given[kept])
-            order = _lexicographic(weighing[:, features], None if labels is None else labels[kept])
-            members = kept[order]
-            same = _equals_previous(X[members])
-            if labels is not None:
-                same &= np.append(False, labels[members[1:]] == labels[members[:-1]])
-            order, starts, sums = _by_distance(X[members] / unit, given[members], same)
-            members, firsts, of_members = _gathered(members, order, starts)
-            rows = members[firsts]
-            middles = _middles(given[members], firsts, of_members)
+            features = canonical_features(X, weights)
+            order, is_new = _lexicographic(X[:, features], labels)
+            starts, own = np.flatnonzero(is_new), weights[order]
+            sums = np.add.reduceat(own, starts)
+            by_distance = _by_distance(X[order[starts]] / unit, sums)
+            rows, sums = order[starts][by_distance], sums[by_distance]
+            point = np.cumsum(is_new) - 1
+            before = np.cumsum(own) - own
+            of_rows, middles = np.empty_like(order), np.empty(len(X))
+            of_rows[order] = np.argsort(by_distance)[point]
+            middles[order] = (before - before[starts][point]) + 0.5 * own
         return cls(
             X=X[rows] / unit,
             weights=sums,
             labels=np.zeros(len(rows), dtype=np.int64) if labels is None else labels[rows],
-            unit=unit,
-            grain=1.0,
-            features=features,
-            resolution=np.zeros(X.shape[1]),
-            n_rows=len(X),
-            n_samples=len(X) if weights is None else float(weights.sum()),
             rows=rows,
-            members=members,
-            of_members=of_members,
+            of_rows=of_rows,
             middles=middles,
+            features=features,
+            unit=unit,
+            n_samples=float(weights.sum()),
+            resolution=np.zeros(X.shape[1]),
         )
+
+    def _among(self, kept: np.ndarray, weights: np.ndarray) -> "Points":
+        """Return the points of the rows that were kept as points of all rows, given all weights."""
+        of_rows, middles = np.full(len(weights), -1), np.zeros(len(weights))
+        of_rows[kept], middles[kept] = self.of_rows, self.middles
+        rows, n_samples = kept[self.rows], float(weights.sum())
+        return replace(self, rows=rows, of_rows=of_rows, middles=middles, n_samples=n_samples)
 
     @classmethod
     def _from_rounded(
         cls,
         X: np.ndarray,
-        weights: np.ndarray | None,
+        weights: np.ndarray,
         units: np.ndarray,
         start: str,
         labels: np.ndarray | None,
@@ -247,33 +219,29 @@ class Points:
         distinct = cls._from_exact(X, weights, "canonical", labels)
         counts, grain = _count_copies(distinct.weights)
         sequence = np.argsort(distinct.rows) if start == "first" else np.arange(len(counts))
-        rows = np.repeat(sequence, counts[sequence])
+        source = np.repeat(sequence, counts[sequence])
         firsts = np.empty_like(counts)
         firsts[sequence] = np.cumsum(counts[sequence]) - counts[sequence]
-        masses = (distinct.weights / counts)[rows]
-        numbers = np.arange(len(rows)) - firsts[rows]
+        masses = (distinct.weights / counts)[source]
+        numbers = np.arange(len(source)) - firsts[source]
         given = None if labels is None else distinct.labels
-        places = spread(X[distinct.rows], counts, units, given, rows, numbers, masses)
-        spread_points = cls._from_exact(
-            places, masses / grain, start, None if given is None else given[rows]
+        places = spread(X[distinct.rows], counts, units, given, source, numbers, masses)
+        points = cls._from_exact(
+            places, masses / grain, start, None if given is None else given[source]
         )
 
-        where = np.empty_like(rows)
-        where[spread_points.members] = np.arange(len(rows))
-        of_members, parts = distinct.of_members, counts[distinct.of_members]
-        part = distinct.middles / distinct.weights[of_members] * parts
-        own = where[firsts[of_members] + np.minimum(part.astype(np.int64), parts - 1)]
+        own = distinct.of_rows
+        part = distinct.middles / distinct.weights[own] * counts[own]
+        copy = firsts[own] + np.minimum(part.astype(np.int64), counts[own] - 1)
         return replace(
-            spread_points,
-            grain=grain,
-            resolution=units,
-            n_rows=distinct.n_rows,
+            points,
+            rows=distinct.rows[source[points.rows]],
+            of_rows=np.where(own < 0, -1, points.of_rows[copy]),
+            middles=points.middles[copy],
             n_samples=distinct.n_samples,
-            rows=distinct.rows[rows[spread_points.rows]],
-            members=distinct.members,
-            of_members=spread_points.of_members[own],
-            middles=spread_points.middles[own],
-            copies=_Copies(spread_points.of_members[where], rows, masses, of_members),
+            resolution=units,
+            grain=grain,
+            copies=Copies(points.of_rows, source, masses, own),
         )
 
     @property
@@ -287,7 +255,7 @@ class Points:
         A point of weight k is k samples at one place. OPTICS reaches one of them first and all
         the others later, one after another, from the same place at the same height; in between,
         it may take other points at the same distance. A cut may begin with the last sample of
-        such a row, or end with its first. So four pieces are enough: the sample that is reached
+        this point, or end with its first. So four pieces are enough: the sample that is reached
         first, the first and the last of the others, and all those between.
         """
         if self.weights.max() <= 1.0:
@@ -295,40 +263,33 @@ class Points:
         counts = np.clip(np.ceil(self.weights), 1, _MOST_PIECES).astype(np.int64)
         whole = np.repeat(np.arange(len(counts)), counts)
         firsts = np.cumsum(counts) - counts
+        heavy = firsts + np.where(counts == _MOST_PIECES, 2, counts - 1)
         weights = np.ones(len(whole))
-        weights[firsts + np.where(counts == _MOST_PIECES, 2, counts - 1)] = self.weights - (
-            counts - 1
-        )
+        weights[heavy] = self.weights - (counts - 1)
+        pieces = firsts[self.of_rows] + self._pieces_of_rows(counts)
         return replace(
             self,
             X=self.X[whole],
             weights=weights,
             labels=self.labels[whole],
             rows=self.rows[whole],
-            of_members=firsts[self.of_members] + self._pieces_of_members(counts),
+            of_rows=np.where(self.of_rows < 0, -1, pieces),
             whole=whole,
         )
 
-    def _pieces_of_members(self, counts: np.ndarray) -> np.ndarray:
-        """Return the number of the piece that contains the middle of every member."""
-        weights = self.weights[self.of_members]
+    def _pieces_of_rows(self, counts: np.ndarray) -> np.ndarray:
+        """Return the number of the piece that contains the middle of every row."""
+        weights = self.weights[self.of_rows]
         steps = (self.middles >= 1.0).astype(np.int64) + (self.middles >= 2.0)
         steps += (self.middles >= weights - 1.0) & (weights > _MOST_PIECES - 1)
-        return np.minimum(steps, counts[self.of_members] - 1)
+        return np.minimum(steps, counts[self.of_rows] - 1)
 
     def clustered(self, ordering: Ordering, candidates: Candidates) -> "Points":
         """Return the points with the labels of the chosen candidate."""
         return replace(self, labels=candidates.labels(), ordering=ordering, candidates=candidates)
 
     def joined(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Put pieces of one point and one label together again.
-
-        Returns
-        -------
-        X : ndarray of shape (n_joined, n_features)
-        labels, weights : ndarray of shape (n_joined,)
-            Weights are numbers of samples.
-        """
+        """Return X, labels and numbers of samples, pieces of one point and label being joined."""
         whole, labels = self.whole, self.labels
         if whole is None:
             return self.X, labels, self.weights * self.grain
@@ -347,61 +308,41 @@ class Points:
     def row_labels(self) -> np.ndarray:
         """Return the labels of the given rows, -1 for rows of weight zero."""
         if self.copies is None:
-            return self._to_rows(self.labels[self.of_members], NOISE)
-        return self._to_rows(self.copies.vote(self.whole_labels()), NOISE)
+            return self._to_rows(self.labels, NOISE)
+        votes = self.copies.vote(self.whole_labels())
+        return np.where(self.of_rows < 0, NOISE, votes[self.copies.of_rows])
 
     def _to_rows(self, values: np.ndarray, absent: float) -> np.ndarray:
-        """Return values of members for the given rows, ``absent`` for rows of weight zero."""
-        out = np.full(self.n_rows, absent, dtype=values.dtype)
-        out[self.members] = values
-        return out
+        """Return values of points for the given rows, ``absent`` for rows of weight zero."""
+        return np.where(self.of_rows < 0, absent, values[self.of_rows])
 
     def row_clusters(self) -> RowClusters:
         """Return the clusters in terms of the given rows and data units."""
         labels = self.row_labels()
-        counts = Counter(labels[self.members].tolist())
+        counts = Counter(labels[self.of_rows >= 0].tolist())
         if self.ordering is None or self.candidates is None:
             return RowClusters(labels, counts, None, None)
-        position = np.empty(len(self.X), dtype=np.int64)
-        position[self.ordering.order] = np.arange(len(position))
-        places = position[self.of_members]
-        order = self.members[np.argsort(places, kind="stable")]
-        if len(order) < self.n_rows:
-            absent = np.setdiff1d(np.arange(self.n_rows), self.members, assume_unique=True)
-            order = np.concatenate([order, absent])
-        n_rows_at = np.bincount(places, minlength=len(position))
-        return RowClusters(
-            labels,
-            counts,
-            self._row_ordering(self.ordering, order),
-            self._row_candidates(self.candidates, n_rows_at, order),
-        )
-
-    def _row_ordering(self, ordering: Ordering, order: np.ndarray) -> Ordering:
-        own = self.of_members
-        sent = ordering.predecessor[own]
-        return Ordering(
+        # Rows of weight zero, whose point is -1, come last.
+        position = np.full(len(self.X) + 1, len(self.X))
+        position[self.ordering.order] = np.arange(len(self.X))
+        places = position[self.of_rows]
+        order, sent = np.argsort(places, kind="stable"), self.ordering.predecessor
+        units = np.where(self.candidates.rules == "dbscan", self.unit, 1.0)
+        sizes = np.bincount(places, minlength=len(position))
+        ordering = Ordering(
             order=order,
-            reachability=self._to_rows(ordering.reachability[own] * self.unit, np.inf),
-            core_distances=self._to_rows(ordering.core_distances[own] * self.unit, np.inf),
+            reachability=self._to_rows(self.ordering.reachability * self.unit, np.inf),
+            core_distances=self._to_rows(self.ordering.core_distances * self.unit, np.inf),
             predecessor=self._to_rows(np.where(sent < 0, -1, self.rows[sent]), -1),
-            n_neighbors=ordering.n_neighbors,
+            n_neighbors=self.ordering.n_neighbors,
         )
-
-    def _row_candidates(
-        self, candidates: Candidates, n_rows_at: np.ndarray, order: np.ndarray
-    ) -> Candidates:
-        """Return candidates of rows, of which every place in the ordering has some or none."""
-        units = np.where(candidates.rules == "dbscan", self.unit, 1.0)
-        partitions = candidates.partitions
-        if len(order) > len(n_rows_at) or not (n_rows_at == 1).all():
-            partitions = partitions.resized(n_rows_at, n_behind=len(order) - len(self.members))
-        return replace(
-            candidates,
-            parameters=candidates.parameters * units,
-            partitions=partitions,
+        candidates = replace(
+            self.candidates,
+            parameters=self.candidates.parameters * units,
+            partitions=self.candidates.partitions.resized(sizes[:-1], n_behind=sizes[-1]),
             order=order,
         )
+        return RowClusters(labels, counts, ordering, candidates)
 
 
 def find_clusters(points: Points, n_jobs: int | None = None) -> Points:
@@ -462,7 +403,7 @@ def _count_copies(weights: np.ndarray) -> tuple[np.ndarray, float]:
     """
     grain = max(1.0, float(weights.sum()) / _MOST_COPIES)
     counts = np.maximum(np.floor(weights / grain * (1 + _ROUNDING) + 0.5), 1.0)
-    # Rows that differ are not joined, so that there may be more copies than that.
+    # Every distinct row has a copy, so that there may be more copies than the limit.
     is_thinned = bool((weights / counts > 1.5).any())
     return counts.astype(np.int64), grain if is_thinned else 1.0
 
@@ -470,7 +411,7 @@ def _count_copies(weights: np.ndarray) -> tuple[np.ndarray, float]:
 def unit_of(X: np.ndarray) -> float:
     """Return the power of two next to the largest deviation from the middle of the range.
 
-    If outliers are so far away that the others would lose digits in it, it is next to the
+    If outliers are so far away that typical rows would lose digits in this unit, it is next to the
     deviation of a typical row.
     """
     ranges = 0.5 * X.max(axis=0) - 0.5 * X.min(axis=0)
@@ -478,20 +419,14 @@ def unit_of(X: np.ndarray) -> float:
     largest = float(ranges[widest])
     if largest == 0:
         return 1.0
-    # Half of the values lie between the quartiles; where they do so widely, there is no need to
-    # look at all features.
+    # The distance between the quartiles of one feature is enough, unless it is small.
     quarter = len(X) // 4
     values = np.partition(X[:, widest], [quarter, len(X) - 1 - quarter])
     typical = float(0.5 * values[len(X) - 1 - quarter] - 0.5 * values[quarter])
     if typical * _FAR < largest < _LARGEST:
-        typical = _typical_deviation(X)
+        deviations = np.abs(X - np.quantile(X, 0.5, axis=0, method="lower")).max(axis=1)
+        typical = float(np.quantile(deviations[deviations > 0], 0.5, method="lower"))
     return balanced_unit(typical, largest)
-
-
-def _typical_deviation(X: np.ndarray) -> float:
-    """Return the median of the largest deviations of rows from the medians of features."""
-    deviations = np.abs(X - np.quantile(X, 0.5, axis=0, method="lower")).max(axis=1)
-    return float(np.quantile(deviations[deviations > 0], 0.5, method="lower"))
 
 
 def balanced_unit(typical: float, largest: float) -> float:
@@ -513,7 +448,7 @@ def canonical_features(X: np.ndarray, weights: np.ndarray) -> np.ndarray:
 
     They are sorted by moments that neither origin, unit, direction nor the order of features and
     rows changes: by their skewness and, where that is equal but for rounding, by moments of higher
-    order and joint moments. Features that none of these tells apart keep the given order.
+    order and joint moments. Features with equal moments keep the given order.
     """
     apart = X - X[0]
     sizes = np.abs(apart).max(axis=0)
@@ -542,7 +477,7 @@ def canonical_features(X: np.ndarray, weights: np.ndarray) -> np.ndarray:
 
 
 def _ranks(values: np.ndarray) -> np.ndarray:
-    """Return the ranks of values; those that differ by rounding only have one rank."""
+    """Return the ranks of values; values that differ by rounding only have one rank."""
     order = np.argsort(values, kind="stable")
     steps = np.diff(values[order]) > _EQUAL * (1 + np.abs(values[order[1:]]))
     ranks = np.empty(len(values), dtype=np.int64)
@@ -550,67 +485,25 @@ def _ranks(values: np.ndarray) -> np.ndarray:
     return ranks
 
 
-def _lexicographic(X: np.ndarray, labels: np.ndarray | None) -> np.ndarray:
-    """Sort rows by the first column, then the second, and so on, and by their labels."""
-    rows = np.argsort(X[:, 0], kind="stable")
-    first = X[rows, 0]
-    if (first[1:] == first[:-1]).any():
+def _lexicographic(X: np.ndarray, labels: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    """Sort rows by their columns, then by label; return the order and where a new row begins."""
+    order = np.argsort(X[:, 0], kind="stable")
+    first = X[order, 0]
+    is_new = np.append(True, first[1:] != first[:-1])
+    if not is_new.all():  # which is rare, and a sort by all columns takes longer
         keys = X.T[::-1] if labels is None else np.concatenate([labels[None], X.T[::-1]])
-        rows = np.lexsort(keys)
-    return rows
+        order = np.lexsort(keys)
+        ordered = keys[:, order]
+        is_new[1:] = (ordered[:, 1:] != ordered[:, :-1]).any(axis=0)
+    return order, is_new
 
 
-def _equals_previous(X: np.ndarray) -> np.ndarray:
-    """Return whether a row is the one before it."""
-    same = np.zeros(len(X), dtype=bool)
-    same[1:] = X[1:, 0] == X[:-1, 0]
-    if same.any():  # which is rare, and all features take longer
-        same[1:] = (X[1:] == X[:-1]).all(axis=1)
-    return same
-
-
-def _by_distance(
-    X: np.ndarray, weights: np.ndarray, same: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Order distinct rows by their distance to the mean.
-
-    Returns
-    -------
-    order : ndarray of shape (n_points,)
-    starts : ndarray of shape (n_points,)
-        The first row of every point, before they are ordered.
-    weights : ndarray of shape (n_points,)
-        The weights of the points in order.
-    """
-    starts = np.flatnonzero(~same)
-    if len(starts) < len(X):
-        X, weights = X[starts], np.add.reduceat(weights, starts)
+def _by_distance(X: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Return the order of points by their distance to the mean; ties keep the given order."""
     shares = weights / weights.max()
-    centred = X - X[0]
-    centred -= (centred * shares[:, None]).sum(axis=0) / shares.sum()
-    distance = np.einsum("ij,ij->i", centred, centred)
-    # Points at one distance stay in lexicographic order, whatever rounding says.
+    centered = X - X[0]
+    centered -= (centered * shares[:, None]).sum(axis=0) / shares.sum()
+    distance = np.einsum("ij,ij->i", centered, centered)
+    # Distances that differ by rounding only are ties.
     mantissa, exponent = np.frexp(distance)
-    order = np.ldexp(mantissa.round(_DIGITS), exponent).argsort(kind="stable")
-    return order, starts, weights[order]
-
-
-def _gathered(
-    members: np.ndarray, order: np.ndarray, starts: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the members point by point, the first member of each point, and members' points."""
-    if len(starts) == len(members):
-        return members[order], np.arange(len(order)), np.arange(len(order))
-    sizes = np.diff(np.append(starts, len(members)))[order]
-    firsts = np.cumsum(sizes) - sizes
-    turned = np.arange(len(members)) + np.repeat(starts[order] - firsts, sizes)
-    return members[turned], firsts, np.repeat(np.arange(len(order)), sizes)
-
-
-def _middles(weights: np.ndarray, firsts: np.ndarray, points: np.ndarray) -> np.ndarray:
-    """Return where the middles of members lie in the weight of their point."""
-    if len(firsts) == len(weights):
-        return 0.5 * weights
-    ends = np.cumsum(weights)
-    begins = np.append(0.0, ends[:-1])[firsts]
-    return ends - 0.5 * weights - begins[points]
+    return np.ldexp(mantissa.round(_DIGITS), exponent).argsort(kind="stable")

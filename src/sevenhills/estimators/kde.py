@@ -234,8 +234,8 @@ class KernelDensityCV(DensityEstimator):
             spread = Grouping.from_points(points).spread() * points.unit
             if spread == 0:
                 raise ValueError(
-                    f"the samples have no spread (n_samples = {points.n_rows}), so bandwidths "
-                    "cannot be 'auto'; pass them as numbers"
+                    f"the samples have no spread (n_samples = {len(points.of_rows)}), so "
+                    "bandwidths cannot be 'auto'; pass them as numbers"
                 )
             return spread * silverman(points.weights.sum(), points.X.shape[1]) * _FACTORS
         return self._given_bandwidths()
