@@ -205,14 +205,14 @@ class TestOutliers:
     @pytest.mark.parametrize(
         ("options", "error", "match"),
         [
-            ({"contamination": 0.0}, ValueError, "contamination must be above 0"),
-            ({"contamination": 0.6}, ValueError, "contamination must be above 0 and up to 0.5"),
+            ({"contamination": 0.0}, ValueError, "contamination must be positive"),
+            ({"contamination": 0.6}, ValueError, "contamination must be up to 0.5, got 0.6"),
             ({"contamination": np.nan}, ValueError, "contamination"),
             ({"contamination": "few"}, ValueError, "contamination must be a number or 'auto'"),
             ({"contamination": True}, TypeError, "contamination must be a number"),
             ({"contamination": None}, TypeError, "contamination must be a number"),
-            ({"p_value": 0}, ValueError, "p_value must be above 0"),
-            ({"p_value": 1.0}, ValueError, "p_value must be above 0 and below 1"),
+            ({"p_value": 0}, ValueError, "p_value must be positive"),
+            ({"p_value": 1.0}, ValueError, "p_value must be below 1, got 1.0"),
             ({"p_value": "small"}, TypeError, "p_value"),
             ({"p_value": 0.1, "contamination": 0.1}, ValueError, "not both"),
             ({"p_value": 0.01, "n_draws": 99}, ValueError, "n_draws = 99 are too few"),

@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from .auto import AutoROME
     from .base import DensityEstimator
     from .classifier import DensityClassifier
-    from .cluster_records import Cluster, StackedCluster
     from .gaussians import GaussianMixtureBIC
     from .kde import GaussianKDE, KernelDensityCV
     from .outlier_detector import DensityOutlierDetector
     from .parzen import ManifoldParzen
     from .rome import ROME
+    from .summary import Cluster, StackedCluster
     from .vine import VineDensity
 
 __all__ = [
@@ -47,10 +47,10 @@ _REGISTRY = {
 }
 
 _MODULES = dict(_REGISTRY.values()) | {
-    "Cluster": "cluster_records",
+    "Cluster": "summary",
     "DensityClassifier": "classifier",
     "DensityOutlierDetector": "outlier_detector",
-    "StackedCluster": "cluster_records",
+    "StackedCluster": "summary",
 }
 
 

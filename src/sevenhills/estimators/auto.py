@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from ..clustering import Candidates, Ordering, Points, find_clusters
+from ..clustering.optics import NOISE
 from ..clustering.points import check_resolution
 from ..density import KernelMixture
 from ..stacking import CellFit, Member, Partition, join_small, merge_unstable, split_by_category
 from ..validation import check_min_std, random_generator
 from ..whitening import Grouping, resolve_min_std
 from .base import ClusterEstimator
-from .cluster_records import StackedCluster
-from .summary import Summary, summarize_members
+from .summary import StackedCluster, Summary, describe_size
 
 
 class AutoROME(ClusterEstimator):
@@ -34,13 +34,11 @@ class AutoROME(ClusterEstimator):
     Parameters
     ----------
     min_std : float or "auto", default=0
-        The smallest standard deviation along any direction that every kernel is given, in data
-        units. "auto" is 0.01 times the pooled standard deviation within clusters.
+        The smallest standard deviation of a kernel along any direction, in data units. "auto" is
+        0.01 times the pooled standard deviation within clusters.
     resolution : "auto", None, float or array-like of shape (n_features,), default="auto"
-        The unit to which values are rounded, for all features or one for each, 0 for features that
-        are exact. Equal values are spread evenly over the unit around them. "auto" recognizes
-        features whose values lie on a lattice, such as ages, counts and prices; None treats all
-        values as exact, so that repeated values get narrow kernels.
+        The unit to which values are rounded, as in :class:`ROME`. With None, repeated values get
+        narrow kernels.
     members : list of :class:`sevenhills.stacking.Member`, optional
         Members to try on every cluster, in addition to those above.
     random_state : int, RandomState instance or None, default=0
@@ -54,13 +52,12 @@ class AutoROME(ClusterEstimator):
         The fitted density.
     labels_ : ndarray of shape (n_samples,)
         The cluster of every sample, -1 for outliers, which are far from all clusters. Noise and
-        small clusters have joined the nearest cluster. Equal rows of rounded values have one
-        label, that of most of their copies after spreading.
+        small clusters have joined the nearest cluster.
     clusters_ : tuple of StackedCluster
         Summaries of the clusters.
     n_fragments_ : int
         The number of clusters that were merged, because they were not found again without a fifth
-        of the samples; 0 if the clusters are stable.
+        of the samples; 0 if clusters are stable.
     held_out_ : float
         The mean log density of held-out samples within their clusters: an estimate of that of new
         samples, if clusters are well separated.
@@ -70,9 +67,6 @@ class AutoROME(ClusterEstimator):
         Order, reachability, core distances and predecessors.
     resolution_ : ndarray of shape (n_features,)
         The unit of every feature, 0 where values are exact.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features,)
-        If the samples came with names that are strings.
 
     Examples
     --------
@@ -132,20 +126,51 @@ class AutoROME(ClusterEstimator):
         to_data = np.eye(X.shape[1])[points.features] * points.unit
         self.density_ = partition.density(fits).affine(to_data, np.zeros(X.shape[1]))
         self.held_out_ = partition.held_out(fits) - X.shape[1] * float(np.log(points.unit))
-        self.labels_ = replace(points, labels=labels).row_labels()
-        self.clusters_ = _describe(points, labels, fits, self.labels_)
+        points = replace(points, labels=labels)
+        self.labels_ = points.row_labels()
+        self.clusters_ = tuple(_describe(points, fits, self.labels_))
         _, _, self.ordering_, self.candidates_ = clustered.row_clusters()
         self.resolution_ = points.resolution
 
     def _summary(self) -> Summary:
-        return summarize_members(
-            self.clusters_,
-            self.labels_,
-            n_kernels=self.density_.n_kernels,
-            n_fragments=self.n_fragments_,
-            held_out=self.held_out_,
-            rounded=self._describe_resolution(),
+        remarks = [
+            self._describe_resolution(),
+            f"The mean log density of held-out samples is {self.held_out_:.4g}.",
+        ]
+        if self.n_fragments_:
+            remarks.append(
+                f"{self.n_fragments_} clusters were merged: they were not stable when a fifth of "
+                "the samples was left out."
+            )
+        n_outliers = int(np.sum(self.labels_ == NOISE))
+        if n_outliers:
+            remarks.append(
+                f"Samples far from all clusters, with kernels of their own: {n_outliers}."
+            )
+        n_kernels, n_features = self.density_.n_kernels, self.n_features_in_
+        return Summary(
+            title=describe_size(n_kernels, "kernels", n_features, len(self.clusters_)),
+            remarks=remarks,
+            headings=("cluster", "samples", "share", "gain over a Gaussian", "members (weight)"),
+            rows=[
+                (
+                    str(cluster.label),
+                    str(cluster.n_members),
+                    f"{cluster.share:.1%}",
+                    f"{cluster.gain:.3f} \N{PLUS-MINUS SIGN} {cluster.gain_error:.3f}",
+                    _list_members(cluster),
+                )
+                for cluster in self.clusters_
+            ],
+            is_ragged=True,
         )
+
+
+def _list_members(cluster: StackedCluster) -> str:
+    """Return one line for each member, and the reason why not all were tried."""
+    pairs = zip(cluster.members, cluster.weights, strict=True)
+    lines = [f"{name} ({weight:.0%})" for name, weight in pairs]
+    return "\n".join([*lines, f"[{cluster.reason}]"] if cluster.reason else lines)
 
 
 def _labels_of(X: np.ndarray, weights: np.ndarray, grain: float, n_jobs: int | None) -> np.ndarray:
@@ -154,35 +179,31 @@ def _labels_of(X: np.ndarray, weights: np.ndarray, grain: float, n_jobs: int | N
 
 
 def _check_members(members: Any) -> None:
-    if members is None:
-        return
-    if not isinstance(members, list | tuple) or not all(
-        isinstance(each, Member) for each in members
-    ):
+    is_list = isinstance(members, list | tuple) and all(isinstance(m, Member) for m in members)
+    if members is not None and not is_list:
         raise TypeError(
             f"members must be a list of sevenhills.stacking.Member, or None; got {members!r}"
         )
 
 
-def _describe(
-    points: Points, found: np.ndarray, fits: Sequence[CellFit], labels: np.ndarray
-) -> tuple[StackedCluster, ...]:
-    X = points.X * points.unit
-
-    def one(label: int, fit: CellFit) -> StackedCluster:
-        inside = found == label
+def _describe(points: Points, fits: Sequence[CellFit], labels: np.ndarray) -> list[StackedCluster]:
+    """Return a summary of every cluster; ``labels`` are those of the rows of the data."""
+    X, found = points.X * points.unit, []
+    for label, fit in enumerate(fits):
+        inside = points.labels == label
         weights = points.weights[inside]
-        return StackedCluster(
-            label=label,
-            n_members=int((labels == label).sum()),
-            share=float(weights.sum() / points.weights.sum()),
-            mean=np.average(X[inside], axis=0, weights=weights),
-            members=fit.members,
-            weights=fit.weights,
-            gain=fit.gain,
-            gain_error=fit.gain_error,
-            n_tried=fit.n_tried,
-            reason=fit.reason,
+        found.append(
+            StackedCluster(
+                label=label,
+                n_members=int((labels == label).sum()),
+                share=float(weights.sum() / points.weights.sum()),
+                mean=np.average(X[inside], axis=0, weights=weights),
+                members=fit.members,
+                weights=fit.weights,
+                gain=fit.gain,
+                gain_error=fit.gain_error,
+                n_tried=fit.n_tried,
+                reason=fit.reason,
+            )
         )
-
-    return tuple(one(label, fit) for label, fit in enumerate(fits))
+    return found

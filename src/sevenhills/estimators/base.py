@@ -41,7 +41,7 @@ class _Delegate:
     def __init__(self, method: Callable[..., Any], check_rows: bool) -> None:
         name, parameters = method.__name__, signature(method)
 
-        def ask(self: Any, /, *args: Any, **kwargs: Any) -> Any:
+        def call(self: Any, /, *args: Any, **kwargs: Any) -> Any:
             check_is_fitted(self)
             bound = parameters.bind(self.density_, *args, **kwargs)
             if check_rows:
@@ -49,17 +49,17 @@ class _Delegate:
             if "n_jobs" in parameters.parameters:
                 bound.arguments.setdefault("n_jobs", self.n_jobs)
             arguments = {key: getattr(a, "density_", a) for key, a in bound.kwargs.items()}
-            answer = getattr(self.density_, name)
-            return answer(*(getattr(a, "density_", a) for a in bound.args[1:]), **arguments)
+            values = [getattr(a, "density_", a) for a in bound.args[1:]]
+            return getattr(self.density_, name)(*values, **arguments)
 
-        self.name, self.ask = name, update_wrapper(ask, method)
+        self.name, self.call = name, update_wrapper(call, method)
 
     def __get__(self, estimator: Any, owner: type) -> Any:
         """Return the method; refuse it if the density of the estimator does not have it."""
         if estimator is None:
-            return self.ask
+            return self.call
         estimator._check_available(self.name)
-        return MethodType(self.ask, estimator)
+        return MethodType(self.call, estimator)
 
 
 def delegate(
@@ -67,12 +67,7 @@ def delegate(
 ) -> Callable[Concatenate[Any, P], R]:
     """Return a method of estimators that calls the same method of the fitted density.
 
-    Parameters
-    ----------
-    method : callable
-        A method of a density.
-    check_rows : bool, default=False
-        Whether to compare the features of its argument ``X`` with those of the fit.
+    With ``check_rows`` the features of its argument ``X`` are compared with those of the fit.
     """
     return cast("Callable[Concatenate[Any, P], R]", _Delegate(method, check_rows))
 
@@ -81,7 +76,8 @@ class DensityEstimator(DensityMixin, BaseEstimator, ABC):
     """An estimator whose fitted value is ``density_``.
 
     It has the methods of its density: those of :class:`~sevenhills.KernelMixture` for all
-    estimators but the vine copula and nearest neighbors.
+    estimators but the vine copula and nearest neighbors. A fit also sets scikit-learn's
+    ``n_features_in_`` and, if columns have names, ``feature_names_in_``.
     """
 
     density_: Density
@@ -95,9 +91,9 @@ class DensityEstimator(DensityMixin, BaseEstimator, ABC):
         X : array-like of shape (n_samples, n_features)
         y : ignored
         sample_weight : array-like of shape (n_samples,), optional
-            How many samples every row stands for, not necessarily a whole number: a row that
-            weighs three is a row that is given three times. Weights that only say how rows
-            compare should be scaled to add up to the number of samples that they are worth.
+            The number of samples that every row stands for, not necessarily whole: a row of
+            weight three counts as three equal rows. Relative weights should be scaled to add up
+            to the number of samples.
 
         Returns
         -------
@@ -126,7 +122,7 @@ class DensityEstimator(DensityMixin, BaseEstimator, ABC):
 
     @abstractmethod
     def _fit(self, X: np.ndarray, weights: np.ndarray | None) -> None:
-        """Set ``density_`` and what else is learned from checked samples."""
+        """Set ``density_`` and the other fitted attributes from checked samples."""
 
     def _describe_density(self, n_samples: float) -> None:
         """Give the density the names of its features and the number of its samples."""
@@ -149,8 +145,8 @@ class DensityEstimator(DensityMixin, BaseEstimator, ABC):
         ----------
         X : array-like of shape (n_samples, n_features)
         missing : {"raise", "marginal"}, default="raise"
-            What to do with NaN: refuse it, or give the density of the values that are there, by
-            the marginal over those features.
+            Whether to refuse NaN, or to return the marginal density of the features that are
+            present.
 
         Returns
         -------
@@ -173,7 +169,7 @@ class DensityEstimator(DensityMixin, BaseEstimator, ABC):
         X : array-like of shape (n_samples, n_features)
         y : ignored
         sample_weight : array-like of shape (n_samples,), optional
-            How often every row counts; once by default.
+            The number of samples that every row stands for; one by default.
 
         Returns
         -------
@@ -257,8 +253,7 @@ class ClusterEstimator(DensityEstimator):
     def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> np.ndarray:
         """Fit the density and return the cluster of every sample, ``labels_``.
 
-        ``predict`` returns the most probable cluster under the fitted density instead, which may
-        differ where clusters overlap.
+        Where clusters overlap, ``predict`` may differ: it returns the most probable cluster.
 
         Parameters
         ----------
@@ -291,7 +286,7 @@ class ClusterEstimator(DensityEstimator):
         return describe_resolution(self.resolution_, self._feature_names())
 
 
-#: Fits a clone of the estimator to rows and their weights.
+#: A function that fits a clone of an estimator to rows and their weights.
 Fit = Callable[[np.ndarray, np.ndarray | None], Any]
 
 

@@ -35,12 +35,12 @@ class DensityClassifier(ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     estimator : estimator, optional
-        What estimates the density of a class; it must have ``fit`` and a ``score_samples`` that
-        returns log densities. ``ROME()`` by default; a class of one sample, which has no spread
-        that could say how narrow a kernel may be, then goes by the spread within all classes.
+        The density estimator of a class, with ``fit`` and a ``score_samples`` that returns log
+        densities. ``ROME()`` by default; the ``min_std`` of a class of one sample is then derived
+        from the spread within all classes.
     priors : array-like of shape (n_classes,), optional
         The probabilities of the classes, in the order of ``classes_``. By default their shares of
-        the training rows, or of the weight of these.
+        the weight of the training rows.
     n_jobs : int, optional
         Number of threads over classes; one by default.
 
@@ -52,17 +52,14 @@ class DensityClassifier(ClassifierMixin, BaseEstimator):
         The fitted clone of ``estimator`` of every class.
     priors_ : ndarray of shape (n_classes,)
         The probabilities of the classes.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features,)
-        If the samples came with names that are strings.
 
     Notes
     -----
-    Everything is computed from log densities, so that classes are told apart in the far tails,
+    Everything is computed from log densities, so that classes are distinguished in the far tails,
     too. Where the densities of all classes are zero, the probabilities are the priors.
 
-    In many features, kernels on few samples tell classes apart better than they know how sure
-    they are; scikit-learn's ``CalibratedClassifierCV`` can be put around the classifier then.
+    In many features, the probabilities by kernels on few samples are overconfident; scikit-learn's
+    ``CalibratedClassifierCV`` around the classifier corrects them.
 
     Examples
     --------
@@ -96,7 +93,7 @@ class DensityClassifier(ClassifierMixin, BaseEstimator):
         y : array-like of shape (n_samples,)
             The label of every sample.
         sample_weight : array-like of shape (n_samples,), optional
-            How many samples every row stands for, if the estimator takes weights.
+            The number of samples that every row stands for, if the estimator takes weights.
 
         Returns
         -------
@@ -116,10 +113,10 @@ class DensityClassifier(ClassifierMixin, BaseEstimator):
         if weights is not None:  # a row of no weight is no sample of its class
             X, y, weights = X[weights > 0], y[weights > 0], weights[weights > 0]
         classes, of_row = np.unique(y, return_inverse=True)
-        priors = _check_priors(self.priors, len(classes))
-        if priors is None:
-            sizes = np.bincount(of_row, weights)
-            priors = sizes / sizes.sum()
+        sizes = np.bincount(of_row, weights)
+        priors = sizes / sizes.sum()
+        if self.priors is not None:
+            priors = _check_priors(self.priors, len(classes))
 
         def fit_class(c: int) -> Any:
             members = of_row == c
@@ -134,7 +131,7 @@ class DensityClassifier(ClassifierMixin, BaseEstimator):
         self.classes_, self.priors_ = classes, priors
 
     def _for_each(self, work: Callable[[int], Any], n_classes: int) -> list[Any]:
-        """Return what ``work`` returns for every class."""
+        """Return the results of ``work`` for every class."""
         threads = Parallel(n_jobs=self.n_jobs, prefer="threads")
         return list(threads(delayed(work)(c) for c in range(n_classes)))
 
@@ -150,8 +147,7 @@ class DensityClassifier(ClassifierMixin, BaseEstimator):
         ndarray of shape (n_samples, n_classes)
         """
         joint = self._log_joint(X)
-        nowhere = (joint == -np.inf).all(axis=1)
-        joint[nowhere] = self._log_priors()
+        joint[(joint == -np.inf).all(axis=1)] = self._log_priors()
         return joint - logsumexp(joint, axis=1, keepdims=True)
 
     def predict_proba(self, X: Any) -> np.ndarray:
@@ -179,8 +175,7 @@ class DensityClassifier(ClassifierMixin, BaseEstimator):
         -------
         ndarray of shape (n_samples,)
         """
-        most_probable = self.predict_log_proba(X).argmax(axis=1)
-        return self.classes_[most_probable]
+        return self.classes_[self.predict_log_proba(X).argmax(axis=1)]
 
     def score_samples(self, X: Any) -> np.ndarray:
         r"""Return the log density of all classes together, :math:`\log \sum_c \pi_c \, p_c(x)`.
@@ -217,8 +212,6 @@ class DensityClassifier(ClassifierMixin, BaseEstimator):
         ----------
         n_samples : int, default=1
         random_state : int, RandomState instance or None, default=None
-            With None the draws differ from call to call; numpy's global generator is neither
-            used nor changed.
 
         Returns
         -------
@@ -250,7 +243,7 @@ class DensityClassifier(ClassifierMixin, BaseEstimator):
 
 
 def _fit_of_lone(X: np.ndarray, of_row: np.ndarray, weights: np.ndarray | None) -> Fit:
-    """Return what fits a class of one value: kernels as narrow as those of all classes may be."""
+    """Return the fit of a class of one value, whose ``min_std`` is that of all classes."""
     masses = np.ones(len(X)) if weights is None else weights
     spread = Grouping.from_samples(X, of_row, masses).spread()
     return cloned_fit(ROME(min_std=AUTO_SHARE * spread) if spread > 0 else ROME())
@@ -265,9 +258,7 @@ def _check_targets(classifier: DensityClassifier, y: Any) -> np.ndarray:
     return np.asarray(y)
 
 
-def _check_priors(priors: Any, n_classes: int) -> np.ndarray | None:
-    if priors is None:
-        return None
+def _check_priors(priors: Any, n_classes: int) -> np.ndarray:
     out = check_numbers(priors, "priors").copy()
     if out.shape != (n_classes,):
         raise ValueError(

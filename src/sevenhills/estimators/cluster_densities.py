@@ -1,7 +1,6 @@
 """From clusters to a density: whitening, the kernels of every cluster, and their sum."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -22,8 +21,8 @@ from ..whitening import (
     whiten,
     whiten_along,
 )
-from .cluster_records import Cluster
 from .parzen import Neighborhoods, window_neighbors, window_transforms
+from .summary import Cluster
 
 #: The densities that can be put on a cluster.
 DENSITIES = ("kde", "gaussian", "knn", "mpw")
@@ -38,17 +37,10 @@ _SMALLEST_RADIUS = 1e-6
 
 
 class ClusterWhitening(NamedTuple):
-    """The whitening of all clusters, noise last.
+    """The whitening of all clusters, noise last, in the unit of the clusters.
 
-    Attributes
-    ----------
-    maps : Whitening
-    min_std : float
-        The smallest standard deviation, in the unit of the clusters.
-    ridge : float
-        The variance that is added to those of Gaussians.
-    shrunk : Shrunk or None
-        The shrunk covariances of some clusters.
+    ``ridge`` is the variance that is added to those of Gaussians; ``shrunk`` holds the shrunk
+    covariances of some clusters.
     """
 
     maps: Whitening
@@ -68,15 +60,8 @@ def whiten_clusters(
 ) -> ClusterWhitening:
     """Rotate and scale every cluster to about unit variance, and scale the noise.
 
-    Parameters
-    ----------
-    clusters : Grouping
-    min_std : float or "auto"
-        The smallest standard deviation along any direction, in data units.
-    decorrelate, normalize, tiled : bool
-        See :func:`~sevenhills.whitening.whiten`.
-    shrinkage : {None, "auto", "always"}
-        The clusters whose covariances are shrunk.
+    ``min_std`` is in data units. The options are those of :class:`~sevenhills.ROME` and of
+    :func:`~sevenhills.whitening.whiten`.
     """
     smallest = resolve_min_std(min_std, clusters)
     shrunk = _shrink(clusters, shrinkage if decorrelate and normalize else None, smallest)
@@ -128,26 +113,8 @@ def _whiten_noise(
     return scaled(np.eye(clusters.n_features)[None], scale[None], scale[None])
 
 
-@dataclass(frozen=True, eq=False)
-class ClusterKernels:
-    """Gaussian kernels in groups, in the unit of the clusters.
-
-    Attributes
-    ----------
-    weights : ndarray of shape (n_kernels,)
-    means : ndarray of shape (n_kernels, n_features)
-    sizes : ndarray of shape (n_groups,)
-        The number of kernels of every group.
-    transforms : ndarray of shape (n_groups, n_features, n_features)
-    log_dets : ndarray of shape (n_groups,)
-    labels : ndarray of shape (n_groups,)
-        The cluster of every group.
-    bandwidths : list of float or None
-        The width of the kernels of every cluster after whitening; None if they have none in common.
-    neighbors : tuple of NeighborCluster or None
-        Densities of the proper clusters by their nearest neighbors, in data units. If there are
-        some, the kernels are those of the noise.
-    """
+class _Kernels(NamedTuple):
+    """Gaussian kernels in groups, with the sizes and clusters of groups, in the clusters' unit."""
 
     weights: np.ndarray
     means: np.ndarray
@@ -155,8 +122,6 @@ class ClusterKernels:
     transforms: np.ndarray
     log_dets: np.ndarray
     labels: np.ndarray
-    bandwidths: Sequence[float | None]
-    neighbors: tuple[NeighborCluster, ...] | None = None
 
 
 def put_kernels(
@@ -164,68 +129,52 @@ def put_kernels(
     whitening: ClusterWhitening,
     density: str = "kde",
     n_jobs: int | None = None,
-) -> ClusterKernels:
-    """Put a density on every cluster, and kernels on noise.
+    feature_names: Sequence[str] | None = None,
+    n_samples: float | None = None,
+) -> KernelMixture | NeighborDensity:
+    """Put a density on every cluster, and kernels on noise; return their sum in data units.
 
-    Parameters
-    ----------
-    clusters : Grouping
-    whitening : ClusterWhitening
-    density : {"kde", "gaussian", "knn", "mpw"}
-    n_jobs : int, optional
-        Number of threads.
+    A mixture is given the names of the features and the number of samples.
     """
-    if density == "kde" or not clusters.n_proper:
-        kernels = _silverman_kernels(clusters, whitening.maps, 0)
-        return replace(kernels, neighbors=()) if density == "knn" else kernels
-    noise = _silverman_kernels(clusters, whitening.maps, clusters.n_proper)
-    if density == "gaussian":
-        return _joined(_gaussians(clusters, whitening), noise)
-    if density == "mpw":
-        return _joined(_windows(clusters, whitening, n_jobs), noise)
-    return replace(
-        noise,
-        neighbors=_neighbors(clusters, whitening),
-        bandwidths=[*[None] * clusters.n_proper, *noise.bandwidths],
-    )
+    if density == "knn":
+        return _neighbor_density(clusters, whitening)
+    kernels = _silverman_kernels(clusters, whitening.maps, _first_with_kernels(clusters, density))
+    if density == "gaussian" and clusters.n_proper:
+        kernels = _joined(_gaussians(clusters, whitening), kernels)
+    elif density == "mpw" and clusters.n_proper:
+        kernels = _joined(_windows(clusters, whitening, n_jobs), kernels)
+    return _mixture(kernels, clusters.unit, 1.0, feature_names, n_samples)
 
 
-def _joined(*parts: ClusterKernels) -> ClusterKernels:
-    def join(name: str) -> np.ndarray:
-        return np.concatenate([getattr(part, name) for part in parts])
-
-    return ClusterKernels(
-        weights=join("weights"),
-        means=join("means"),
-        sizes=join("sizes"),
-        transforms=join("transforms"),
-        log_dets=join("log_dets"),
-        labels=join("labels"),
-        bandwidths=[width for part in parts for width in part.bandwidths],
-    )
+def _first_with_kernels(clusters: Grouping, density: str) -> int:
+    """Return the first cluster with kernels of Silverman's width: only noise if not "kde"."""
+    return 0 if density == "kde" else clusters.n_proper
 
 
-def _silverman_kernels(clusters: Grouping, maps: Whitening, first: int) -> ClusterKernels:
-    """Return kernels of Silverman's width on all clusters from ``first`` on.
+def _joined(*parts: _Kernels) -> _Kernels:
+    return _Kernels(*map(np.concatenate, zip(*parts, strict=True)))
 
-    Noise has the width of a single sample.
-    """
-    bounds, labels = clusters.offsets[first:], clusters.labels[first:]
-    n_samples = np.where(labels == NOISE, 1.0, clusters.masses[first:])
-    bandwidths = [silverman(n, clusters.n_features) for n in n_samples.tolist()]
-    widths = np.array(bandwidths)
-    return ClusterKernels(
+
+def _bandwidths(clusters: Grouping, first: int) -> list[float]:
+    """Return Silverman's width of every cluster from ``first`` on, that of one sample for noise."""
+    n_samples = np.where(clusters.labels == NOISE, 1.0, clusters.masses)[first:]
+    return [silverman(n, clusters.n_features) for n in n_samples.tolist()]
+
+
+def _silverman_kernels(clusters: Grouping, maps: Whitening, first: int) -> _Kernels:
+    """Return kernels of Silverman's width on all clusters from ``first`` on."""
+    bounds, widths = clusters.offsets[first:], np.array(_bandwidths(clusters, first))
+    return _Kernels(
         weights=clusters.weights[bounds[0] :] / clusters.weights.sum(),
         means=clusters.points[bounds[0] :],
         sizes=bounds[1:] - bounds[:-1],
         transforms=maps.transforms[first:] / widths[:, None, None],
         log_dets=maps.log_dets[first:] - clusters.n_features * np.log(widths),
-        labels=labels,
-        bandwidths=bandwidths,
+        labels=clusters.labels[first:],
     )
 
 
-def _gaussians(clusters: Grouping, whitening: ClusterWhitening) -> ClusterKernels:
+def _gaussians(clusters: Grouping, whitening: ClusterWhitening) -> _Kernels:
     """Return one Gaussian for each proper cluster, with its own covariance plus a ridge."""
     masses = clusters.masses[: clusters.n_proper]
     axes, stds = principal_axes(*clusters.proper(), shrunk=whitening.shrunk)
@@ -235,18 +184,17 @@ def _gaussians(clusters: Grouping, whitening: ClusterWhitening) -> ClusterKernel
     if not np.isfinite(variances).all():
         raise ValueError("min_std is beyond what kernels can represent beside such samples")
     gaussians = scaled(axes, np.sqrt(variances), stds)
-    return ClusterKernels(
+    return _Kernels(
         weights=masses / clusters.weights.sum(),
         means=clusters.means[: len(masses)],
         sizes=np.ones(len(masses), dtype=np.int64),
         transforms=gaussians.transforms,
         log_dets=gaussians.log_dets,
         labels=clusters.labels[: len(masses)],
-        bandwidths=[None] * len(masses),
     )
 
 
-def _windows(clusters: Grouping, whitening: ClusterWhitening, n_jobs: int | None) -> ClusterKernels:
+def _windows(clusters: Grouping, whitening: ClusterWhitening, n_jobs: int | None) -> _Kernels:
     """Return windows whose neighbors are the nearest in the whitened space of their cluster."""
     members, weights, bounds = clusters.proper()
     windows = []
@@ -255,14 +203,13 @@ def _windows(clusters: Grouping, whitening: ClusterWhitening, n_jobs: int | None
         k = window_neighbors(float(own_weights.sum()), clusters.n_features)
         near = Neighborhoods.from_points(own @ transform, own_weights, k, n_jobs)
         windows.append(window_transforms(own, near, whitening.min_std))
-    return ClusterKernels(
+    return _Kernels(
         weights=weights / clusters.weights.sum(),
         means=clusters.points[: len(members)],
         sizes=np.ones(len(members), dtype=np.int64),
         transforms=np.concatenate([transforms for transforms, _ in windows]),
         log_dets=np.concatenate([log_dets for _, log_dets in windows]),
         labels=np.repeat(clusters.labels[: clusters.n_proper], np.diff(bounds)),
-        bandwidths=[None] * clusters.n_proper,
     )
 
 
@@ -287,35 +234,18 @@ def _neighbors(clusters: Grouping, whitening: ClusterWhitening) -> tuple[Neighbo
     )
 
 
-def add_up(
-    kernels: ClusterKernels,
-    clusters: Grouping,
-    feature_names: Sequence[str] | None = None,
-    n_samples: float | None = None,
-) -> KernelMixture | NeighborDensity:
-    """Add up the densities of clusters by their shares, in data units.
-
-    Parameters
-    ----------
-    kernels : ClusterKernels
-    clusters : Grouping
-    feature_names : sequence of str, optional
-    n_samples : float, optional
-        The number of samples that the kernels stand for.
-    """
-    if kernels.neighbors is None:
-        return _mixture(kernels, clusters.unit, 1.0, feature_names, n_samples)
+def _neighbor_density(clusters: Grouping, whitening: ClusterWhitening) -> NeighborDensity:
     shares = clusters.masses / clusters.masses.sum()
-    has_noise = len(kernels.weights) > 0
+    noise = _silverman_kernels(clusters, whitening.maps, clusters.n_proper)
     return NeighborDensity(
         weights=shares[: clusters.n_proper],
-        clusters=kernels.neighbors,
-        noise=_mixture(kernels, clusters.unit, float(shares[-1])) if has_noise else None,
+        clusters=_neighbors(clusters, whitening),
+        noise=_mixture(noise, clusters.unit, float(shares[-1])) if len(noise.sizes) else None,
     )
 
 
 def _mixture(
-    kernels: ClusterKernels,
+    kernels: _Kernels,
     unit: float,
     total: float,
     feature_names: Sequence[str] | None = None,
@@ -341,30 +271,22 @@ def _mixture(
 
 
 def describe_clusters(
-    clusters: Grouping,
-    whitening: ClusterWhitening,
-    kernels: ClusterKernels,
-    counts: Mapping[int, int],
+    clusters: Grouping, whitening: ClusterWhitening, density: str, n_members: Mapping[int, int]
 ) -> tuple[Cluster, ...]:
     """Return a summary of every cluster in the order of the labels, noise last.
 
-    Parameters
-    ----------
-    clusters : Grouping
-    whitening : ClusterWhitening
-    kernels : ClusterKernels
-    counts : mapping
-        The number of rows of every label.
+    ``n_members`` has the number of rows of every label.
     """
+    first = _first_with_kernels(clusters, density)
     rows = zip(
         clusters.labels.tolist(),
         (clusters.masses / clusters.weights.sum()).tolist(),
         clusters.means * clusters.unit,
         whitening.maps.stds * clusters.unit,
-        kernels.bandwidths,
+        [*[None] * first, *_bandwidths(clusters, first)],
         strict=True,
     )
     return tuple(
-        Cluster(label, counts.get(label, 0), share, mean, stds, bandwidth)
+        Cluster(label, n_members.get(label, 0), share, mean, stds, bandwidth)
         for label, share, mean, stds, bandwidth in rows
     )

@@ -17,11 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 from ..clustering import Points
 from ..covariance import whitening_transforms
 from ..density import KernelMixture
-from ..validation import (
-    check_count,
-    check_positive,
-    random_generator,
-)
+from ..validation import check_count, check_positive, random_generator
 from ..whitening import Grouping
 from .base import DensityEstimator
 
@@ -51,9 +47,8 @@ class GaussianMixtureBIC(DensityEstimator):
     n_init : int, default=1
         The number of starts for each number of components.
     reg_covar : float or "auto", default="auto"
-        The variance added to every feature, in squared data units, as that of scikit-learn's
-        ``GaussianMixture``. "auto" is 1e-6 times the mean variance of the features, so that the
-        density does not depend on the unit of the samples.
+        The variance added to every feature, in squared data units. "auto" is 1e-6 times the mean
+        variance of the features, so that the density does not depend on the unit of the samples.
     random_state : int, RandomState instance or None, default=0
         Seeds the starts.
     n_jobs : int, optional
@@ -67,9 +62,6 @@ class GaussianMixtureBIC(DensityEstimator):
         The number of components of the lowest BIC.
     bic_ : ndarray of shape (n_tried,)
         The BIC of one component, two, and so on.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features,)
-        If the samples came with names that are strings.
 
     Examples
     --------

@@ -8,12 +8,7 @@ import numpy as np
 from ..clustering import Points
 from ..density import KernelMixture
 from ..folds import deal_in_turn
-from ..validation import (
-    check_choice,
-    check_count,
-    check_min_std,
-    check_positive,
-)
+from ..validation import check_choice, check_count, check_min_std, check_positive
 from ..whitening import AUTO_SHARE, Grouping, feature_stds, principal_axes, silverman
 from .base import DensityEstimator
 
@@ -30,18 +25,16 @@ class GaussianKDE(DensityEstimator):
     .. math:: p(x) = \frac{1}{N} \sum_i N(x; x_i, b^2 S)
 
     with the sample covariance :math:`S` (``ddof=1``). The density equals that of scipy's
-    ``gaussian_kde``. If that fails because the covariance is singular, the directions without
-    spread get the standard deviation ``min_std``.
+    ``gaussian_kde``, but a singular covariance is allowed.
 
     Parameters
     ----------
     bw_method : {"scott", "silverman"} or float, default="scott"
         The factor :math:`b`: :math:`N^{-1/(M+4)}`, Silverman's rule, or a number.
     min_std : float or "auto", default="auto"
-        The standard deviation that the samples are given along directions in which they have no
-        spread, in data units; other directions keep theirs. "auto" is 0.01 times the standard
-        deviation of the features that make up such a direction, or of all samples for a constant
-        feature.
+        The standard deviation of the samples along directions in which they have no spread, in
+        data units. "auto" is 0.01 times the standard deviation of the features that make up the
+        direction, or of all samples for a constant feature.
     n_jobs : int, optional
         Number of threads; one by default.
 
@@ -51,9 +44,6 @@ class GaussianKDE(DensityEstimator):
         The fitted density.
     factor_ : float
         The factor that was used.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features,)
-        If the samples came with names that are strings.
 
     Examples
     --------
@@ -101,13 +91,9 @@ class GaussianKDE(DensityEstimator):
         # Features are scaled first, so that directions without spread do not depend on units.
         axes, stds = principal_axes(whole.deviations / units, whole.weights, whole.offsets)
         scales = factor * self._scales(stds[0], axes[0], units, points.unit)
-        self.density_ = KernelMixture(
-            weights=points.weights / total,
-            means=X[points.rows],
-            offsets=np.array([0, len(points.rows)]),
-            transforms=axes.transpose(0, 2, 1) / scales / units[:, None] / points.unit,
-            log_dets=np.array([-np.log(scales * units * points.unit).sum()]),
-        )
+        transform = axes[0].T / scales / units[:, None] / points.unit
+        log_det = -np.log(scales * units * points.unit).sum()
+        self.density_ = _kernels(X[points.rows], points.weights, transform, log_det)
         self.factor_ = factor
 
     def _scales(
@@ -143,9 +129,9 @@ class KernelDensityCV(DensityEstimator):
     .. math:: p(x) = \frac{1}{N} \sum_i N(x; x_i, b^2 I)
 
     It corresponds to scikit-learn's ``KernelDensity`` in a grid search over the bandwidth, with
-    exact tails. The folds do not depend on the order of the rows: samples are dealt out in the
-    order of their distance to the mean. Copies of a row may be in different folds, as new samples
-    may repeat old ones.
+    exact tails. Samples are dealt out to folds in the order of their distance to the mean, so that
+    the order of rows does not matter. Copies of a row may be in different folds, as new samples may
+    repeat old ones.
 
     Parameters
     ----------
@@ -167,9 +153,6 @@ class KernelDensityCV(DensityEstimator):
         All bandwidths that were tried.
     scores_ : ndarray
         The mean held-out log density of each bandwidth.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features,)
-        If the samples came with names that are strings.
 
     Examples
     --------
@@ -215,9 +198,7 @@ class KernelDensityCV(DensityEstimator):
         scores = np.array([self._score_of(rows, held, bandwidth) for bandwidth in bandwidths])
         bandwidth = float(bandwidths[int(np.argmax(scores))])
         self.density_ = _round_kernels(rows, points.weights, bandwidth)
-        self.bandwidth_ = bandwidth
-        self.bandwidths_ = bandwidths
-        self.scores_ = scores
+        self.bandwidth_, self.bandwidths_, self.scores_ = bandwidth, bandwidths, scores
 
     def _score_of(self, points: np.ndarray, held: np.ndarray, bandwidth: float) -> float:
         """Return the mean log density of every fold under the kernels of the others."""
@@ -250,11 +231,20 @@ class KernelDensityCV(DensityEstimator):
 
 
 def _round_kernels(points: np.ndarray, weights: np.ndarray, bandwidth: float) -> KernelMixture:
-    n_samples, n_features = points.shape
+    n_features = points.shape[1]
+    return _kernels(
+        points, weights, np.eye(n_features) / bandwidth, -n_features * np.log(bandwidth)
+    )
+
+
+def _kernels(
+    points: np.ndarray, weights: np.ndarray, transform: np.ndarray, log_det: float
+) -> KernelMixture:
+    """Return kernels on points that share one transform."""
     return KernelMixture(
         weights=weights / weights.sum(),
         means=points,
-        offsets=np.array([0, n_samples]),
-        transforms=np.eye(n_features)[None] / bandwidth,
-        log_dets=np.array([-n_features * np.log(bandwidth)]),
+        offsets=np.array([0, len(points)]),
+        transforms=transform[None],
+        log_dets=np.array([log_det]),
     )

@@ -1,6 +1,5 @@
 """Outliers: observations where a fitted density is low."""
 
-import numbers
 from collections.abc import Iterator
 from typing import Any, Self
 
@@ -10,6 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..validation import (
     check_count,
+    check_positive,
     check_samples,
     check_weights,
     random_generator,
@@ -39,30 +39,28 @@ class DensityOutlierDetector(OutlierMixin, BaseEstimator):
     :math:`x`, whatever the number of modes and features.
 
     A kernel density is high at every sample that it was fitted to, even at outliers, because the
-    sample carries a kernel of its own. So training rows are scored by fits to the other
-    ``n_splits - 1`` folds, wherever they are met again: in ``predict`` as in ``fit_predict``.
+    sample carries a kernel of its own. All methods therefore score training rows by fits to the
+    other ``n_splits - 1`` folds.
 
     Parameters
     ----------
     estimator : estimator, optional
-        What estimates the density; it must have ``fit`` and ``score_samples``. ``ROME()`` by
-        default.
+        An estimator with ``fit`` and ``score_samples``; ``ROME()`` by default.
     contamination : float or "auto", default="auto"
         The share of outliers among the training rows, above 0 and up to 0.5. With "auto" the
-        threshold goes by ``p_value``, if that is given, and is Tukey's fence otherwise: of regular
-        observations it calls about 5 % outliers for Gaussians in two dimensions, 2 % in ten.
+        threshold is set by ``p_value`` if given, and is Tukey's fence otherwise, which about 5 %
+        of regular observations fall below for Gaussians in two dimensions, 2 % in ten.
     p_value : float, optional
-        The mass of the density, between 0 and 1, at which the threshold is set. It is the share
-        of regular observations that are called outliers if the density is that of the data; one
-        that is too wide or, in many features, too narrow calls fewer or more. The estimator must
-        have ``sample(n_samples, random_state)`` and be normalized.
+        The mass of the density below the threshold, between 0 and 1. It is the share of regular
+        observations that are called outliers if the density is that of the data. The estimator
+        must be normalized and have ``sample(n_samples, random_state)``.
     n_splits : int or None, default=5
         The number of folds in which training rows are held out. None scores them by the fit that
         has seen them, which is quicker and finds fewer of the outliers among them.
     n_draws : int, default=10000
         The number of draws from the density by which masses are estimated.
     random_state : int, RandomState instance or None, default=0
-        For the folds and the draws; numpy's global generator is neither used nor changed.
+        Seeds the folds and the draws.
 
     Attributes
     ----------
@@ -72,14 +70,11 @@ class DensityOutlierDetector(OutlierMixin, BaseEstimator):
         The threshold: the lowest score of an inlier.
     training_scores_ : ndarray of shape (n_samples,)
         The scores of the training rows, held out unless ``n_splits`` is None.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features,)
-        If the samples came with names that are strings.
 
     Notes
     -----
-    Among rows that are the same, one is held out and the others are not: values that repeat are
-    no outliers. A row of weight :math:`w` counts as :math:`w` such rows.
+    Of equal rows one is held out and the others are not: values that repeat are no outliers. A
+    row of weight :math:`w` counts as :math:`w` equal rows.
 
     References
     ----------
@@ -134,17 +129,33 @@ class DensityOutlierDetector(OutlierMixin, BaseEstimator):
             If fitting fails, the detector is as it was before.
         """
         with unchanged_on_failure(self):
+            self._check_parameters()
             X = check_samples(self, X, reset=True)
             self._fit(X, check_weights(sample_weight, len(X)))
         return self
 
+    def _check_parameters(self) -> None:
+        if not isinstance(self.contamination, str):
+            if check_positive(self.contamination, "contamination") > 0.5:
+                raise ValueError(f"contamination must be up to 0.5, got {self.contamination}")
+        elif self.contamination != "auto":
+            raise ValueError(
+                f"contamination must be a number or 'auto', got {self.contamination!r}"
+            )
+        if self.p_value is not None:
+            if check_positive(self.p_value, "p_value") >= 1:
+                raise ValueError(f"p_value must be below 1, got {self.p_value}")
+            if self.contamination != "auto":
+                raise ValueError("contamination and p_value must not both be given")
+        if self.n_splits is not None:
+            check_count(self.n_splits, "n_splits", least=2)
+        check_count(self.n_draws, "n_draws", least=1)
+
     def _fit(self, X: np.ndarray, weights: np.ndarray | None) -> None:
-        self._check_parameters()
         fit = cloned_fit(ROME() if self.estimator is None else self.estimator)
         rng = random_generator(self.random_state)
         self.estimator_ = fit(X, weights)
         self._seed = int(rng.randint(2**31))
-        self._draw_scores = None if self.p_value is None else self._score_draws()
         # Rows of weight zero are no samples.
         present = np.full(len(X), True) if weights is None else weights > 0
         own = None if weights is None else weights[present]
@@ -155,26 +166,11 @@ class DensityOutlierDetector(OutlierMixin, BaseEstimator):
         self.offset_ = self._threshold(self.training_scores_[present], own)
 
     def _threshold(self, scores: np.ndarray, weights: np.ndarray | None) -> float:
-        if self.p_value is not None and self._draw_scores is not None:
-            return _score_at_mass(self._draw_scores, float(self.p_value))
+        if self.p_value is not None:
+            return _score_at_mass(self._score_draws(), float(self.p_value))
         if isinstance(self.contamination, str):
             return _fence(scores, weights)
         return _score_at_share(scores, weights, float(self.contamination))
-
-    def _check_parameters(self) -> None:
-        if not isinstance(self.contamination, str):
-            _check_share(self.contamination, "contamination", most=0.5)
-        elif self.contamination != "auto":
-            raise ValueError(
-                f"contamination must be a number or 'auto', got {self.contamination!r}"
-            )
-        if self.p_value is not None:
-            _check_share(self.p_value, "p_value", most=np.nextafter(1.0, 0.0))
-            if self.contamination != "auto":
-                raise ValueError("contamination and p_value must not both be given")
-        if self.n_splits is not None:
-            check_count(self.n_splits, "n_splits", least=2)
-        check_count(self.n_draws, "n_draws", least=1)
 
     def score_samples(self, X: Any) -> np.ndarray:
         """Return the log density at every row of ``X``, for training rows the held-out one.
@@ -248,10 +244,7 @@ class DensityOutlierDetector(OutlierMixin, BaseEstimator):
         >>> bool(detector.p_values([[100.0, 0.0]])[0] == 1 / 10_001)
         True
         """
-        scores = self.score_samples(X)
-        draws = self._draw_scores
-        if draws is None:
-            draws = self._score_draws()
+        scores, draws = self.score_samples(X), self._score_draws()
         return _masses(len(draws))[np.searchsorted(draws, scores, side="right")]
 
     def _score_draws(self) -> np.ndarray:
@@ -277,17 +270,8 @@ def _check_masses(estimator: Any) -> None:
         )
 
 
-def _check_share(value: Any, name: str, most: float) -> None:
-    """Refuse values other than numbers above zero and up to ``most``."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise TypeError(f"{name} must be a number, got {value!r}")
-    if not 0 < float(value) <= most:
-        end = "up to 0.5" if most == 0.5 else "below 1"
-        raise ValueError(f"{name} must be above 0 and {end}, got {value}")
-
-
 def _keys(X: np.ndarray) -> Iterator[bytes]:
-    """Return a key of every row; equal rows have equal keys."""
+    """Return a key of every row, by which training rows are recognized."""
     return (row.tobytes() for row in X + 0.0)  # minus zero becomes zero
 
 
@@ -298,7 +282,7 @@ def _score_held_out(
     n_folds: int,
     rng: np.random.RandomState,
 ) -> dict[bytes, float]:
-    """Return the score of every distinct row by a fit that has one sample less of it."""
+    """Return the score of every distinct row, by key, under a fit with one sample less of it."""
     values, first, of_row = np.unique(X + 0.0, axis=0, return_index=True, return_inverse=True)
     # Sorted before they are dealt, so that the order of rows does not matter.
     fold_of = rng.permutation(len(values)) % n_folds

@@ -9,10 +9,7 @@ from scipy.spatial import KDTree
 from ..clustering import Points
 from ..density import KernelMixture
 from ..kernels.blocks import most_needed
-from ..validation import (
-    check_count,
-    check_min_std,
-)
+from ..validation import check_count, check_min_std
 from ..whitening import Grouping, resolve_min_std
 from .base import DensityEstimator
 
@@ -28,18 +25,9 @@ def window_neighbors(total: float, n_features: int) -> int:
 
 
 class Neighborhoods(NamedTuple):
-    """The nearest points of every point, itself first, that add up to a number of samples.
+    """The nearest points of every point, itself first, that add up to ``mass`` samples.
 
-    Attributes
-    ----------
-    tree : KDTree
-        The points.
-    weights : ndarray of shape (n_points,)
-    mass : float
-        The number of samples in a neighborhood.
-    n_most : int
-        The largest number of points in a neighborhood.
-    n_jobs : int
+    No neighborhood has more than ``n_most`` points.
     """
 
     tree: KDTree
@@ -81,21 +69,8 @@ def window_transforms(
 
     .. math:: S_i = \frac{1}{k} \sum_j (x_j - x_i)(x_j - x_i)^\top + s_{\min}^2 I
 
-    With fewer directions than features, only the largest eigenvalues of the moment are kept.
-
-    Parameters
-    ----------
-    points : ndarray of shape (n_points, n_features)
-    near : Neighborhoods
-        The neighbors of every point, including itself.
-    min_std : float
-    n_directions : int, optional
-        The number of eigenvalues to keep; all by default.
-
-    Returns
-    -------
-    transforms : ndarray of shape (n_points, n_features, n_features)
-    log_dets : ndarray of shape (n_points,)
+    With fewer directions than features, only the largest eigenvalues of the moment are kept. The
+    results have the shapes (n_points, n_features, n_features) and (n_points,).
     """
     n_points, n_features = points.shape
     transforms, log_dets = np.empty((n_points, n_features, n_features)), np.empty(n_points)
@@ -137,21 +112,19 @@ def _principal_moments(apart: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 class ManifoldParzen(DensityEstimator):
     r"""Manifold Parzen windows.
 
-    Every sample has a Gaussian kernel with the covariance of its neighborhood, so that kernels
-    follow the manifold from which the samples come:
+    Every sample has a Gaussian kernel with the covariance of its :math:`k` nearest neighbors,
+    itself included, so that kernels follow the manifold from which the samples come:
 
     .. math:: p(x) = \frac{1}{N} \sum_i N(x; x_i, S_i), \qquad
               S_i = \frac{1}{k} \sum_j (x_j - x_i)(x_j - x_i)^\top + s_{\min}^2 I
 
-    The sum runs over the :math:`k` nearest neighbors of :math:`x_i`, including itself. The
-    covariances take :math:`N M^2` numbers.
+    The covariances take :math:`N M^2` numbers.
 
     Parameters
     ----------
     min_std : float or "auto", default="auto"
-        The smallest standard deviation :math:`s_{\min}` along any direction that every kernel is
-        given, in data units; its square is added to the variance along every direction. "auto" is
-        0.01 times the standard deviation of the samples.
+        The smallest standard deviation :math:`s_{\min}` of a kernel along any direction, in data
+        units. "auto" is 0.01 times the standard deviation of the samples.
     n_neighbors : int or "auto", default="auto"
         The number of neighbors; "auto" is :math:`\max(M, \lfloor\sqrt N / 1.5\rfloor)`.
     n_directions : int, optional
@@ -168,9 +141,6 @@ class ManifoldParzen(DensityEstimator):
         The number of neighbors that was used.
     min_std_ : float
         The smallest standard deviation that was used, in data units.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features,)
-        If the samples came with names that are strings.
 
     References
     ----------
@@ -227,8 +197,7 @@ class ManifoldParzen(DensityEstimator):
             transforms=transforms / points.unit,
             log_dets=log_dets - X.shape[1] * np.log(points.unit),
         )
-        self.n_neighbors_ = n_neighbors
-        self.min_std_ = spread * points.unit
+        self.n_neighbors_, self.min_std_ = n_neighbors, spread * points.unit
 
     def _resolve_neighbors(self, n_samples: float, n_features: int) -> int:
         """Return the number of neighbors; refuse numbers that exceed samples or features."""

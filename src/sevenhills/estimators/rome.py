@@ -16,6 +16,7 @@ from ..clustering import (
     order_by_reachability,
     score,
 )
+from ..clustering.optics import NOISE
 from ..clustering.points import FEWEST_TO_CLUSTER, check_resolution
 from ..clustering.selection import CRITERIA
 from ..density import Density, KernelMixture, NeighborDensity
@@ -34,13 +35,20 @@ from .cluster_densities import (
     DENSITIES,
     SHRINKAGE,
     ClusterWhitening,
-    add_up,
     describe_clusters,
     put_kernels,
     whiten_clusters,
 )
-from .cluster_records import Cluster
-from .summary import Summary, summarize_clusters
+from .summary import (
+    Cluster,
+    Summary,
+    describe_candidates,
+    describe_choice,
+    describe_size,
+)
+
+#: The parts of the density of a cluster, for every choice of ``density``.
+_PARTS = {"kde": "kernels", "gaussian": "kernels", "knn": "neighbors", "mpw": "windows"}
 
 
 class ROME(ClusterEstimator):
@@ -55,12 +63,11 @@ class ROME(ClusterEstimator):
     Parameters
     ----------
     min_std : float or "auto", default="auto"
-        The smallest standard deviation that the density is given along any direction, in data
-        units. "auto" is 0.01 times the pooled standard deviation within clusters, so that units
-        do not matter.
+        The smallest standard deviation of the density along any direction, in data units. "auto"
+        is 0.01 times the pooled standard deviation within clusters, so that units do not matter.
     selection : {"silhouette", "dbcv", None}, default="silhouette"
-        How to choose among the candidate clusterings: by silhouettes, by density-based
-        validation, or not at all, which keeps all samples in one cluster.
+        The score by which a candidate clustering is chosen: silhouettes, or density-based
+        validation. None keeps all samples in one cluster.
     decorrelate : bool, default=True
         Whether to rotate every cluster onto its principal axes.
     normalize : bool, default=True
@@ -80,11 +87,10 @@ class ROME(ClusterEstimator):
         likelihood. Noise then has the pooled covariance. Ignored without ``decorrelate`` and
         ``normalize``.
     resolution : "auto", None, float or array-like of shape (n_features,), default="auto"
-        The unit to which values are rounded, for all features or one for each, 0 for features that
-        are exact. All samples with one value are spread evenly over the unit around it, so that
-        whole numbers do not fall apart into as many clusters. "auto" recognizes features whose
-        values lie on a lattice, such as ages, counts and prices; None takes all values as exact.
-        Features with fewer than 8 values, such as classes, always stay as they are with "auto".
+        The unit to which values are rounded, for all features or one for each, 0 for exact
+        features. Samples with equal values are spread evenly over the unit around the value, so
+        that each value does not become a cluster. "auto" recognizes features of at least 8 values
+        that lie on a lattice, such as ages, counts and prices; None takes all values as exact.
     start : {"canonical", "first"}, default="canonical"
         The start of the ordering: the sample nearest to the mean, which makes the result
         independent of the order of the rows, or the first row.
@@ -92,16 +98,14 @@ class ROME(ClusterEstimator):
         Limits of the number of neighbors that make a core.
     alpha_k : float, default=400
         The number of neighbors is ``n_samples * n_features / alpha_k`` between the limits.
-    n_eps : int, default=100
-        Number of cuts of the ordering at a height (DBSCAN).
-    n_xi : int, default=99
-        Number of cuts of the ordering at a steepness (xi).
+    n_eps, n_xi : int, default=100, 99
+        Numbers of cuts of the ordering at a height (DBSCAN) and at a steepness (xi).
     exact_below : int, default=30_000
-        From this number of distinct samples on, silhouettes are not computed for all of them, but
-        for a sample that grows until the best candidate is ahead of all others by four standard
-        errors; ``candidates_`` then has the errors of the scores. The sample is the same in every
-        fit of the same data. Its cost does not exceed that of all silhouettes of
-        ``exact_below`` samples, but it may always grow to 4096 samples.
+        From this number of distinct samples on, silhouettes are computed for a sample of them,
+        which grows until the best candidate is ahead of all others by four standard errors;
+        ``candidates_`` then has the errors of the scores. The sample is the same in every fit of
+        the same data. It costs no more than all silhouettes of ``exact_below`` samples, unless it
+        has at most 4096 samples.
     verbose : bool, default=False
         Whether to print the stages of the fit and their progress.
     n_jobs : int, optional
@@ -113,7 +117,7 @@ class ROME(ClusterEstimator):
         The fitted density.
     labels_ : ndarray of shape (n_samples,)
         The cluster of every sample, -1 being noise. Equal rows of rounded values have one label,
-        that of most of them after they were spread.
+        the most frequent one of their copies after spreading.
     clusters_ : tuple of Cluster
         Size, mean, spread and bandwidth of every cluster.
     candidates_ : Candidates or None
@@ -124,20 +128,15 @@ class ROME(ClusterEstimator):
         The smallest standard deviation that was used, in data units.
     resolution_ : ndarray of shape (n_features,)
         The unit of every feature, 0 where values are exact.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features,)
-        If the samples came with names that are strings.
 
     Notes
     -----
     The study calls the other choices of ``selection``, ``decorrelate``, ``normalize`` and
-    ``density`` ablations. Some of them are the same estimator: kernels, neighbors and windows
-    do not notice a rotation that no scaling follows, so without ``normalize`` it does not matter
-    whether to ``decorrelate``; and a Gaussian does not notice any linear map. Of the 12 settings
-    with "kde", "gaussian" and "knn" that each choice of ``selection`` allows, 7 are distinct:
-    14 of 24 for the two scores, as the study counts, and 21 of 36 with None. Noise makes one
-    difference more, as Gaussians, too, then go with kernels that ``normalize`` scales; the study
-    did not scale them beside Gaussians.
+    ``density`` ablations. Some of them are the same estimator: a rotation without scaling changes
+    neither kernels nor neighbors nor windows, so ``decorrelate`` does not matter without
+    ``normalize``, and no linear map changes a Gaussian. Of the 12 settings with "kde", "gaussian"
+    and "knn", 7 are distinct for each choice of ``selection``. With noise there is one more,
+    because the kernels of noise beside Gaussians are scaled by ``normalize``.
 
     References
     ----------
@@ -239,10 +238,9 @@ class ROME(ClusterEstimator):
             points = points.clustered(ordering, choose(cuts, scores))
         clusters = Grouping.from_points(points)
         whitening = self._whiten(clusters)
-        kernels = put_kernels(clusters, whitening, self.density, self.n_jobs)
-        self.density_ = add_up(kernels, clusters, self._feature_names(), points.n_samples)
-        self.labels_, counts, self.ordering_, self.candidates_ = points.row_clusters()
-        self.clusters_ = describe_clusters(clusters, whitening, kernels, counts)
+        self.density_ = self._put_kernels(clusters, whitening, points.n_samples)
+        self.labels_, n_members, self.ordering_, self.candidates_ = points.row_clusters()
+        self.clusters_ = describe_clusters(clusters, whitening, self.density, n_members)
         self.min_std_, self.resolution_ = whitening.min_std * points.unit, points.resolution
 
     def _n_neighbors(self, points: Points) -> int:
@@ -270,6 +268,12 @@ class ROME(ClusterEstimator):
             shrinkage=self.shrinkage,
         )
 
+    def _put_kernels(
+        self, clusters: Grouping, whitening: ClusterWhitening, n_samples: float
+    ) -> KernelMixture | NeighborDensity:
+        names = self._feature_names()
+        return put_kernels(clusters, whitening, self.density, self.n_jobs, names, n_samples)
+
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_min_std(self.min_std)
@@ -294,11 +298,26 @@ class ROME(ClusterEstimator):
         return NeighborDensity if self.density == "knn" else KernelMixture
 
     def _summary(self) -> Summary:
-        return summarize_clusters(
-            self.clusters_,
-            self.candidates_,
-            density=self.density,
-            n_kernels=self.density_.n_kernels,
-            min_std=self.min_std_,
-            rounded=self._describe_resolution(),
+        kind, n_features = _PARTS[self.density], self.n_features_in_
+        proper = [cluster for cluster in self.clusters_ if cluster.label != NOISE]
+        size = describe_size(self.density_.n_kernels, kind, n_features, len(proper))
+        n_noise = sum(cluster.n_members for cluster in self.clusters_ if cluster.label == NOISE)
+        noise = f" and {n_noise} noise samples" if n_noise else ""
+        return Summary(
+            title=f"{size}{noise}, min_std = {self.min_std_:.4g}",
+            remarks=[self._describe_resolution()],
+            headings=("cluster", "samples", "share", "widest std", "narrowest std", "bandwidth"),
+            rows=[
+                (
+                    cluster.name,
+                    str(cluster.n_members),
+                    f"{cluster.share:.1%}",
+                    f"{cluster.stds.max():.4g}",
+                    f"{cluster.stds.min():.4g}",
+                    "-" if cluster.bandwidth is None else f"{cluster.bandwidth:.4g}",
+                )
+                for cluster in self.clusters_
+            ],
+            conclusion=describe_choice(self.candidates_),
+            details=describe_candidates(self.candidates_),
         )

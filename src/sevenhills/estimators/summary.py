@@ -1,4 +1,4 @@
-"""Summaries of fits, as text and as HTML."""
+"""Summaries of clusters, and of fits as text and HTML."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,38 +10,109 @@ import numpy as np
 from ..clustering import Candidates
 from ..clustering.optics import NOISE
 from ..clustering.selection import TRIVIAL_SCORE
-from .cluster_records import Cluster, StackedCluster
+from ..validation import check_field
 
-#: The parts of the density of a cluster, for every choice of ``density``.
-_PARTS = {"kde": "kernels", "gaussian": "kernels", "knn": "neighbors", "mpw": "windows"}
 #: Longer lists of rounded features are cut off.
-_MOST_FEATURES = 8
+_MAX_FEATURES = 8
 #: The number of candidates that are listed.
-_MOST_CANDIDATES = 5
+_MAX_CANDIDATES = 5
 #: Longer remarks are wrapped.
 _WIDTH = 79
 #: The narrowest column of a table.
-_LEAST_WIDTH = 8
+_MIN_COLUMN = 8
+
+
+@dataclass(frozen=True, eq=False)
+class Cluster:
+    """Summary of one fitted cluster.
+
+    Attributes
+    ----------
+    label : int
+        Its label, -1 for noise.
+    n_members : int
+        The number of its samples.
+    share : float
+        Its share of the weight of all samples, which is its weight in the density.
+    mean : ndarray of shape (n_features,)
+    stds : ndarray of shape (n_features,)
+        Standard deviations along its axes, in data units.
+    bandwidth : float or None
+        Standard deviation of its kernels after whitening; None if they have no common width.
+    """
+
+    label: int
+    n_members: int
+    share: float
+    mean: np.ndarray
+    stds: np.ndarray
+    bandwidth: float | None
+
+    @property
+    def name(self) -> str:
+        """Display name: the label, or "noise"."""
+        return "noise" if self.label == NOISE else str(self.label)
+
+    def _validate(self) -> None:
+        """Raise an error if a value is impossible, as one of a file might be."""
+        check_field(self.mean, "mean", "f", (len(self.mean),))
+        check_field(self.stds, "stds", "f", (len(self.mean),), least=0)
+        if self.label < NOISE or self.n_members < 0 or self.share < 0:
+            raise ValueError("label, n_members and share must not be negative, but for noise")
+        if self.bandwidth is not None and self.bandwidth <= 0:
+            raise ValueError(f"bandwidth must be positive, got {self.bandwidth}")
+
+
+@dataclass(frozen=True, eq=False)
+class StackedCluster:
+    """Summary of one cluster of a stacked density.
+
+    Attributes
+    ----------
+    label : int
+    n_members : int
+        The number of its samples.
+    share : float
+        Its share of the weight of all samples. The weight in the density differs slightly: a wide
+        background counts as a tenth of a sample.
+    mean : ndarray of shape (n_features,)
+    members : tuple of str
+        The names of the densities that are added up.
+    weights : ndarray of shape (n_members,)
+        Their weights.
+    gain, gain_error : float
+        The mean gain in log density of held-out samples over a plain Gaussian, and its standard
+        error.
+    n_tried : int
+        The number of members that were tried.
+    reason : str
+        The reason why not all members were tried; empty if all were.
+    """
+
+    label: int
+    n_members: int
+    share: float
+    mean: np.ndarray
+    members: tuple[str, ...]
+    weights: np.ndarray
+    gain: float
+    gain_error: float
+    n_tried: int
+    reason: str
+
+    def _validate(self) -> None:
+        """Raise an error if a value is impossible, as one of a file might be."""
+        check_field(self.mean, "mean", "f", (len(self.mean),))
+        check_field(self.weights, "weights", "f", (len(self.members),), least=0)
+        if self.label < NOISE or min(self.n_members, self.share, self.gain_error, self.n_tried) < 0:
+            raise ValueError("numbers must not be negative, but for the label of noise")
 
 
 @dataclass(frozen=True)
 class Summary:
-    """A fit in a few sentences and a table.
+    """A title, sentences, a table, a last sentence, and lines of details that HTML leaves out.
 
-    Attributes
-    ----------
-    title : str
-    remarks : sequence of str
-        Sentences that stand before the table.
-    headings : sequence of str
-    rows : sequence of sequences of str
-        The cells of the table.
-    conclusion : str
-        A sentence that stands behind the table.
-    details : str
-        Lines of text, which HTML does not have.
-    is_ragged : bool
-        Whether the cells of the last column are left-aligned and may have several lines.
+    If ``is_ragged``, the last column is left-aligned and its cells may have several lines.
     """
 
     title: str
@@ -55,7 +126,7 @@ class Summary:
     def to_text(self) -> str:
         """Return the summary as lines of text."""
         lines = [self.title, *(line for text in self.remarks for line in wrap(text, _WIDTH))]
-        widths = [max(_LEAST_WIDTH, len(heading) + 2) for heading in self.headings]
+        widths = [max(_MIN_COLUMN, len(heading) + 2) for heading in self.headings]
         for row in (self.headings, *self.rows):
             *cells, last = row
             line = "".join(f"{cell:>{w}}" for cell, w in zip(cells, widths, strict=False))
@@ -80,109 +151,10 @@ def _row_html(tag: str, cells: Sequence[str]) -> str:
     return "<tr>" + "".join(f'<{tag} style="{style}">{text}</{tag}>' for text in texts) + "</tr>"
 
 
-def summarize_clusters(
-    clusters: Sequence[Cluster],
-    candidates: Candidates | None,
-    *,
-    density: str,
-    n_kernels: int,
-    min_std: float,
-    rounded: str,
-) -> Summary:
-    """Return the summary of a ROME: its clusters, and the candidates among which it chose.
-
-    Parameters
-    ----------
-    clusters : sequence of Cluster
-    candidates : Candidates or None
-    density : {"kde", "gaussian", "knn", "mpw"}
-    n_kernels : int
-    min_std : float
-    rounded : str
-        The sentence of :func:`describe_resolution`.
-    """
-    proper = [cluster for cluster in clusters if cluster.label != NOISE]
-    noise = sum(cluster.n_members for cluster in clusters if cluster.label == NOISE)
-    found = _count(len(proper)) + (f" and {noise} noise samples" if noise else "")
-    return Summary(
-        title=f"{n_kernels} {_PARTS[density]} in {len(clusters[0].mean)} dimensions, {found}, "
-        f"min_std = {min_std:.4g}",
-        remarks=[rounded],
-        headings=("cluster", "samples", "share", "widest std", "narrowest std", "bandwidth"),
-        rows=[
-            (
-                cluster.name,
-                str(cluster.n_members),
-                f"{cluster.share:.1%}",
-                f"{cluster.stds.max():.4g}",
-                f"{cluster.stds.min():.4g}",
-                "-" if cluster.bandwidth is None else f"{cluster.bandwidth:.4g}",
-            )
-            for cluster in clusters
-        ],
-        conclusion=describe_choice(candidates),
-        details="" if candidates is None else describe_candidates(candidates),
-    )
-
-
-def summarize_members(
-    clusters: Sequence[StackedCluster],
-    labels: np.ndarray,
-    *,
-    n_kernels: int,
-    n_fragments: int,
-    held_out: float,
-    rounded: str,
-) -> Summary:
-    """Return the summary of an AutoROME: the members of every cluster, and their gain.
-
-    Parameters
-    ----------
-    clusters : sequence of StackedCluster
-    labels : ndarray of shape (n_samples,)
-    n_kernels : int
-    n_fragments : int
-        The number of clusters that were merged because they were not stable.
-    held_out : float
-        The mean log density of held-out samples.
-    rounded : str
-        The sentence of :func:`describe_resolution`.
-    """
-    remarks = [rounded, f"The mean log density of held-out samples is {held_out:.4g}."]
-    if n_fragments:
-        remarks.append(
-            f"{n_fragments} clusters were merged: they were not stable when a fifth of the samples "
-            "was left out."
-        )
-    n_outliers = int(np.sum(labels == NOISE))
-    if n_outliers:
-        remarks.append(f"Samples far from all clusters, with kernels of their own: {n_outliers}.")
-    return Summary(
-        title=f"{n_kernels} kernels in {len(clusters[0].mean)} dimensions, {_count(len(clusters))}",
-        remarks=remarks,
-        headings=("cluster", "samples", "share", "gain over a Gaussian", "members (weight)"),
-        rows=[
-            (
-                str(cluster.label),
-                str(cluster.n_members),
-                f"{cluster.share:.1%}",
-                f"{cluster.gain:.3f} \N{PLUS-MINUS SIGN} {cluster.gain_error:.3f}",
-                _members(cluster),
-            )
-            for cluster in clusters
-        ],
-        is_ragged=True,
-    )
-
-
-def _members(cluster: StackedCluster) -> str:
-    pairs = zip(cluster.members, cluster.weights, strict=True)
-    lines = [f"{name} ({weight:.0%})" for name, weight in pairs]
-    return "\n".join([*lines, f"[{cluster.reason}]"] if cluster.reason else lines)
-
-
-def _count(n_clusters: int) -> str:
-    return f"{n_clusters} cluster{'' if n_clusters == 1 else 's'}"
+def describe_size(n_kernels: int, kind: str, n_features: int, n_clusters: int) -> str:
+    """Return the numbers of kernels, dimensions and clusters as the start of a title."""
+    clusters = f"{n_clusters} cluster{'' if n_clusters == 1 else 's'}"
+    return f"{n_kernels} {kind} in {n_features} dimensions, {clusters}"
 
 
 def describe_resolution(
@@ -192,21 +164,14 @@ def describe_resolution(
 ) -> str:
     """Return a sentence that names the rounded features and their units; empty if there are none.
 
-    Parameters
-    ----------
-    resolution : sequence of shape (n_features,)
-        The unit of every feature, 0 where values are exact.
-    names : sequence of str or None
-        The names of the features.
-    exact : str
-        The setting that takes all values as exact.
+    ``exact`` is the setting that takes all values as exact.
     """
     rounded = np.flatnonzero(resolution)
     if not len(rounded):
         return ""
     units = [
         f"{f'feature {j}' if names is None else names[j]} to {resolution[j]:.4g}"
-        for j in rounded[:_MOST_FEATURES]
+        for j in rounded[:_MAX_FEATURES]
     ]
     more = len(rounded) - len(units)
     listed = ", ".join(units) + (f" and {more} more" if more else "")
@@ -231,14 +196,16 @@ def describe_choice(candidates: Candidates | None) -> str:
     )
 
 
-def describe_candidates(candidates: Candidates) -> str:
+def describe_candidates(candidates: Candidates | None) -> str:
     """Return the best candidates as lines of text, the chosen one marked."""
+    if candidates is None:
+        return ""
     estimated = bool(candidates.errors.any())
     lines = [
         f"  {'rule':<8}{'parameter':>11}{'clusters':>10}{'noise':>8}{'score':>11}{'cuts':>6}"
         + (f"{'error':>11}" if estimated else "")
     ]
-    for i in candidates.ranking()[:_MOST_CANDIDATES]:
+    for i in candidates.ranking()[:_MAX_CANDIDATES]:
         score = candidates.scores[i]
         lines.append(
             f"{'*' if i == candidates.chosen else ' '} {candidates.rules[i]:<8}"

@@ -49,22 +49,9 @@ class VineCopula(Density):
 
     .. math:: p(x) = (1 - \varepsilon) \, p_{\text{vine}}(x) + \varepsilon \, N(x; \mu, \Sigma)
 
-    The density of the vine is zero a few standard deviations away from the samples, that of the
-    background is not.
-
-    Parameters
-    ----------
-    vine : pyvinecopulib.Vinedist
-        The distribution in standardized coordinates.
-    centre : ndarray of shape (n_features,)
-    unit : float
-        The unit by which samples were divided before fitting.
-    features : ndarray of shape (n_features,)
-        The feature of every dimension of the vine.
-    background : KernelMixture or None
-        A wide Gaussian, in standardized coordinates.
-    background_weight : float
-        Its weight :math:`\varepsilon`.
+    The ``vine`` (a ``pyvinecopulib.Vinedist``) and the ``background`` are in coordinates relative
+    to ``centre``, in multiples of ``unit``. ``features`` has the feature of every dimension of the
+    vine. ``background_weight`` is :math:`\varepsilon`.
     """
 
     vine: Any
@@ -97,10 +84,7 @@ class VineCopula(Density):
         return f"VineCopula(n_features={self.n_features})"
 
     def logpdf(self, X: Any, n_jobs: int | None = None) -> np.ndarray:
-        """Return the log density at every row of ``X``.
-
-        ``n_jobs`` is the number of threads for the background.
-        """
+        """Return the log density at every row of ``X``; the background uses ``n_jobs`` threads."""
         X = check_queries(X, self.n_features)
         with np.errstate(over="ignore", invalid="ignore"):
             Y = (X - self.centre) / self.unit
@@ -146,13 +130,12 @@ class VineDensity(DensityEstimator):
                      + \varepsilon \, N(x; \mu, \Sigma)
 
     The copula :math:`c` is a simplified vine of nonparametric pair copulas, fitted by the library
-    pyvinecopulib: ``pip install 'sevenhills[vine]'``. The density of the vine is zero some standard
-    deviations away from the samples. A Gaussian background with their mean and twice their standard
+    pyvinecopulib: ``pip install 'sevenhills[vine]'``. Its density is zero some standard deviations
+    away from the samples. A Gaussian background with their mean and twice their standard
     deviations is therefore added, with the weight of a tenth of a sample,
     :math:`\varepsilon = 0.1 / (N + 0.1)`. Beyond the samples the library extrapolates, and the
-    density may rise again. The library does not support weights that count samples, so rows are
-    repeated. Fractional weights are rounded such that their sum is kept; rows of very small weight
-    are dropped.
+    density may rise again. Rows are repeated by their weights. Fractional weights are rounded such
+    that their sum is kept; rows of very small weight are dropped.
 
     Parameters
     ----------
@@ -165,9 +148,6 @@ class VineDensity(DensityEstimator):
     ----------
     density_ : VineCopula
         The fitted density.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features,)
-        If the samples came with names that are strings.
 
     References
     ----------

@@ -11,8 +11,7 @@ import numpy as np
 from .. import __version__
 from ..density import ModeTable
 from ..estimate import Estimate, mean_with_error
-from ..estimators.cluster_records import StackedCluster
-from ..estimators.summary import describe_choice, describe_resolution
+from ..estimators.summary import StackedCluster, describe_choice, describe_resolution
 from ..metrics import mean_log_likelihood
 from .held_out import Outliers, Quality
 from .page import Table, render

@@ -12,13 +12,8 @@ from sklearn.utils.validation import check_is_fitted
 from ..density import KernelMixture
 from ..density.mixture import with_samples
 from ..estimators import ROME
-from ..estimators.cluster_densities import (
-    add_up,
-    describe_clusters,
-    put_kernels,
-    whiten_clusters,
-)
-from ..estimators.cluster_records import Cluster
+from ..estimators.cluster_densities import describe_clusters, put_kernels
+from ..estimators.summary import Cluster
 from ..validation import check_choice, check_count, random_generator, unchanged_on_failure
 from .distributed_mixture import (
     DistributedMixture,
@@ -193,17 +188,10 @@ class DistributedROME(DensityMixin, BaseEstimator):
         """Compute whitening and bandwidth of every cluster from the moments of all rows."""
         moments, rome = statistics.moments, self.rome_
         clusters = sigma_points(moments, plan)
-        whitening = whiten_clusters(
-            clusters,
-            rome.min_std,
-            decorrelate=rome.decorrelate,
-            normalize=rome.normalize,
-            shrinkage=rome.shrinkage,
-        )
-        kernels = put_kernels(clusters, whitening)
-        density = cast(KernelMixture, add_up(kernels, clusters))
+        whitening = rome._whiten(clusters)
+        density = cast(KernelMixture, put_kernels(clusters, whitening))
         n_members = dict(zip(plan.labels.tolist(), moments.counts.tolist(), strict=True))
-        self.clusters_ = describe_clusters(clusters, whitening, kernels, n_members)
+        self.clusters_ = describe_clusters(clusters, whitening, "kde", n_members)
         self.min_std_ = whitening.min_std * plan.unit
         self.n_samples_ = int(moments.counts.sum())
         return KernelShapes(density.clusters, density.transforms, density.log_dets)

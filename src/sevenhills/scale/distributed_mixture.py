@@ -11,7 +11,7 @@ from ..density import KernelMixture
 from ..density.engines import FEW_PAIRS
 from ..density.mixture import with_samples
 from ..density.sums import LOG_2PI, Kernels
-from ..estimators.cluster_records import Cluster
+from ..estimators.summary import Cluster
 from ..validation import check_count, random_generator
 from ..whitening import silverman
 from .partitions import Delayed, Partitions, constant, dask_module, reduce_tree, task

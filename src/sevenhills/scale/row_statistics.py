@@ -16,7 +16,7 @@ from ..clustering.points import balanced_unit
 from ..density import KernelMixture
 from ..density.engines import TOLERANCE, Engine
 from ..density.sums import Kernels, LogSums, log_sums_of, sums_at
-from ..estimators.cluster_records import Cluster
+from ..estimators.summary import Cluster
 from ..whitening import Grouping
 
 #: The constants of splitmix64.
