@@ -63,7 +63,8 @@ class KernelMixture(Density):
 
     The kernels of a group are contiguous and share the transform :math:`T_g`, which maps them to
     Gaussians of unit covariance. The value is immutable: its arrays are read-only copies. To build
-    a mixture from covariances, use :meth:`from_covariances`.
+    a mixture from covariances, use :meth:`from_covariances`. The argument ``n_jobs`` of methods is
+    the number of threads.
 
     Parameters
     ----------
@@ -107,18 +108,18 @@ class KernelMixture(Density):
     feature_names: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
-        for name, dimension in _DIMENSIONS.items():
+        for name, n_dimensions in _DIMENSIONS.items():
             dtype = np.int64 if name == "offsets" else np.float64
             value = np.array(getattr(self, name), dtype=dtype, order="C")
-            if value.ndim != dimension:
-                raise ValueError(f"{name} must have {dimension} dimension(s), got {value.ndim}")
+            if value.ndim != n_dimensions:
+                raise ValueError(f"{name} must have {n_dimensions} dimension(s), got {value.ndim}")
             self._set(name, value)
         _check_shapes(self)
-        self._set("log_dets", _checked_log_dets(self))
-        self._set("log_weights", _checked_log_weights(self))
-        self._set("clusters", _checked_clusters(self))
-        self._set("counts", _checked_counts(self))
-        self._set("feature_names", _checked_names(self))
+        self._set("log_dets", _checked_log_dets(self, self.log_dets))
+        self._set("log_weights", _checked_log_weights(self, self.log_weights))
+        self._set("clusters", _checked_clusters(self, self.clusters))
+        self._set("counts", _checked_counts(self, self.counts))
+        self._set("feature_names", _checked_names(self, self.feature_names))
 
     def _set(self, name: str, value: Any) -> None:
         if isinstance(value, np.ndarray):
@@ -247,13 +248,8 @@ class KernelMixture(Density):
             The number of samples that every kernel stands for.
         feature_names : sequence of str, optional
 
-        Returns
-        -------
-        KernelMixture
-
         Examples
         --------
-        >>> from sevenhills import KernelMixture
         >>> KernelMixture.from_covariances([0.3, 0.7], [[0.0], [9.0]], [[1.0]])
         KernelMixture(n_features=1, n_kernels=2, n_groups=1)
         """
@@ -265,7 +261,7 @@ class KernelMixture(Density):
             means=means,
             offsets=np.asarray(offsets),
             transforms=transforms,
-            clusters=_empty() if clusters is None else clusters,
+            clusters=clusters,
             counts=counts,
             feature_names=feature_names,
         )
@@ -288,7 +284,6 @@ class KernelMixture(Density):
 
         Examples
         --------
-        >>> from sevenhills import KernelMixture
         >>> unit = KernelMixture.from_covariances([1.0], [[0.0]], [[1.0]])
         >>> both = KernelMixture.merge([unit, unit.affine([[2.0]], [1.0])], [0.5, 0.5])
         >>> both.n_kernels
@@ -327,25 +322,24 @@ class KernelMixture(Density):
 
         Examples
         --------
-        >>> from sevenhills import KernelMixture
         >>> hills = KernelMixture.from_covariances(
         ...     [0.3, 0.7], [[0.0], [9.0]], [[[1.0]], [[1.0]]], clusters=[0, 1]
         ... )
         >>> hills.component(1).mean()
         array([9.])
         """
-        groups = np.flatnonzero(self.clusters == label)
-        if len(groups) == 0:
+        is_chosen = self.clusters == label
+        if not is_chosen.any():
             known = np.unique(self.clusters).tolist()
             raise ValueError(f"label must be one of the clusters {known}, got {label!r}")
-        chosen = np.repeat(self.clusters == label, np.diff(self.offsets))
-        weights, kernels = self.weights[chosen], self.kernels.take(groups)
+        rows = np.repeat(is_chosen, np.diff(self.offsets))
+        weights, kernels = self.weights[rows], self.kernels.select(rows)
         return replace(
             self,
             weights=weights / weights.sum(),
             **kernels._replace(log_weights=_empty())._asdict(),
-            clusters=self.clusters[groups],
-            counts=None if self.counts is None else self.counts[chosen],
+            clusters=self.clusters[is_chosen],
+            counts=None if self.counts is None else self.counts[rows],
         )
 
     # Values and draws
@@ -363,7 +357,6 @@ class KernelMixture(Density):
         ----------
         X : array-like of shape (n_samples, n_features)
         n_jobs : int, optional
-            Number of threads.
         missing : {"raise", "marginal"}, default="raise"
             Whether to refuse NaN, or to return the marginal density of the present features. A row
             that is all NaN gets log density 0.
@@ -378,8 +371,6 @@ class KernelMixture(Density):
 
         Examples
         --------
-        >>> import numpy as np
-        >>> from sevenhills import KernelMixture
         >>> unit = KernelMixture.from_covariances([1.0], [[0.0, 0.0]], np.eye(2))
         >>> unit.logpdf([[0.0, 0.0], [0.0, np.nan]], missing="marginal").round(4)
         array([-1.8379, -0.9189])
@@ -417,7 +408,6 @@ class KernelMixture(Density):
         ----------
         X : array-like of shape (n_samples, n_features)
         n_jobs : int, optional
-            Number of threads.
 
         Returns
         -------
@@ -427,7 +417,6 @@ class KernelMixture(Density):
 
         Examples
         --------
-        >>> from sevenhills import KernelMixture
         >>> kernel = KernelMixture.from_covariances([1.0], [[1.0, 2.0]], [[1.0, 0.0], [0.0, 0.25]])
         >>> kernel.grad_logpdf([[0.0, 0.0]])
         array([[1., 8.]])
@@ -441,11 +430,7 @@ class KernelMixture(Density):
                   - \Sigma_{g(k)}^{-1}\bigr), \qquad
                   v_k = \Sigma_{g(k)}^{-1} (\mu_k - x), \quad \bar v = \nabla \log p(x)
 
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-        n_jobs : int, optional
-            Number of threads.
+        Arguments are those of :meth:`grad_logpdf`.
 
         Returns
         -------
@@ -454,7 +439,6 @@ class KernelMixture(Density):
 
         Examples
         --------
-        >>> from sevenhills import KernelMixture
         >>> KernelMixture.from_covariances([1.0], [[1.0]], [[0.25]]).hess_logpdf([[0.0]])
         array([[[-4.]]])
         """
@@ -467,8 +451,7 @@ class KernelMixture(Density):
         ----------
         n_samples : int, default=1
         random_state : int, RandomState instance or None, default=None
-            With None, draws differ from call to call; numpy's global generator is neither used
-            nor changed.
+            With None, draws differ from call to call; numpy's global generator is not used.
 
         Returns
         -------
@@ -476,7 +459,6 @@ class KernelMixture(Density):
 
         Examples
         --------
-        >>> from sevenhills import KernelMixture
         >>> unit = KernelMixture.from_covariances([1.0], [[0.0]], [[1.0]])
         >>> unit.sample(5, random_state=0).shape
         (5, 1)
@@ -495,7 +477,6 @@ class KernelMixture(Density):
 
         Examples
         --------
-        >>> from sevenhills import KernelMixture
         >>> KernelMixture.from_covariances([0.25, 0.75], [[0.0], [4.0]], [[1.0]]).mean()
         array([3.])
         """
@@ -515,7 +496,6 @@ class KernelMixture(Density):
 
         Examples
         --------
-        >>> from sevenhills import KernelMixture
         >>> KernelMixture.from_covariances([0.25, 0.75], [[0.0], [4.0]], [[1.0]]).cov()
         array([[4.]])
         """
@@ -530,8 +510,7 @@ class KernelMixture(Density):
         .. math:: \int p(x) \, q(x) \, dx = \sum_k \sum_l w_k v_l \,
                   N(\mu_k; \nu_l, \Sigma_{g(k)} + \Pi_{h(l)})
 
-        With itself it is the expected density, from which distances between densities follow:
-        :math:`\int (p - q)^2 = \int p^2 - 2 \int p q + \int q^2`.
+        Distances follow from it: :math:`\int (p - q)^2 = \int p^2 - 2 \int p q + \int q^2`.
 
         Parameters
         ----------
@@ -540,13 +519,8 @@ class KernelMixture(Density):
         log : bool, default=False
             Whether to return the logarithm, which does not underflow.
 
-        Returns
-        -------
-        float
-
         Examples
         --------
-        >>> from sevenhills import KernelMixture
         >>> unit = KernelMixture.from_covariances([1.0], [[0.0]], [[1.0]])
         >>> round(unit.integrate_product(unit), 4)  # 1 / sqrt(4 pi)
         0.2821
@@ -573,14 +547,8 @@ class KernelMixture(Density):
         features : int, str or sequence of them
             Indices, or names if the density has them; the result has this order of features.
 
-        Returns
-        -------
-        KernelMixture
-
         Examples
         --------
-        >>> import numpy as np
-        >>> from sevenhills import KernelMixture
         >>> plane = KernelMixture.from_covariances(
         ...     [1.0], [[1.0, 2.0]], np.eye(2), feature_names=["a", "b"]
         ... )
@@ -598,8 +566,8 @@ class KernelMixture(Density):
 
         .. math:: p(x_R \mid x_S) = \frac{p(x_R, x_S)}{p(x_S)}
 
-        Every kernel stays, with its weight at the given values. Weights are kept as logarithms, so
-        that the result is exact however unlikely the values are.
+        Every kernel stays. Its new weight is kept as a logarithm, too, so that the result is exact
+        however unlikely the given values are.
 
         Parameters
         ----------
@@ -613,7 +581,6 @@ class KernelMixture(Density):
 
         Examples
         --------
-        >>> from sevenhills import KernelMixture
         >>> plane = KernelMixture.from_covariances([1.0], [[0.0, 0.0]], [[1.0, 0.5], [0.5, 1.0]])
         >>> plane.conditional({1: 3.0}).mean().round(6)
         array([1.5])
@@ -645,7 +612,6 @@ class KernelMixture(Density):
 
         Examples
         --------
-        >>> from sevenhills import KernelMixture
         >>> unit = KernelMixture.from_covariances([1.0], [[0.0]], [[1.0]])
         >>> wide = unit.affine([[3.0]], [5.0])
         >>> wide.mean(), wide.cov().round(6)
@@ -665,14 +631,15 @@ class KernelMixture(Density):
         return made._replace(log_weights=self.log_weights)
 
     def impute(self, X: Any, method: str = "mean", random_state: Any = None) -> np.ndarray:
-        r"""Return ``X`` with NaN replaced, by the conditional density given the present values.
+        r"""Return ``X`` with NaN replaced by values from the conditional density.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
             With NaN where a value is missing.
         method : {"mean", "mode", "sample"}, default="mean"
-            The mean of :math:`p(x_R \mid x_S)`, its highest mode, or a draw.
+            The mean of :math:`p(x_R \mid x_S)` given the present values, its highest mode, or a
+            draw.
         random_state : int, RandomState instance or None, default=None
             For draws.
 
@@ -683,8 +650,6 @@ class KernelMixture(Density):
 
         Examples
         --------
-        >>> import numpy as np
-        >>> from sevenhills import KernelMixture
         >>> plane = KernelMixture.from_covariances([1.0], [[0.0, 0.0]], [[1.0, 0.5], [0.5, 1.0]])
         >>> plane.impute([[np.nan, 3.0], [1.0, 2.0]]).round(6)
         array([[1.5, 3. ],
@@ -739,7 +704,6 @@ class KernelMixture(Density):
         x : float or array-like of shape (n,) or (n, 1)
             Infinite values are allowed.
         n_jobs : int, optional
-            Number of threads.
 
         Returns
         -------
@@ -748,7 +712,6 @@ class KernelMixture(Density):
 
         Examples
         --------
-        >>> from sevenhills import KernelMixture
         >>> unit = KernelMixture.from_covariances([1.0], [[0.0]], [[1.0]])
         >>> unit.cdf([-1.0, 0.0, 1.0]).round(4)
         array([0.1587, 0.5   , 0.8413])
@@ -757,24 +720,12 @@ class KernelMixture(Density):
         return univariate.map_values(below, x, "x")
 
     def sf(self, x: Any, n_jobs: int | None = None) -> Any:
-        r"""Return the survival function of a density of one feature.
+        """Return one minus :meth:`cdf`, relatively exact in the upper tail, for one feature.
 
-        It is one minus :meth:`cdf`, but relatively exact in the upper tail.
-
-        Parameters
-        ----------
-        x : float or array-like of shape (n,) or (n, 1)
-            Infinite values are allowed.
-        n_jobs : int, optional
-            Number of threads.
-
-        Returns
-        -------
-        float or ndarray of the shape of ``x``
+        Arguments and result are those of :meth:`cdf`.
 
         Examples
         --------
-        >>> from sevenhills import KernelMixture
         >>> unit = KernelMixture.from_covariances([1.0], [[0.0]], [[1.0]])
         >>> print(f"{unit.sf(20.0):.3g}")
         2.75e-89
@@ -790,7 +741,6 @@ class KernelMixture(Density):
         q : float or array-like of shape (n,) or (n, 1)
             Probabilities, from 0 to 1; at the ends the quantiles are infinite.
         n_jobs : int, optional
-            Number of threads.
 
         Returns
         -------
@@ -798,7 +748,6 @@ class KernelMixture(Density):
 
         Examples
         --------
-        >>> from sevenhills import KernelMixture
         >>> unit = KernelMixture.from_covariances([1.0], [[0.0]], [[1.0]])
         >>> unit.ppf([0.025, 0.5, 0.975]).round(2)
         array([-1.96,  0.  ,  1.96])
@@ -808,22 +757,11 @@ class KernelMixture(Density):
     def isf(self, q: Any, n_jobs: int | None = None) -> Any:
         """Return upper quantiles, the inverse of :meth:`sf`, of a density of one feature.
 
-        It is ``ppf(1 - q)``, but relatively exact in the upper tail.
-
-        Parameters
-        ----------
-        q : float or array-like of shape (n,) or (n, 1)
-            Probabilities, from 0 to 1; at the ends the quantiles are infinite.
-        n_jobs : int, optional
-            Number of threads.
-
-        Returns
-        -------
-        float or ndarray of the shape of ``q``
+        It is ``ppf(1 - q)``, but relatively exact in the upper tail. Arguments and result are those
+        of :meth:`ppf`.
 
         Examples
         --------
-        >>> from sevenhills import KernelMixture
         >>> unit = KernelMixture.from_covariances([1.0], [[0.0]], [[1.0]])
         >>> round(unit.isf(1e-50), 4)
         14.9333
@@ -831,24 +769,18 @@ class KernelMixture(Density):
         return self._quantiles(q, "isf", n_jobs)
 
     def interval(self, confidence: float) -> tuple[float, float]:
-        """Return the interval with equal probabilities below and above, for one feature.
+        """Return the central interval of a density of one feature.
 
         Parameters
         ----------
         confidence : float
-            The probability of the interval, between 0 and 1.
-
-        Returns
-        -------
-        lower, upper : float
+            The probability of the interval, between 0 and 1; that of both tails is equal.
 
         Examples
         --------
-        >>> from sevenhills import KernelMixture
         >>> unit = KernelMixture.from_covariances([1.0], [[0.0]], [[1.0]])
-        >>> lower, upper = unit.interval(0.95)
-        >>> round(lower, 2), round(upper, 2)
-        (-1.96, 1.96)
+        >>> np.round(unit.interval(0.95), 2)
+        array([-1.96,  1.96])
         """
         self._one_feature("interval")
         tail = (1.0 - check_confidence(confidence)) / 2
@@ -872,9 +804,8 @@ class KernelMixture(Density):
 
         .. math:: P(a \le x \le b) = \sum_k w_k \int_a^b N(x; \mu_k, \Sigma_{g(k)}) \, dx
 
-        Features without bounds are integrated out first, which is exact. With one or two bounded
-        features, and for kernels whose features are independent, the probability is known in
-        closed form. Other kernels are integrated one feature after another, each conditional on
+        The probability is exact for one or two bounded features, and for kernels whose features are
+        independent. Other kernels are integrated one feature after another, each conditional on
         those before, at quasi-random points [1]_.
 
         Parameters
@@ -901,8 +832,6 @@ class KernelMixture(Density):
 
         Examples
         --------
-        >>> import numpy as np
-        >>> from sevenhills import KernelMixture
         >>> plane = KernelMixture.from_covariances(
         ...     [1.0], [[0.0, 0.0]], np.eye(2), feature_names=["a", "b"]
         ... )
@@ -930,19 +859,18 @@ class KernelMixture(Density):
                   b = \max\left(\tfrac12, \sum_i \frac{p(s)}{p_{-i}(x_i)}\right)
 
         Of all :math:`N` samples, :math:`n` samples :math:`x_i` belong to the peak and are denser
-        than the saddle. If the density were that of the saddle everywhere, :math:`b` samples would
-        be expected there, at least one half. The density :math:`p_{-i}` leaves out the sample
-        itself, and :math:`n(s)` is the effective sample size at the saddle. The left side is the
-        difference of two counts in standard errors. The last root accounts for the error of
-        :math:`p(s)`, and the root before is the expected maximum of :math:`N/n` errors.
+        than the saddle; :math:`b` samples would be expected there if the density were that of the
+        saddle everywhere. The density :math:`p_{-i}` leaves out the sample itself, and :math:`n(s)`
+        is the effective sample size at the saddle. The left side is the difference of two counts in
+        standard errors. On the right side, the first root is the expected maximum of :math:`N/n`
+        errors, and the second accounts for the error of :math:`p(s)`.
 
         In many dimensions nearly all samples of a peak are less dense than even a deep saddle.
-        Where the saddle is lower than both peaks by a factor of :math:`e`, the same rule is applied
-        to the marginal density of the two peaks along the direction of Fisher's discriminant; then
-        at least half of the samples above the saddle must be in excess, :math:`b \leq n / 2`. A
-        peak counts if it does so in either way. A peak that does not count belongs to the peak
-        beyond its saddle. A mode is the highest point of a peak. A density that was not made from
-        samples is exact, and all maxima that were found are modes.
+        Where the saddle is lower than both peaks by a factor of :math:`e`, the same rule is also
+        applied to the marginal density of the two peaks along the direction of Fisher's
+        discriminant, with :math:`b \leq n / 2`. A peak counts if it passes either test; otherwise
+        it belongs to the peak beyond its saddle. All maxima of a density that was not made from
+        samples are modes.
 
         Ascents start in every cluster, in every large group of kernels and, of few kernels, between
         every two. A maximum where three or more kernels overlap can be missed. With the default
@@ -953,15 +881,9 @@ class KernelMixture(Density):
         significance : float, default=1.25
             The least excess of a peak, relative to that expected by chance; zero for all maxima.
         n_jobs : int, optional
-            Number of threads.
-
-        Returns
-        -------
-        ModeTable
 
         Examples
         --------
-        >>> from sevenhills import KernelMixture
         >>> hills = KernelMixture.from_covariances([0.3, 0.7], [[0.0], [9.0]], [[1.0]])
         >>> modes = hills.modes()
         >>> modes
@@ -981,7 +903,6 @@ class KernelMixture(Density):
         Parameters
         ----------
         n_jobs : int, optional
-            Number of threads.
 
         Returns
         -------
@@ -989,7 +910,6 @@ class KernelMixture(Density):
 
         Examples
         --------
-        >>> from sevenhills import KernelMixture
         >>> hills = KernelMixture.from_covariances([0.3, 0.7], [[0.0], [9.0]], [[1.0]])
         >>> hills.mode().round(6)
         array([9.])
@@ -1003,10 +923,9 @@ class KernelMixture(Density):
         ----------
         X : array-like of shape (n_samples, n_features)
         by : {"cluster", "mode"} or ModeTable, default="cluster"
-            The clusters of the kernels, of which noise, -1, may be one; the modes of
-            :meth:`modes`; or the modes that are given.
+            The clusters of the kernels, with noise as -1; the modes of :meth:`modes`; or the given
+            modes.
         n_jobs : int, optional
-            Number of threads.
 
         Returns
         -------
@@ -1015,7 +934,6 @@ class KernelMixture(Density):
 
         Examples
         --------
-        >>> from sevenhills import KernelMixture
         >>> hills = KernelMixture.from_covariances([0.3, 0.7], [[0.0], [9.0]], [[1.0]])
         >>> hills.predict([[-1.0], [1e6]], by="mode")
         array([1, 0])
@@ -1032,23 +950,16 @@ class KernelMixture(Density):
 
         .. math:: P(j \mid x) = \sum_{k \in j} w_k \, N(x; \mu_k, \Sigma_{g(k)}) / p(x)
 
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-        by : {"cluster", "mode"} or ModeTable, default="cluster"
-            As in :meth:`predict`.
-        n_jobs : int, optional
-            Number of threads.
+        Arguments are those of :meth:`predict`.
 
         Returns
         -------
         ndarray of shape (n_samples, n_labels)
-            Rows add up to one. The columns are the labels in ascending order, noise (-1) first:
-            ``np.unique(density.clusters)``, or the modes in the order of their table.
+            Rows add up to one. The columns are ``np.unique(density.clusters)``, noise (-1) first,
+            or the modes in the order of their table.
 
         Examples
         --------
-        >>> from sevenhills import KernelMixture
         >>> hills = KernelMixture.from_covariances([0.3, 0.7], [[0.0], [9.0]], [[1.0]])
         >>> hills.predict_proba([[-1.0], [1e6]], by="mode").round(3)
         array([[0., 1.],
@@ -1084,26 +995,24 @@ class KernelMixture(Density):
         .. math:: n(x) = \Big( \sum_k \frac{r_k(x)^2}{n_k} \Big)^{-1}, \qquad
                   r_k(x) = \frac{w_k N(x; \mu_k, \Sigma_{g(k)})}{p(x)}
 
-        where kernel :math:`k` stands for :math:`n_k` samples. It is Kish's effective sample size:
-        all :math:`N` samples where their kernels contribute alike, one where the kernel of a
-        single sample makes up the density. The variance of the density at :math:`x` is about
-        :math:`p(x)^2 / n(x)`.
+        where kernel :math:`k` stands for :math:`n_k` samples, one without ``counts``. It is Kish's
+        effective sample size: all samples where their kernels contribute alike, one where the
+        kernel of a single sample makes up the density. The variance of the density at :math:`x` is
+        about :math:`p(x)^2 / n(x)`.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
         n_jobs : int, optional
-            Number of threads.
 
         Returns
         -------
         ndarray of shape (n_samples,)
-            From the smallest count of a kernel to the sum of all; the smallest where the logarithm
-            of the density overflows. Without ``counts``, every kernel stands for one sample.
+            From the smallest count of a kernel, also where the logarithm of the density overflows,
+            to the sum of all counts.
 
         Examples
         --------
-        >>> from sevenhills import KernelMixture
         >>> hills = KernelMixture.from_covariances([0.5, 0.5], [[-1.0], [1.0]], [[1.0]])
         >>> hills.effective_sample_size([[0.0], [1.0], [9.0]]).round(2)
         array([2.  , 1.27, 1.  ])
@@ -1132,7 +1041,6 @@ class KernelMixture(Density):
         ----------
         X : array-like of shape (n_samples, n_features)
         n_jobs : int, optional
-            Number of threads.
 
         Returns
         -------
@@ -1145,7 +1053,6 @@ class KernelMixture(Density):
 
         Examples
         --------
-        >>> from sevenhills import KernelMixture
         >>> hills = KernelMixture.from_covariances([0.5, 0.5], [[-1.0], [1.0]], [[1.0]])
         >>> hills.is_extrapolation([[0.0], [3.0], [9.0]])
         array([False, False,  True])
@@ -1212,9 +1119,9 @@ class KernelMixture(Density):
                   \hat \Sigma = \sum_k \frac{w_k}{\hat w}
                   \big( \Sigma_{g(k)} + (\mu_k - \hat\mu)(\mu_k - \hat\mu)^\top \big)
 
-        A cluster begins as one cell. While the loss :math:`\log p - \log \hat p` is too large on
-        average over half of the held-out points, the cells of the cluster that gains most are
-        divided. The other half of the points measures the loss.
+        A cluster begins as one cell. While half of the held-out points have too large a mean loss
+        :math:`\log p - \log \hat p`, the cells of the cluster that gains most are divided. The
+        other half of the points measures the loss.
 
         Parameters
         ----------
@@ -1225,20 +1132,16 @@ class KernelMixture(Density):
             The largest decrease of the mean log density of held-out samples, in nats, with a
             confidence of 99 %.
         max_kernels : int, optional
-            The largest number of kernels, at least one for every cluster. By default, log
-            densities take about half the time: a kernel with a covariance of its own takes as long
-            as ``n_features + 1`` kernels that share one, and in up to three dimensions, 1024 take
-            as long as any number.
+            The largest number of kernels, at least one for every cluster. By default, log densities
+            take about half the time.
         random_state : int, RandomState instance or None, default=0
             Chooses the half of the held-out points by which kernels are chosen.
         n_jobs : int, optional
-            Number of threads.
 
         Returns
         -------
         Compression
-            With the ``density`` and the measured loss. The density keeps clusters, counts and
-            names.
+            With the measured loss and the ``density``, which keeps clusters, counts and names.
 
         Raises
         ------
@@ -1247,11 +1150,10 @@ class KernelMixture(Density):
 
         Notes
         -----
-        The bound is the mean plus 2.576 standard errors, after adding one more point that loses
-        twice as much as the one that lost most: the losses of rare points may be large, and most
-        samples have too few of them. The confidence is nominal: where some points lost a hundred
-        times the mean, the bound held for 93 % of samples of 50 points, 96 % of 200 and 98 % of
-        1000, elsewhere for 99 %.
+        The bound is the mean plus 2.576 standard errors, after adding one more point with twice the
+        largest loss, since rare large losses may be missing from the points. Where some points
+        lost a hundred times the mean, the bound held for 93 % of samples of 50 points, 96 % of 200
+        and 98 % of 1000, elsewhere for 99 %.
 
         Examples
         --------
@@ -1277,31 +1179,23 @@ class KernelMixture(Density):
         """Return the density as a distribution of PyTorch.
 
         Its ``log_prob`` is ``logpdf`` for points of any batch shape, and can be differentiated any
-        number of times, so that the density may be a prior or a term of a loss. The distribution
-        has ``sample``, which draws from PyTorch's generator, ``mean``, ``variance``,
-        ``covariance_matrix``, ``expand`` and ``to(device, dtype)``. It has no ``rsample``: the
-        choice of a kernel cannot be differentiated.
+        number of times. It also has ``sample``, which draws from PyTorch's generator, ``mean``,
+        ``variance``, ``covariance_matrix``, ``expand`` and ``to(device, dtype)``. It has no
+        ``rsample``: the choice of a kernel cannot be differentiated.
 
         Parameters
         ----------
         device : torch.device or str, optional
-            The device of the tensors; the CPU by default.
+            By default the CPU.
         dtype : torch.dtype, optional
             ``torch.float64`` by default, or ``torch.float32``.
 
-        Returns
-        -------
-        torch.distributions.Distribution
-
         Notes
         -----
-        Memory is bounded. The gradient of many points at many kernels is computed a block of points
-        at a time, which takes the sums twice.
+        Memory is bounded: for the gradient of many points at many kernels, sums are computed twice.
 
         Examples
         --------
-        >>> import numpy as np
-        >>> from sevenhills import KernelMixture
         >>> unit = KernelMixture.from_covariances([1.0], [[0.0, 0.0]], np.eye(2))
         >>> x = torch.tensor([1.0, 2.0], requires_grad=True)  # doctest: +SKIP
         >>> unit.to_torch().log_prob(x).backward()  # doctest: +SKIP
@@ -1325,11 +1219,6 @@ def with_samples(
     """Return a density with feature names, and with a number of samples shared by weight."""
     names = None if feature_names is None else tuple(feature_names)
     return density._replace(feature_names=names, counts=density.weights * n_samples)
-
-
-def with_clusters(density: KernelMixture, clusters: np.ndarray) -> KernelMixture:
-    """Return a density whose groups of kernels belong to other clusters."""
-    return density._replace(clusters=clusters)
 
 
 def _draw(density: KernelMixture, n_samples: int, rng: np.random.RandomState) -> np.ndarray:
@@ -1371,50 +1260,51 @@ def _check_array(values: np.ndarray, name: str, *expected: tuple[int, ...]) -> N
         raise ValueError(f"{name} must be finite")
 
 
-def _checked_log_dets(density: KernelMixture) -> np.ndarray:
-    log_dets = _copied(density.log_dets, np.float64)
-    if log_dets.size == 0:
-        log_dets = np.linalg.slogdet(density.transforms)[1]
+def _checked_log_dets(density: KernelMixture, values: Any) -> np.ndarray:
+    log_dets = (
+        np.linalg.slogdet(density.transforms)[1]
+        if _is_empty(values)
+        else np.array(values, dtype=float)
+    )
     if log_dets.shape != (density.n_groups,) or not np.isfinite(log_dets).all():
         raise ValueError("transforms must be regular, and log_dets finite, one for each group")
     return log_dets
 
 
-def _checked_log_weights(density: KernelMixture) -> np.ndarray:
-    log_weights, weights = _copied(density.log_weights, np.float64), density.weights
-    if log_weights.size == 0:
+def _checked_log_weights(density: KernelMixture, values: Any) -> np.ndarray:
+    if _is_empty(values):
         with np.errstate(divide="ignore"):
-            return np.asarray(np.log(weights))
+            return np.asarray(np.log(density.weights))
+    log_weights = np.array(values, dtype=np.float64)
     with np.errstate(over="ignore"):
         found = np.exp(log_weights)
-    if found.shape != weights.shape or not np.allclose(found, weights, rtol=1e-6, atol=1e-300):
+    same_shape = found.shape == density.weights.shape
+    if not same_shape or not np.allclose(found, density.weights, rtol=1e-6, atol=1e-300):
         raise ValueError("log_weights must be the logarithms of the weights")
     return log_weights
 
 
-def _checked_clusters(density: KernelMixture) -> np.ndarray:
-    clusters, n_groups = _copied(density.clusters), density.n_groups
-    if clusters.size == 0:
-        clusters = np.zeros(n_groups, dtype=np.int64)
-    if clusters.shape != (n_groups,) or clusters.dtype.kind not in "iu":
-        raise ValueError(f"clusters must be {n_groups} integers, one for each group")
+def _checked_clusters(density: KernelMixture, values: Any) -> np.ndarray:
+    clusters = np.zeros(density.n_groups, dtype=int) if _is_empty(values) else np.asarray(values)
+    if clusters.shape != (density.n_groups,) or clusters.dtype.kind not in "iu":
+        raise ValueError(f"clusters must be {density.n_groups} integers, one for each group")
     return clusters.astype(np.int64)
 
 
-def _checked_counts(density: KernelMixture) -> np.ndarray | None:
-    if density.counts is None:
+def _checked_counts(density: KernelMixture, values: Any) -> np.ndarray | None:
+    if values is None:
         return None
-    counts = np.array(density.counts, dtype=np.float64)
+    counts = np.array(values, dtype=np.float64)
     _check_array(counts, "counts", density.weights.shape)
     if (counts < 0).any():
         raise ValueError("counts must not be negative")
     return counts
 
 
-def _checked_names(density: KernelMixture) -> tuple[str, ...] | None:
-    if density.feature_names is None:
+def _checked_names(density: KernelMixture, values: Any) -> tuple[str, ...] | None:
+    if values is None:
         return None
-    names = tuple(density.feature_names)
+    names = tuple(values)
     if len(names) != density.n_features or len(set(names)) < len(names):
         raise ValueError(f"feature_names must be {density.n_features} different names")
     if not all(isinstance(name, str) for name in names):
@@ -1422,9 +1312,9 @@ def _checked_names(density: KernelMixture) -> tuple[str, ...] | None:
     return names
 
 
-def _copied(values: Any, dtype: Any = None) -> np.ndarray:
-    """Return values as a new array, an empty one if they are not given."""
-    return _empty() if values is None else np.array(values, dtype=dtype)
+def _is_empty(values: Any) -> bool:
+    """Whether an optional array is not given."""
+    return values is None or np.size(values) == 0
 
 
 # Validation of arguments

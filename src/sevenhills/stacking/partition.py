@@ -1,14 +1,13 @@
 """The density of all clusters: which samples form clusters, and the sum of their densities."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.spatial import KDTree
 
 from ..covariance import weighted_moments
 from ..density import KernelMixture
-from ..density.mixture import with_clusters
 from ..folds import count, counts, without_a_fifth
 from ..threads import map_blocks
 from ..whitening import silverman
@@ -266,7 +265,7 @@ class Partition:
         parts.append(self._background(~outside))
         sizes = np.append(sizes, _BACKGROUND)
         clusters = np.repeat(labels, [part.n_groups for part in parts])
-        whole = with_clusters(KernelMixture.merge(parts, sizes / sizes.sum()), clusters)
+        whole = replace(KernelMixture.merge(parts, sizes / sizes.sum()), clusters=clusters)
         return whole.affine(np.diag(self.scales), self.center)
 
     def _outliers(self, rows: np.ndarray) -> KernelMixture:
