@@ -7,8 +7,7 @@ import numpy as np
 
 from sevenhills.datasets import Distribution
 from sevenhills.extras import import_extra
-from sevenhills.plotting.canvas import current_axes
-from sevenhills.plotting.sample_plots import DATA_COLOR
+from sevenhills.plotting.canvas import DATA_COLOR, current_axes
 
 from .catalogue import RECIPES, name_of, published
 from .panels import new_panels, title_of

@@ -9,8 +9,7 @@ import numpy as np
 from sevenhills.atomic_write import atomic_write
 from sevenhills.datasets import Distribution
 from sevenhills.extras import import_extra
-from sevenhills.plotting.canvas import new_figure
-from sevenhills.plotting.sample_plots import DATA_COLOR, SAMPLE_COLOR
+from sevenhills.plotting.canvas import DATA_COLOR, SAMPLE_COLOR, new_figure
 
 #: The width of a page in inches.
 WIDTH = 7.5

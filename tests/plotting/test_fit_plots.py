@@ -1,6 +1,7 @@
-"""Pictures of candidates, clusters and members."""
+"""Pictures of candidates, clusters, members and samples."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from sevenhills import ROME, datasets, plotting
@@ -81,3 +82,20 @@ def test_what_cannot_be_drawn_is_refused(aniso, ax):
         plotting.plot_clusters(rome, X[:5], ax)
     with pytest.raises(ValueError, match=r"2 feature\(s\)"):
         plotting.plot_density(ROME().fit(np.eye(6) + X[:6, :1]), X, ax)
+
+
+def test_trajectories(ax):
+    X = datasets.load("trajectories").sample(20, random_state=0)
+    plotting.plot_trajectories(X, np.arange(20) % 2, ax)
+    assert sum(len(lines.get_segments()) for lines in ax.collections) == 20
+
+
+@pytest.mark.parametrize("n_features", [1, 2, 4])
+def test_samples_over_data_of_any_width(ax, n_features):
+    X = np.random.RandomState(0).standard_normal((3000, n_features)).cumsum(axis=1)
+    frame = pd.DataFrame(X, columns=[f"c{i}" for i in range(n_features)])
+    assert plotting.plot_samples(frame, X[:500], ax) is ax
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["data", "samples"]
+    assert ax.get_xlabel() == ("c0" if n_features < 3 else "x")
+    if n_features > 2:
+        assert [len(each.get_segments()) for each in ax.collections] == [2000, 100]

@@ -4,9 +4,15 @@ Every function draws on an axes of matplotlib and returns it.
 """
 
 from .density_plots import plot_corner, plot_density, plot_difference, plot_line, plot_regions
-from .fit_plots import plot_candidates, plot_clusters, plot_members, plot_reachability
+from .fit_plots import (
+    plot_candidates,
+    plot_clusters,
+    plot_members,
+    plot_reachability,
+    plot_samples,
+    plot_trajectories,
+)
 from .forecast_plots import plot_calibration, plot_comparison, plot_forecast
-from .sample_plots import plot_samples, plot_trajectories
 
 __all__ = [
     "plot_calibration",

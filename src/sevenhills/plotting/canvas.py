@@ -1,6 +1,6 @@
 """Axes, colors and legends."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import ceil, isfinite
 from textwrap import wrap
 from typing import Any
@@ -12,6 +12,9 @@ from ..extras import import_extra
 #: The color-blind safe palette of Okabe and Ito, without yellow, which is too pale on white.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 NOISE_COLOR = "#999999"
+#: A pale blue below a dark pink, which differ in grayscale too.
+DATA_COLOR = "#9CCBEB"
+SAMPLE_COLOR = "#AA1F6B"
 #: Limit on the points in an axes; more would hide each other and make large files.
 MAX_POINTS = 10_000
 #: Largest fraction of the height of axes that is kept free for a legend.
@@ -30,6 +33,11 @@ def color_of(label: int) -> str:
     return NOISE_COLOR if label < 0 else COLORS[label % len(COLORS)]
 
 
+def cluster_name(label: int) -> str:
+    """Return the name of a cluster in legends and tables."""
+    return "noise" if label < 0 else f"cluster {label}"
+
+
 def new_figure(n_rows: int, n_columns: int, size: tuple[float, float], **shared: Any) -> Any:
     """Return a figure, in inches, that pyplot does not manage, and its axes as a 2-D array."""
     library = import_extra("matplotlib.figure", "plot", "plotting needs matplotlib")
@@ -42,6 +50,15 @@ def drawn_rows(n_rows: int, max_rows: int = MAX_POINTS) -> np.ndarray:
     if n_rows <= max_rows:
         return np.arange(n_rows)
     return np.sort(np.random.RandomState(0).choice(n_rows, max_rows, replace=False))
+
+
+def draw_paths(ax: Any, paths: Iterable[np.ndarray], **style: Any) -> None:
+    """Draw paths of shape (n_steps, 2) in a plane with equal units."""
+    from matplotlib.collections import LineCollection
+
+    ax.add_collection(LineCollection(list(paths), **style))
+    ax.autoscale()
+    ax.set(xlabel="x", ylabel="y", aspect="equal")
 
 
 def add_legend(ax: Any, n_drawn: int = 0, n_rows: int = 0, **options: Any) -> None:
@@ -84,9 +101,11 @@ def in_lines(text: str, width: int = 28, max_lines: int = 2) -> str:
     return literal("\n".join(lines))
 
 
-def feature_label(names: Sequence[str] | None, index: int) -> str:
-    """Return the axis label of a feature."""
-    return f"feature {index}" if names is None else in_lines(str(names[index]))
+def name_axes(ax: Any, names: Sequence[str] | None) -> None:
+    """Name the axes after the first two features."""
+    names = ("feature 0", "feature 1") if names is None else names
+    for axis, name in zip("xy", names, strict=False):
+        ax.set(**{f"{axis}label": in_lines(str(name))})
 
 
 def counted(n: int, noun: str) -> str:

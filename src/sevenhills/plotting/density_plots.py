@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from ..density import KernelMixture
+from ..density import Density, KernelMixture
 from ..validation import check_queries
-from .canvas import COLORS, add_legend, current_axes, drawn_rows, feature_label, in_lines, literal
+from .canvas import COLORS, add_legend, current_axes, drawn_rows, in_lines, literal, name_axes
 
 #: Probabilities of the regions that are drawn by default.
 _CONFIDENCES = (0.95, 0.8, 0.5)
@@ -22,9 +22,10 @@ _MAX_FEATURES = 8
 _PAIR_CONFIDENCES = (0.95, 0.5)
 _N_BINS = 40
 _MAX_PAIR_POINTS = 2000
-#: Grid points along each side, and draws for the levels, of each of the many panels of pairs.
+#: Grid points along each side of each of the many panels of pairs.
 _PAIR_GRID = 100
-_PAIR_DRAWS = 2000
+#: Draws for the levels of regions on a grid, which is coarse.
+_N_LEVEL_DRAWS = 2000
 
 #: Two densities are compared inside of their regions of this probability.
 _COMPARED = 0.99
@@ -64,15 +65,15 @@ def plot_density(
     >>> plotting.plot_density(ROME().fit(X), X, Figure().subplots()).get_title()
     'regions of 95%, 80%, 50%'
     """
-    density = _with_features(model, 2)
+    density = _mixture_of(model, 2)
     X = np.asarray(X, dtype=float)
     ax = current_axes(ax)
     shown = X[drawn_rows(len(X))]
-    ax.plot(shown[:, 0], shown[:, 1], ".", ms=2, color=COLORS[0], label="data")
+    ax.plot(*shown.T, ".", ms=2, color=COLORS[0], label="data")
     if n_drawn:
         samples = density.sample(min(len(X), n_drawn), random_state)
-        ax.plot(samples[:, 0], samples[:, 1], ".", ms=3, color=COLORS[3], label="samples")
-    _draw_regions(density, _CONFIDENCES, ax, "black")
+        ax.plot(*samples.T, ".", ms=3, color=COLORS[3], label="samples")
+    _draw_regions(density, _CONFIDENCES, ax, "black", is_filled=False)
     add_legend(ax, len(shown), len(X), markerscale=4)
     return ax
 
@@ -111,7 +112,7 @@ def plot_regions(
     >>> len(ax.texts)  # the shares of the modes
     3
     """
-    density = _with_features(model, 2)
+    density = _mixture_of(model, 2)
     ax = current_axes(ax)
     _draw_regions(density, confidences, ax, color, is_filled=True)
     if modes:
@@ -123,11 +124,7 @@ def plot_regions(
 
 
 def _draw_regions(
-    density: KernelMixture,
-    confidences: Sequence[float],
-    ax: Any,
-    color: str,
-    is_filled: bool = False,
+    density: KernelMixture, confidences: Sequence[float], ax: Any, color: str, is_filled: bool
 ) -> None:
     """Draw highest-density regions, the largest first, and name the axes."""
     from matplotlib.patches import PathPatch
@@ -142,7 +139,7 @@ def _draw_regions(
             ax.add_patch(PathPatch(path, facecolor=color, alpha=0.25, edgecolor="none"))
         ax.add_patch(PathPatch(path, facecolor="none", **line))
     ax.autoscale()
-    _name_axes(density, ax)
+    name_axes(ax, density.feature_names)
     ax.set_title("regions of " + ", ".join(f"{confidence:.0%}" for confidence in confidences))
 
 
@@ -179,7 +176,7 @@ def plot_line(
     >>> ax.get_ylabel()
     'density'
     """
-    density = _with_features(model, 1)
+    density = _mixture_of(model, 1)
     ax = current_axes(ax)
     low, high = density.interval(1 - 2 * _TAIL)
     x = np.linspace(low, high, _N_LINE)
@@ -187,7 +184,8 @@ def plot_line(
     if confidence is not None:
         lower, upper = density.bootstrap().band(x[:, None], confidence)
         ax.fill_between(x, np.exp(lower), np.exp(upper), color=color, alpha=0.25, linewidth=0)
-    ax.set(xlabel=feature_label(density.feature_names, 0), ylabel="density")
+    name_axes(ax, density.feature_names)
+    ax.set_ylabel("density")
     # A sticky edge keeps the bottom at zero; the top follows all lines.
     line.sticky_edges.y.append(0.0)
     ax.update_datalim([(low, 0.0)])
@@ -232,26 +230,97 @@ def plot_corner(
         raise ValueError(
             f"model has {density.n_features} features: choose up to {_MAX_FEATURES} by features="
         )
-    names = density.feature_names or [f"feature {i}" for i in range(density.n_features)]
     features = range(density.n_features) if features is None else features
     chosen = density.marginal(list(features))
+    names = density.feature_names or [f"feature {i}" for i in range(density.n_features)]
     columns = [names.index(f) if isinstance(f, str) else f for f in features]
-    names = [names[i] for i in columns]
     points = None
     if X is not None:
         points = check_queries(X, density.n_features, density.feature_names)[:, columns]
     ax = current_axes(ax)
     ax.set_axis_off()
-    n = len(names)
-    for row, column in _cells(n):
-        panel = ax.inset_axes(_box(row, column, n))
-        if row == column:
-            _draw_marginal(chosen, row, points, panel)
-        else:
-            _draw_pair(chosen, column, row, points, panel)
-        _name_edges(names, row, column, panel)
-    _share_ranges(ax.child_axes, n)
+    _draw_panels(chosen, points, [names[i] for i in columns], ax)
     return ax
+
+
+def _draw_panels(
+    density: KernelMixture, points: np.ndarray | None, names: Sequence[str], ax: Any
+) -> None:
+    """Draw the panels of a corner plot; all panels of a feature have the same range."""
+    n = len(names)
+    cells = [(row, column) for row in range(n) for column in range(row + 1)]
+    panels = {cell: ax.inset_axes(_box(*cell, n)) for cell in cells}
+    for (row, column), panel in panels.items():
+        if row == column:
+            _draw_marginal(density, row, points, panel)
+        else:
+            _draw_pair(density, column, row, points, panel)
+        _name_edges(names, row, column, panel)
+    ranges = [panels[i, i].get_xlim() for i in range(n)]
+    for (row, column), panel in panels.items():
+        panel.set_xlim(ranges[column])
+        if row != column:
+            panel.set_ylim(ranges[row])
+
+
+def _box(row: int, column: int, n: int) -> list[float]:
+    """Return left, bottom, width and height of a panel, in fractions of the axes."""
+    side, gap = 1 / n, 0.06 / n
+    return [column * side + gap, 1 - (row + 1) * side + gap, side - 2 * gap, side - 2 * gap]
+
+
+def _draw_marginal(density: KernelMixture, i: int, points: np.ndarray | None, panel: Any) -> None:
+    if points is not None:
+        panel.hist(points[:, i], _N_BINS, density=True, color=COLORS[4], alpha=0.4)
+    plot_line(density.marginal([i]), panel, confidence=None)
+    panel.set_yticks([])
+
+
+def _draw_pair(
+    density: KernelMixture, x: int, y: int, points: np.ndarray | None, panel: Any
+) -> None:
+    if points is not None:
+        shown = points[drawn_rows(len(points), _MAX_PAIR_POINTS)]
+        panel.plot(shown[:, x], shown[:, y], ".", ms=1, color=COLORS[4], rasterized=True)
+    pair = density.marginal([x, y])
+    ranges = [pair.marginal(i).interval(1 - 2 * _TAIL) for i in range(2)]
+    axes = [np.linspace(low, high, _PAIR_GRID) for low, high in ranges]
+    heights, levels = grid_regions(pair, axes, _PAIR_CONFIDENCES)
+    panel.contour(*axes, heights, levels, colors=COLORS[0], linewidths=0.8, linestyles="-")
+    for level in levels:
+        panel.contourf(*axes, heights, [level, np.inf], colors=COLORS[0], alpha=0.25)
+
+
+def grid_regions(
+    density: Density,
+    axes: Sequence[np.ndarray],
+    confidences: Sequence[float],
+    n_jobs: int | None = None,
+) -> tuple[np.ndarray, list[float]]:
+    """Return log densities of shape (n_y, n_x), and the levels of highest-density regions."""
+    levels = [float(density.hdr_level(each, _N_LEVEL_DRAWS, n_jobs=n_jobs)) for each in confidences]
+    return _grid_logpdf(density, axes, n_jobs), levels
+
+
+def _grid_logpdf(
+    density: Density, axes: Sequence[np.ndarray], n_jobs: int | None = None
+) -> np.ndarray:
+    x, y = np.meshgrid(*axes)
+    return density.logpdf(np.column_stack([x.ravel(), y.ravel()]), n_jobs).reshape(x.shape)
+
+
+def _name_edges(names: Sequence[str], row: int, column: int, panel: Any) -> None:
+    """Name features, and show tick labels, at the left and bottom panels only."""
+    last = len(names) - 1
+    size = "small" if last < 4 else "x-small"
+    panel.set_xlabel(in_lines(names[column], 12) if row == last else "", fontsize=size)
+    panel.set_ylabel(in_lines(names[row], 12) if column == 0 and row else "", fontsize=size)
+    panel.tick_params(labelbottom=row == last, labelleft=column == 0 and row > 0, labelsize=size)
+    # More ticks would overlap in the small panels.
+    panel.locator_params(axis="x", nbins=2)
+    panel.tick_params(axis="x", labelrotation=0 if last < 3 else 45)
+    if row != column:
+        panel.locator_params(axis="y", nbins=2)
 
 
 def plot_difference(
@@ -304,9 +373,9 @@ def plot_difference(
 def _draw_ratio(one: KernelMixture, other: KernelMixture, names: Sequence[str], ax: Any) -> None:
     """Draw the log ratio of two densities of two features."""
     outlines = [np.concatenate(density.hdr_contours(_COMPARED)) for density in (one, other)]
-    low, high = (edge(np.concatenate(outlines), axis=0) for edge in (np.min, np.max))
-    axes, above = _grid_logpdf(one, low, high, _RATIO_GRID)
-    _, below = _grid_logpdf(other, low, high, _RATIO_GRID)
+    corners = np.concatenate(outlines)
+    axes = [np.linspace(column.min(), column.max(), _RATIO_GRID) for column in corners.T]
+    above, below = (_grid_logpdf(density, axes) for density in (one, other))
     inside = (above >= one.hdr_level(_COMPARED)) | (below >= other.hdr_level(_COMPARED))
     ratio = np.where(inside, above - below, np.nan)
     shades = {"cmap": "PuOr_r", "vmin": -_MAX_LOG_RATIO, "vmax": _MAX_LOG_RATIO}
@@ -317,78 +386,11 @@ def _draw_ratio(one: KernelMixture, other: KernelMixture, names: Sequence[str], 
         for i, outline in enumerate(density.hdr_contours(0.5)):
             label = None if i else in_lines(f"half of {name}", 16, max_lines=3)
             ax.plot(*outline.T, line, color="black", linewidth=0.9, label=label)
-    _name_axes(one, ax)
+    name_axes(ax, one.feature_names)
 
 
-def _draw_marginal(density: KernelMixture, i: int, points: np.ndarray | None, panel: Any) -> None:
-    if points is not None:
-        panel.hist(points[:, i], _N_BINS, density=True, color=COLORS[4], alpha=0.4)
-    plot_line(density.marginal([i]), panel, confidence=None)
-    panel.set_yticks([])
-
-
-def _draw_pair(
-    density: KernelMixture, x: int, y: int, points: np.ndarray | None, panel: Any
-) -> None:
-    if points is not None:
-        shown = points[drawn_rows(len(points), _MAX_PAIR_POINTS)]
-        panel.plot(shown[:, x], shown[:, y], ".", ms=1, color=COLORS[4], rasterized=True)
-    pair = density.marginal([x, y])
-    ranges = [pair.marginal(i).interval(1 - 2 * _TAIL) for i in range(2)]
-    low, high = np.transpose(ranges)
-    axes, heights = _grid_logpdf(pair, low, high, _PAIR_GRID)
-    levels = [pair.hdr_level(confidence, _PAIR_DRAWS) for confidence in _PAIR_CONFIDENCES]
-    panel.contour(*axes, heights, levels, colors=COLORS[0], linewidths=0.8, linestyles="-")
-    for level in levels:
-        panel.contourf(*axes, heights, [level, np.inf], colors=COLORS[0], alpha=0.25)
-
-
-def _grid_logpdf(
-    density: KernelMixture, low: np.ndarray, high: np.ndarray, n: int
-) -> tuple[list[np.ndarray], np.ndarray]:
-    """Return the axes of a grid between two corners, and the log densities on it."""
-    axes = [np.linspace(a, b, n) for a, b in zip(low, high, strict=True)]
-    grid = np.stack(np.meshgrid(*axes), axis=-1)
-    return axes, density.logpdf(grid.reshape(-1, 2)).reshape(n, n)
-
-
-def _name_edges(names: Sequence[str], row: int, column: int, panel: Any) -> None:
-    """Name features, and show tick labels, at the left and bottom panels only."""
-    last = len(names) - 1
-    size = "small" if last < 4 else "x-small"
-    panel.set_xlabel(in_lines(names[column], 12) if row == last else "", fontsize=size)
-    panel.set_ylabel(in_lines(names[row], 12) if column == 0 and row else "", fontsize=size)
-    panel.tick_params(labelbottom=row == last, labelleft=column == 0 and row > 0, labelsize=size)
-    # More ticks would overlap in the small panels.
-    panel.locator_params(axis="x", nbins=2)
-    panel.tick_params(axis="x", labelrotation=0 if last < 3 else 45)
-    if row != column:
-        panel.locator_params(axis="y", nbins=2)
-
-
-def _share_ranges(panels: Sequence[Any], n: int) -> None:
-    """Give all panels of a feature the same range."""
-    cells = dict(zip(_cells(n), panels, strict=True))
-    ranges = [cells[i, i].get_xlim() for i in range(n)]
-    for (row, column), panel in cells.items():
-        panel.set_xlim(ranges[column])
-        if row != column:
-            panel.set_ylim(ranges[row])
-
-
-def _cells(n: int) -> list[tuple[int, int]]:
-    """Return the rows and columns on the diagonal and below it."""
-    return [(row, column) for row in range(n) for column in range(row + 1)]
-
-
-def _box(row: int, column: int, n: int) -> list[float]:
-    """Return left, bottom, width and height of a panel, in fractions of the axes."""
-    side, gap = 1 / n, 0.06 / n
-    return [column * side + gap, 1 - (row + 1) * side + gap, side - 2 * gap, side - 2 * gap]
-
-
-def _mixture_of(model: Any) -> KernelMixture:
-    """Return the kernel mixture of a model."""
+def _mixture_of(model: Any, n_features: int | None = None) -> KernelMixture:
+    """Return the kernel mixture of a model; refuse another number of features."""
     if hasattr(model, "fit"):
         check_is_fitted(model)
     density = getattr(model, "density_", model)
@@ -396,19 +398,7 @@ def _mixture_of(model: Any) -> KernelMixture:
         raise TypeError(
             f"model must be a KernelMixture, or an estimator of one, got {type(model).__name__}"
         )
-    return density
-
-
-def _name_axes(density: KernelMixture, ax: Any) -> None:
-    """Name the axes after the first two features."""
-    names = density.feature_names
-    ax.set(xlabel=feature_label(names, 0), ylabel=feature_label(names, 1))
-
-
-def _with_features(model: Any, n_features: int) -> KernelMixture:
-    """Return the kernel mixture of a model; refuse another number of features."""
-    density = _mixture_of(model)
-    if density.n_features != n_features:
+    if n_features is not None and density.n_features != n_features:
         raise ValueError(
             f"model must have {n_features} feature(s), has {density.n_features}; take marginal or "
             "conditional first"

@@ -1,22 +1,27 @@
-"""Pictures of a fit: its candidates, its clusters and their members."""
+"""Pictures of a fit: its candidates, clusters, members and samples."""
 
 from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from ..clustering import Candidates, Ordering
 from ..clustering.selection import TRIVIAL_SCORE
 from ..estimators import ROME, AutoROME
 from .canvas import (
     COLORS,
+    DATA_COLOR,
+    SAMPLE_COLOR,
     add_legend,
+    cluster_name,
     color_of,
     counted,
     current_axes,
+    draw_paths,
     drawn_rows,
-    feature_label,
     has_distinct_colors,
     in_lines,
+    name_axes,
 )
 
 #: Columns of a reachability plot, about two per pixel; more samples share columns.
@@ -25,6 +30,9 @@ _N_COLUMNS = 2000
 _GAP = 1.1
 #: Width of axes, in inches, from which long names fit beside them on one line.
 _WIDE = 6.0
+#: Limits on the paths in an axes, and on the paths of samples, which would hide those of the data.
+_MAX_PATHS = 2000
+_MAX_SAMPLE_PATHS = 100
 
 
 def plot_reachability(rome: ROME | AutoROME, ax: Any = None) -> Any:
@@ -34,38 +42,33 @@ def plot_reachability(rome: ROME | AutoROME, ax: Any = None) -> Any:
 
     Parameters
     ----------
-    rome : ROME or AutoROME
-        Fitted, with candidates.
+    rome : fitted ROME or AutoROME, with candidates
     ax : matplotlib axes, optional
 
     Returns
     -------
     matplotlib axes
     """
-    check_is_fitted(rome)
-    if rome.ordering_ is None or rome.candidates_ is None:
-        raise ValueError("rome has no ordering: labels were given, or selection is None")
+    ordering, candidates = _ordering_of(rome)
     ax = current_axes(ax)
-    order = rome.ordering_.order
-    heights, labels = rome.ordering_.reachability[order], rome.labels_[order]
+    order = ordering.order
+    heights, labels = ordering.reachability[order], rome.labels_[order]
     heights = np.where(np.isfinite(heights), heights, np.max(heights[1:], initial=0.0))
     starts = np.unique(np.linspace(0, len(order), _N_COLUMNS, endpoint=False).astype(int))
     for label in np.unique(labels):
         tops = np.maximum.reduceat(np.where(labels == label, heights, 0.0), starts)
-        name = "noise" if label < 0 else f"cluster {label}"
-        style = {"color": color_of(label), "linewidth": 0, "label": name}
+        style = {"color": color_of(label), "linewidth": 0, "label": cluster_name(label)}
         ax.fill_between(starts, tops, step="mid", **style)
-    candidates = rome.candidates_
     i = candidates.chosen
-    rule, parameter = candidates.rules[i], candidates.parameters[i]
-    if rule == "dbscan":
+    symbol, parameter = "ξ", candidates.parameters[i]
+    if candidates.rules[i] == "dbscan":
+        symbol = "ε"
         ax.axhline(parameter, color="black", linestyle="--", linewidth=1)
     if has_distinct_colors(labels):
         add_legend(ax)
-    score = f"{candidates.criterion} {candidates.scores[i]:.3f}"
-    symbol = "ε" if rule == "dbscan" else "ξ"
     ax.set(xlabel="samples in the order of OPTICS", ylabel="reachability")
     ax.set(xlim=(0, len(order)), ylim=(0, None))
+    score = f"{candidates.criterion} {candidates.scores[i]:.3f}"
     ax.set_title(f"cut at {symbol} = {parameter:.3g}, {score}")
     return ax
 
@@ -79,8 +82,7 @@ def plot_candidates(rome: ROME | AutoROME, ax: Any = None) -> Any:
 
     Parameters
     ----------
-    rome : ROME or AutoROME
-        Fitted, with candidates.
+    rome : fitted ROME or AutoROME, with candidates
     ax : matplotlib axes, optional
 
     Returns
@@ -95,10 +97,7 @@ def plot_candidates(rome: ROME | AutoROME, ax: Any = None) -> Any:
     >>> plotting.plot_candidates(rome, Figure().subplots()).get_title()
     'silhouette 0.773 with 3 clusters'
     """
-    check_is_fitted(rome)
-    candidates = rome.candidates_
-    if candidates is None:
-        raise ValueError("rome has no candidates: labels were given, or selection is None")
+    _, candidates = _ordering_of(rome)
     ax = current_axes(ax)
     names = {"dbscan": "cut at a height ε", "xi": "steep slopes ξ"}
     scored = candidates.scores > TRIVIAL_SCORE
@@ -121,6 +120,15 @@ def plot_candidates(rome: ROME | AutoROME, ax: Any = None) -> Any:
     return ax
 
 
+def _ordering_of(rome: ROME | AutoROME) -> tuple[Ordering, Candidates]:
+    check_is_fitted(rome)
+    if rome.ordering_ is None or rome.candidates_ is None:
+        raise ValueError(
+            "rome has no ordering and no candidates: labels were given, or selection is None"
+        )
+    return rome.ordering_, rome.candidates_
+
+
 def plot_clusters(rome: ROME | AutoROME, X: Any, ax: Any = None) -> Any:
     """Draw the first two features of the training samples, colored by cluster.
 
@@ -128,8 +136,7 @@ def plot_clusters(rome: ROME | AutoROME, X: Any, ax: Any = None) -> Any:
 
     Parameters
     ----------
-    rome : ROME or AutoROME
-        Fitted.
+    rome : fitted ROME or AutoROME
     X : array-like of shape (n_samples, n_features)
         The training samples.
     ax : matplotlib axes, optional
@@ -138,19 +145,26 @@ def plot_clusters(rome: ROME | AutoROME, X: Any, ax: Any = None) -> Any:
     -------
     matplotlib axes
     """
-    X = _training_samples(rome, X)
+    check_is_fitted(rome)
+    X, n_samples = np.asarray(X, dtype=float), len(rome.labels_)
+    if X.ndim != 2 or X.shape[1] < 2 or len(X) != n_samples:
+        raise ValueError(
+            f"X must be the {n_samples} training samples with at least two features, "
+            f"got shape {X.shape}"
+        )
     ax = current_axes(ax)
-    drawn = drawn_rows(len(X))
-    X, labels = X[drawn], rome.labels_[drawn]
+    drawn = drawn_rows(n_samples)
+    X, labels = X[drawn, :2], rome.labels_[drawn]
     is_named = has_distinct_colors(rome.labels_)
     for label in np.unique(labels):
-        rows = labels == label
-        name = "noise" if label < 0 else f"cluster {label}" if is_named else None
-        ax.plot(X[rows, 0], X[rows, 1], ".", ms=2, color=color_of(label), label=name)
-    if is_named or len(X) < len(rome.labels_):
-        add_legend(ax, len(X), len(rome.labels_), markerscale=4)
-    names = getattr(rome, "feature_names_in_", None)
-    ax.set(xlabel=feature_label(names, 0), ylabel=feature_label(names, 1), title=_title(rome))
+        name = cluster_name(label) if is_named or label < 0 else None
+        ax.plot(*X[labels == label].T, ".", ms=2, color=color_of(label), label=name)
+    if is_named or len(X) < n_samples:
+        add_legend(ax, len(X), n_samples, markerscale=4)
+    name_axes(ax, getattr(rome, "feature_names_in_", None))
+    n_noise = int(np.sum(rome.labels_ < 0))
+    title = counted(sum(cluster.label >= 0 for cluster in rome.clusters_), "cluster")
+    ax.set_title(f"{title}, {counted(n_noise, 'noise sample')}" if n_noise else title)
     return ax
 
 
@@ -161,8 +175,7 @@ def plot_members(auto: AutoROME, ax: Any = None) -> Any:
 
     Parameters
     ----------
-    auto : AutoROME
-        Fitted.
+    auto : fitted AutoROME
     ax : matplotlib axes, optional
 
     Returns
@@ -202,19 +215,89 @@ def plot_members(auto: AutoROME, ax: Any = None) -> Any:
     return ax
 
 
-def _training_samples(rome: ROME | AutoROME, X: Any) -> np.ndarray:
-    check_is_fitted(rome)
-    X = np.asarray(X, dtype=float)
-    if X.ndim != 2 or X.shape[1] < 2 or len(X) != len(rome.labels_):
-        raise ValueError(
-            f"X must be the {len(rome.labels_)} training samples with at least two features, "
-            f"got shape {X.shape}"
-        )
-    return X
+def plot_samples(X: Any, samples: Any, ax: Any = None, legend: bool = True) -> Any:
+    """Draw samples of a density, dark pink, over the data, pale blue.
+
+    Parameters
+    ----------
+    X, samples : array-like of shape (n_samples, n_features)
+        One feature is drawn as histograms, two as points, more as paths with rows
+        ``x1, y1, x2, y2, ...``. At most 10,000 rows are drawn, and 100 paths of samples.
+    ax : matplotlib axes, optional
+    legend : bool, default=True
+        Whether to draw a legend.
+
+    Returns
+    -------
+    matplotlib axes
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> from sevenhills import ROME, datasets, plotting
+    >>> X = datasets.load("aniso").sample(300, random_state=0)
+    >>> samples = ROME().fit(X).sample(300, random_state=0)
+    >>> ax = plotting.plot_samples(X, samples, Figure().subplots())
+    >>> [text.get_text() for text in ax.get_legend().get_texts()]
+    ['data', 'samples']
+    """
+    names = list(getattr(X, "columns", []))
+    X, samples = np.asarray(X, dtype=float), np.asarray(samples, dtype=float)
+    ax = current_axes(ax)
+    X, samples = X[drawn_rows(len(X))], samples[drawn_rows(len(samples))]
+    n_features = X.shape[1]
+    data, drawn = (
+        {"color": color, "label": label}
+        for color, label in ((DATA_COLOR, "data"), (SAMPLE_COLOR, "samples"))
+    )
+    if n_features == 1:
+        edges = np.histogram_bin_edges(np.concatenate([X, samples]), 40)
+        ax.hist(X[:, 0], edges, density=True, **data)
+        ax.hist(samples[:, 0], edges, density=True, histtype="step", **drawn)
+        name_axes(ax, names or ["feature 0"])
+        ax.set_ylabel("density")
+    elif n_features == 2:
+        points: Any = {"ls": "", "rasterized": True}
+        ax.plot(*X.T, marker="o", ms=2.4, mew=0, **points, **data)
+        ax.plot(*samples.T, marker="x", ms=1.6, mew=0.4, **points, **drawn)
+        name_axes(ax, names)
+    else:
+        samples = samples[drawn_rows(len(samples), _MAX_SAMPLE_PATHS)]
+        plot_trajectories(X, ax=ax, color=DATA_COLOR, alpha=0.5)
+        plot_trajectories(samples, ax=ax, color=SAMPLE_COLOR, alpha=0.6)
+        for style in (data, drawn):
+            ax.plot([], [], **style)
+    if legend:
+        add_legend(ax, markerscale=2)
+    return ax
 
 
-def _title(rome: ROME | AutoROME) -> str:
-    n_clusters = sum(cluster.label >= 0 for cluster in rome.clusters_)
-    n_noise = int(np.sum(rome.labels_ < 0))
-    text = counted(n_clusters, "cluster")
-    return f"{text}, {counted(n_noise, 'noise sample')}" if n_noise else text
+def plot_trajectories(
+    paths: Any, labels: Any = None, ax: Any = None, color: Any = None, alpha: float = 0.25
+) -> Any:
+    """Draw rows ``x1, y1, x2, y2, ...`` as paths in the plane, colored by label.
+
+    Parameters
+    ----------
+    paths : array-like of shape (n_samples, 2 * n_steps)
+        At most 2,000 are drawn.
+    labels : array-like of shape (n_samples,), optional
+    ax : matplotlib axes, optional
+    color : color, optional
+        One color for all paths.
+    alpha : float, default=0.25
+        The opacity of a path.
+
+    Returns
+    -------
+    matplotlib axes
+    """
+    paths = np.asarray(paths, dtype=float)
+    ax = current_axes(ax)
+    labels = np.zeros(len(paths), dtype=int) if labels is None else np.asarray(labels)
+    drawn = drawn_rows(len(paths), _MAX_PATHS)
+    steps, labels = paths.reshape(len(paths), -1, 2)[drawn], labels[drawn]
+    for label in np.unique(labels):
+        style = {"colors": color or color_of(label), "linewidths": 0.5, "alpha": alpha}
+        draw_paths(ax, steps[labels == label], rasterized=True, **style)
+    return ax

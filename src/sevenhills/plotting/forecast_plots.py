@@ -7,9 +7,7 @@ import numpy as np
 from ..forecast import Comparison, Evaluation
 from ..forecast.inputs import open_forecasts
 from ..validation import check_count
-from .canvas import COLORS, NOISE_COLOR, add_legend, current_axes, in_lines, literal
-
-_TRUTH_COLOR = COLORS[1]
+from .canvas import COLORS, NOISE_COLOR, add_legend, current_axes, draw_paths, in_lines, literal
 
 
 def plot_calibration(evaluation: Evaluation, ax: Any = None, label: str | None = None) -> Any:
@@ -106,8 +104,6 @@ def plot_forecast(
     -------
     matplotlib axes
     """
-    from matplotlib.collections import LineCollection
-
     forecasts = open_forecasts(predictions, truth, agents)
     if forecasts.n_coordinates != 2:
         raise ValueError(f"only 2 coordinates can be drawn, got {forecasts.n_coordinates}")
@@ -116,15 +112,12 @@ def plot_forecast(
     ax = current_axes(ax)
     paths, truths = forecasts.read(scene, scene + 1)
     for agent in range(forecasts.n_agents):
-        lines = [path[~np.isnan(path[:, 0])] for path in paths[0, :, agent]]
+        lines = (path[~np.isnan(path[:, 0])] for path in paths[0, :, agent])
         color = COLORS[(0, 2, 3, 4)[agent % 4]]
         name = "samples" if agent == 0 else None
-        drawn = LineCollection(lines, colors=color, linewidths=0.6, alpha=0.4, label=name)
-        ax.add_collection(drawn)
+        draw_paths(ax, lines, colors=color, linewidths=0.6, alpha=0.4, label=name)
         for i, path in enumerate(truths[0, :, agent]):
             name = "truth" if agent == 0 and i == 0 else None
-            ax.plot(path[:, 0], path[:, 1], "o-", color=_TRUTH_COLOR, ms=2.5, lw=1.4, label=name)
-    ax.autoscale()
-    ax.set(xlabel="x", ylabel="y", aspect="equal")
+            ax.plot(*path.T, "o-", color=COLORS[1], ms=2.5, lw=1.4, label=name)
     add_legend(ax)
     return ax
