@@ -125,12 +125,13 @@ def test_bad_input_is_refused(given, X, error, message):
 def test_the_code_makes_the_same_report(tmp_path):
     X = aniso(60)
     np.save(tmp_path / "hills.npy", X)
-    source = str(tmp_path / "hills.npy")
-    options = {"title": "Hills", "feature_names": ["x", "y"], "source": source}
-    page = build_report(ROME(min_std=0.1), X=X, **options)
+    options = {"title": "Hills", "feature_names": ["x", "y"], "features": [1, "x"]}
+    page = build_report(ROME(min_std=0.1), X=X, random_state=3, **options)
     code = "".join(parsed(page).text).partition("Copy the code")[2].partition("Made with")[0]
     assert "ROME(min_std=0.1)" in code
-    exec(code.replace("report.html", str(tmp_path / "report.html")), {})
+    assert "X = ...  # the 60 samples, 2 features" in code
+    code = code.replace("X = ...", f"X = np.load({str(tmp_path / 'hills.npy')!r})")
+    exec(code.replace("report.html", str(tmp_path / "report.html")), {"np": np})
     assert (tmp_path / "report.html").read_text(encoding="utf-8") == page.html
 
 

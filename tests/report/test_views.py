@@ -1,16 +1,64 @@
-"""The data of plots."""
+"""The data of plots, along features and principal axes."""
 
 import numpy as np
+import pytest
 
-from sevenhills import (
-    ROME,
-    AutoROME,
-)
+from sevenhills import ROME, AutoROME
 from sevenhills.report import build_report
 from sevenhills.report.subject import make_subject
-from sevenhills.report.views import DEPTH, ordering_data, pack, pack_heights, pack_rows, positions
+from sevenhills.report.views import (
+    DEPTH,
+    PrincipalAxes,
+    axis_view,
+    features_to_show,
+    first_pair,
+    ordering_data,
+    pack,
+    pack_heights,
+    pack_rows,
+)
 
 from .pages import aniso, data_of, unpacked
+
+
+def test_of_many_features_those_that_separate_clusters_are_shown():
+    X = np.random.RandomState(0).normal(size=(60, 40))
+    X[:30, 33] += 100
+    subject = make_subject(ROME().fit(X), X, None)
+    shown = features_to_show(subject, None)
+    assert len(shown) == 24
+    assert 33 in shown
+
+
+def test_the_first_two_features_separate_clusters_and_are_not_correlated():
+    rng = np.random.RandomState(0)
+    X = np.column_stack([np.full(60, 7.0), rng.normal(size=(60, 3))])
+    X[:30, 1] += 100
+    X[15:45, 3] += 40
+    X[:, 2] = 2 * X[:, 1] + 0.01 * X[:, 2]
+    labels = np.repeat([0, 1, 2, 3], 15)
+    subject = make_subject(ROME().fit(X, labels=labels), X, None)
+    first = first_pair(subject, [0, 1, 2, 3])
+    assert 3 in first
+    assert first != [0, 3]
+
+
+def test_principal_axes_turn_samples():
+    X = np.random.RandomState(0).normal(size=(200, 3)) @ np.diag([1.0, 5.0, 0.0])
+    axes = PrincipalAxes.from_samples(X)
+    assert axes.shares.sum() == pytest.approx(1)
+    np.testing.assert_allclose(axes.axes @ axes.axes.T, np.eye(3), atol=1e-12)
+    far = np.concatenate([X, [[1e6, -1e6, 0.0]]])
+    np.testing.assert_allclose(PrincipalAxes.from_samples(far).matrix, axes.matrix, atol=0.5)
+
+
+def test_the_density_along_axes_is_that_of_the_turned_samples():
+    X = aniso(60)
+    model = ROME().fit(X)
+    view = axis_view(make_subject(model, X, None), X)
+    log_det = np.linalg.slogdet(PrincipalAxes.from_samples(X).matrix)[1]
+    turned = view.density.logpdf(view.project(X))
+    np.testing.assert_allclose(turned, model.score_samples(X) - log_det, rtol=1e-9)
 
 
 def test_arrays_survive_packing():
@@ -31,7 +79,8 @@ def test_arrays_survive_packing():
 def test_cuts_are_the_candidates():
     X = aniso(300)
     model = ROME().fit(X)
-    ordering = ordering_data(make_subject(model, X, None))
+    rows = np.array([7, 3, 250])
+    ordering = ordering_data(make_subject(model, X, None), rows)
     ranking = model.candidates_.ranking()
     assert len(ordering["cuts"]) == len(ranking)
     for cut, index in zip(ordering["cuts"], ranking, strict=True):
@@ -39,8 +88,8 @@ def test_cuts_are_the_candidates():
         by_place = np.repeat(labels, np.diff(ends, prepend=0))
         expected = model.candidates_.labels(int(index))
         np.testing.assert_array_equal(by_place, expected[model.ordering_.order])
-    rows = np.array([7, 3, 250])
-    np.testing.assert_array_equal(model.ordering_.order[positions(model.ordering_, rows)], rows)
+    places = unpacked(ordering["positions"])
+    np.testing.assert_array_equal(model.ordering_.order[places], rows)
     heights = model.ordering_.reachability[model.ordering_.order][1:]
     np.testing.assert_allclose(unpacked(ordering["heights"])[1:], heights, rtol=1e-6)
 
@@ -49,7 +98,7 @@ def test_joined_clusters_stand_before_the_candidates():
     X = np.random.RandomState(0).normal(size=(60, 2))
     X[:6] += 12
     model = AutoROME().fit(X)
-    cuts = ordering_data(make_subject(model, X, None))["cuts"]
+    cuts = ordering_data(make_subject(model, X, None), np.arange(60))["cuts"]
     ends, labels = unpacked(cuts[0]["runs"])
     by_place = np.repeat(labels, np.diff(ends, prepend=0))
     np.testing.assert_array_equal(by_place, model.labels_[model.ordering_.order])

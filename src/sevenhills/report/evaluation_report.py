@@ -1,7 +1,6 @@
 """The report about an evaluation of forecasts, with static pictures."""
 
 import os
-import re
 from collections.abc import Callable, Mapping
 from html import escape
 from io import StringIO
@@ -55,10 +54,7 @@ def forecast_html(
     agents: bool = False,
     title: str = "Evaluation of forecasts",
 ) -> str:
-    """Return a page about an evaluation.
-
-    The page is one file that loads nothing: pictures are part of it. It has a light and a dark
-    theme and fits a phone.
+    """Return a page about an evaluation, one HTML file that loads nothing.
 
     Parameters
     ----------
@@ -214,7 +210,7 @@ def _flat(settings: Mapping[str, Any], prefix: str = "") -> list[list[str]]:
 
 
 def _all_scenes(evaluation: Evaluation) -> list[Section]:
-    """Return the section of calibration and scores, none if there are neither."""
+    """Return the section of calibration and scores."""
     figures, headline = [], _headline(evaluation)
     if evaluation.coverage is not None and evaluation.coverage.n_truths:
         caption = (
@@ -226,9 +222,7 @@ def _all_scenes(evaluation: Evaluation) -> list[Section]:
         figures.append((drawn, caption))
     if headline is not None:
         figures.append((_draw_scores(evaluation, headline), f"Distribution of {headline}."))
-    if not figures:
-        return []
-    return [Section("all", "All scenes", render("figures.html", figures=figures, note=""))]
+    return _figure_section("all", "All scenes", figures)
 
 
 def _single_scenes(
@@ -242,18 +236,24 @@ def _single_scenes(
         return []
     values = evaluation.scenes[measure]
     order = np.argsort(values, kind="stable")[: np.count_nonzero(np.isfinite(values))]
-    if len(order) == 0:
-        return []
-    chosen = {"best": order[0], "median": order[len(order) // 2], "worst": order[-1]}
-    figures = [
-        (
-            _draw_scene(predictions, truth, int(i), f"{name}: scene {evaluation.names[i]}", agents),
-            f"{measure} {values[i]:.4g}",
-        )
-        for name, i in chosen.items()
-    ]
+    figures = []
+    for place, k in {"best": 0, "median": len(order) // 2, "worst": -1}.items():
+        if len(order):
+            i = int(order[k])
+            title = f"{place}: scene {evaluation.names[i]}"
+            drawn = _draw_scene(predictions, truth, i, title, agents)
+            figures.append((drawn, f"{measure} {values[i]:.4g}"))
     note = "Thin lines are samples; the thick line with dots is the truth."
-    return [Section("scenes", "Scenes", render("figures.html", figures=figures, note=note))]
+    return _figure_section("scenes", "Scenes", figures, note)
+
+
+def _figure_section(
+    name: str, heading: str, figures: list[tuple[str, str]], note: str = ""
+) -> list[Section]:
+    """Return a section of pictures with captions, none if there are no pictures."""
+    if not figures:
+        return []
+    return [Section(name, heading, render("figures.html", figures=figures, note=note))]
 
 
 def _draw_scores(evaluation: Evaluation, measure: str) -> str:
@@ -293,6 +293,4 @@ def _svg(draw: Callable[[Any], Any], size: tuple[float, float], name: str) -> st
     svg = file.getvalue()
     svg = svg[svg.index("<svg") :].replace(_INK, "currentColor")
     svg = svg.replace(COLORS[0].lower(), "var(--accent)")
-    for side in ("height", "width"):  # the page sets the size
-        svg = re.sub(rf'(<svg[^>]*?) {side}="[^"]*"', r"\1", svg, count=1)
     return svg.replace("<svg", f'<svg role="img" aria-label="{escape(name)}"', 1)

@@ -1,52 +1,48 @@
 """The report about a fit."""
 
+import platform
 from collections.abc import Sequence
-from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from .. import __version__
 from ..density import ModeTable
+from ..estimate import Estimate
+from ..estimators.summary import StackedCluster, describe_choice, describe_resolution
+from ..json_values import json_value
+from ..plotting.canvas import counted
 from ..validation import check_count
-from .coordinates import (
-    MAX_AXES,
-    Coordinates,
-    PrincipalAxes,
-    axis_coordinates,
-    draws_of,
-    feature_coordinates,
-    features_to_show,
-    first_pair,
+from .held_out import find_outliers, measure_quality, outliers_html, quality_html
+from .page import (
+    NO_VALUE,
+    Report,
+    Section,
+    Table,
+    absent,
+    cluster_cell,
+    estimate_cell,
+    number_cell,
+    render,
+    render_page,
 )
-from .held_out import Outliers, Quality, find_outliers, measure_quality
-from .page import Report, Section, render, render_page
-from .sections import absent, code_html, outliers_html, quality_html, summary_html
-from .subject import Subject, make_subject, thin
-from .views import ordering_data, pack, pack_rows, positions, view_of
+from .subject import Subject, make_subject
+from .views import View, axis_view, feature_view, features_to_show, plot_data
 
-#: Samples that are plotted as points, and draws if there are no samples.
-_MAX_POINTS = 3000
-_MAX_DRAWS = 1500
-#: Loadings of an axis that are shown.
-_MAX_LOADINGS = 8
+#: Draws from the density that determine ranges and grids.
+_N_DRAWS = 4000
+#: Rows of a table, and features with a column in it.
+_MAX_ROWS = 30
+_MAX_COLUMNS = 6
 #: Names in the subtitle, and characters of one.
 _MAX_NAMES, _MAX_NAME = 6, 28
+#: Characters of the parameters of an estimator.
+_MAX_CODE = 10_000
 
 
-def report(
-    model_or_data: Any,
-    path: Any,
-    *,
-    X: Any = None,
-    feature_names: Sequence[str] | None = None,
-    features: Sequence[int | str] | None = None,
-    title: str | None = None,
-    source: str | None = None,
-    rows: Any = None,
-    notes: Sequence[str] = (),
-    random_state: int = 0,
-) -> Path:
+def report(model_or_data: Any, path: Any, **options: Any) -> Path:
     """Write a report about a fit to one HTML file, which needs no network.
 
     Parameters
@@ -55,34 +51,13 @@ def report(
         A fitted model; a model to fit to ``X``; or samples to fit :class:`~sevenhills.ROME` to.
     path : str or path-like
         The file to write.
-    X : array-like of shape (n_samples, n_features), optional
-        The samples that the model was fitted to. Without them the report has no points, no
-        outliers and no quality.
-    feature_names : sequence of str, optional
-        The names of the features; by default those of a data frame.
-    features : sequence of int or str, optional
-        The features to show. By default all, or the 24 in which clusters differ most.
-    title : str, optional
-    source : str, optional
-        The file that the samples come from, for the code that makes the report again.
-    rows : array-like of shape (n_samples,), optional
-        The names of samples in tables and plots; by default their indices.
-    notes : sequence of str, optional
-        Notes on the samples, for example on rows that were left out.
-    random_state : int, default=0
-        Seed of draws, folds and held-out samples.
+    **options
+        ``X``, ``title`` and the other keyword arguments of :func:`build_report`.
 
     Returns
     -------
     Path
         The file.
-
-    Notes
-    -----
-    The same input gives the same file. Outliers and the comparison with other estimators take
-    six more fits. More than 20,000 samples are scored for outliers without cross-validation, and
-    estimators are compared on at most 10,000 samples. A page of 10,000 samples in two dimensions
-    has 2.3 MB, of which plotly.js takes 1.9 MB. It needs the extra ``report``.
 
     Examples
     --------
@@ -96,18 +71,7 @@ def report(
     ...     path.stat().st_size < 5_000_000
     True
     """
-    made = build_report(
-        model_or_data,
-        X=X,
-        feature_names=feature_names,
-        features=features,
-        title=title,
-        source=source,
-        rows=rows,
-        notes=notes,
-        random_state=random_state,
-    )
-    return made.save(path)
+    return build_report(model_or_data, **options).save(path)
 
 
 def build_report(
@@ -117,22 +81,42 @@ def build_report(
     feature_names: Sequence[str] | None = None,
     features: Sequence[int | str] | None = None,
     title: str | None = None,
-    source: str | None = None,
     rows: Any = None,
     notes: Sequence[str] = (),
     random_state: int = 0,
 ) -> Report:
-    """Return a report about a fit; see :func:`report`.
+    """Return a report about a fit, an interactive page in one HTML file.
 
     Parameters
     ----------
-    model_or_data, X, feature_names, features, title, source, rows, notes, random_state
-        See :func:`report`.
+    model_or_data : estimator, KernelMixture, or array-like of shape (n_samples, n_features)
+        A fitted model; a model to fit to ``X``; or samples to fit :class:`~sevenhills.ROME` to.
+    X : array-like of shape (n_samples, n_features), optional
+        The samples that the model was fitted to. Without them the report has no points, no
+        outliers and no quality.
+    feature_names : sequence of str, optional
+        The names of the features; by default those of a data frame.
+    features : sequence of int or str, optional
+        The features to show. By default all, or the 24 in which clusters differ most.
+    title : str, optional
+    rows : array-like of shape (n_samples,), optional
+        The names of samples in tables and plots; by default their indices.
+    notes : sequence of str, optional
+        Notes on the samples, for example on rows that were left out.
+    random_state : int, default=0
+        Seed of draws, folds and held-out samples.
 
     Returns
     -------
     Report
         Its ``html`` is the page; ``save`` writes it.
+
+    Notes
+    -----
+    The same input gives the same file. Outliers and the comparison with other estimators take
+    six more fits. More than 20,000 samples are scored for outliers without cross-validation, and
+    estimators are compared on at most 10,000 samples. A page of 10,000 samples in two dimensions
+    has 2.3 MB, of which plotly.js takes 1.9 MB. It needs the extra ``report``.
 
     Examples
     --------
@@ -145,96 +129,35 @@ def build_report(
     """
     seed = check_count(random_state, "random_state")
     subject = make_subject(model_or_data, X, feature_names, rows)
-    found = _examine(subject, features, seed)
-    options: dict[str, Any] = {"feature_names": feature_names, "features": features, "title": title}
-    options |= {"source": source, "random_state": random_state or None}
-    n_outliers = None if isinstance(found.outliers, str) else found.outliers.count
-    summary = summary_html(subject, found.modes, n_outliers, found.shown, notes)
-    sections = [
-        Section("summary", "Summary", summary),
-        Section("line", "One feature", _line_html(found)),
-        *_pair_sections(found),
-        Section("clusters", "Clusters", _clusters_html(subject)),
-        Section("samples", "Samples beside data", _samples_html(found)),
-        Section("outliers", "Outliers", outliers_html(subject, found.outliers, found.shown)),
-        Section("quality", "Quality", quality_html(found.quality)),
-        Section("code", "Code", code_html(subject, source, options)),
-    ]
-    return render_page(title or _title(subject), _subtitle(subject), sections, _data(found))
-
-
-@dataclass(frozen=True, eq=False)
-class _Findings:
-    """Everything that the sections show."""
-
-    subject: Subject
-    shown: list[int]
-    modes: ModeTable | None
-    outliers: Outliers | str
-    quality: Quality | str
-    axes: PrincipalAxes
-    features: Coordinates
-    turned: Coordinates
-    rows: np.ndarray
-
-
-def _examine(subject: Subject, features: Sequence[int | str] | None, seed: int) -> _Findings:
-    draws = draws_of(subject, seed)
-    outliers = find_outliers(subject, seed)
-    kept = np.empty(0, dtype=np.int64) if isinstance(outliers, str) else outliers.rows
     shown = features_to_show(subject, features)
-    axes = PrincipalAxes.from_samples(draws if subject.X is None else subject.X)
-    return _Findings(
-        subject=subject,
-        shown=shown,
-        modes=None if subject.mixture is None else subject.mixture.modes(n_jobs=subject.n_jobs),
-        outliers=outliers,
-        quality=measure_quality(subject, seed),
-        axes=axes,
-        features=feature_coordinates(subject, shown, draws),
-        turned=axis_coordinates(subject, axes, draws),
-        rows=thin(subject, _MAX_POINTS, kept),
-    )
+    draws = _draws(subject, seed)
+    views = {"features": feature_view(subject, shown), "axes": axis_view(subject, draws)}
+    modes = None if subject.mixture is None else subject.mixture.modes(n_jobs=subject.n_jobs)
+    outliers, quality = find_outliers(subject, seed), measure_quality(subject, seed)
+    data = plot_data(subject, views, draws, modes, outliers.rows)
+    if quality.estimators:
+        data["quality"] = quality.to_dict()
+    columns = shown[:_MAX_COLUMNS]
+    options: dict[str, Any] = {"feature_names": feature_names, "features": features, "title": title}
+    options["random_state"] = random_state or None
+    sections = [
+        Section("summary", "Summary", _summary(subject, modes, outliers.count, columns, notes)),
+        Section("line", "One feature", _line(subject, views["features"])),
+        *_pair_sections(subject, views),
+        Section("clusters", "Clusters", _clusters(subject)),
+        Section("samples", "Samples beside data", _samples(subject, len(shown))),
+        Section("outliers", "Outliers", outliers_html(subject, outliers, columns)),
+        Section("quality", "Quality", quality_html(quality)),
+        Section("code", "Code", _code(subject, options)),
+    ]
+    return render_page(title or _title(subject), _subtitle(subject), sections, data)
 
 
-def _data(found: _Findings) -> dict[str, Any]:
-    """Return the data of the plots."""
-    subject = found.subject
-    views = {"features": found.features, "axes": found.turned}
-    # As many draws as samples, since clouds of different sizes look different.
-    n_draws = len(found.rows) or _MAX_DRAWS
-    out: dict[str, Any] = {
-        name: view_of(view, found.rows, n_draws, subject.n_jobs) for name, view in views.items()
-    }
-    out["rows"] = pack(found.rows, "i4")
-    if subject.rows is not None:
-        out["row_names"] = [subject.name_of_row(row) for row in found.rows]
-    if found.modes is not None:
-        locations = found.modes.locations
-        turned = found.axes.apply(locations)[:, : len(found.turned.names)]
-        out["features"]["modes"] = pack_rows(locations[:, found.shown].T)
-        out["axes"]["modes"] = pack_rows(turned.T)
-    out["features"]["first"] = first_pair(subject, found.shown)
-    out["axes"]["first"] = [0, min(1, len(found.turned.names) - 1)]
-    out["axes"]["loadings"] = _loadings(found)
-    if subject.labels is not None:
-        out["labels"] = pack(subject.labels[found.rows], "i4")
-    out["ordering"] = ordering_data(subject)
-    if out["ordering"] is not None and subject.ordering is not None:
-        out["ordering"]["positions"] = pack(positions(subject.ordering, found.rows), "i4")
-    if isinstance(found.quality, Quality):
-        out["quality"] = found.quality.to_dict()
-    return out
-
-
-def _loadings(found: _Findings) -> list[dict[str, Any]]:
-    """Return the share of the variance and the largest loadings of every axis."""
-    out = []
-    for axis, share in zip(found.axes.axes[:MAX_AXES], found.axes.shares, strict=False):
-        largest = np.argsort(-np.abs(axis), kind="stable")[:_MAX_LOADINGS]
-        names = [found.subject.names[i] for i in largest]
-        out.append({"share": share, "names": names, "parts": axis[largest]})
-    return out
+def _draws(subject: Subject, seed: int) -> np.ndarray:
+    """Return samples of the density, none if it cannot be sampled."""
+    if not subject.density.is_normalized:
+        return np.empty((0, len(subject.names)))
+    return subject.density.sample(_N_DRAWS, random_state=seed)
 
 
 def _title(subject: Subject) -> str:
@@ -243,56 +166,156 @@ def _title(subject: Subject) -> str:
 
 
 def _subtitle(subject: Subject) -> str:
-    n_features = len(subject.names)
     short = [
         name if len(name) <= _MAX_NAME else name[: _MAX_NAME - 1] + "…"
         for name in subject.names[:_MAX_NAMES]
     ]
-    ending = ", …" if n_features > _MAX_NAMES else ""
-    return f"{n_features} feature{'' if n_features == 1 else 's'}: {', '.join(short)}{ending}"
+    ending = ", …" if len(subject.names) > _MAX_NAMES else ""
+    return f"{counted(len(subject.names), 'feature')}: {', '.join(short)}{ending}"
 
 
-def _line_html(found: _Findings) -> str:
-    missing = "" if found.features.along(0) is not None else _not_drawn(found, "single features")
-    return render("line.html", shown=_shown(found), missing=missing)
+def _summary(
+    subject: Subject,
+    modes: ModeTable | None,
+    n_outliers: int | None,
+    columns: Sequence[int],
+    notes: Sequence[str],
+) -> str:
+    """Return counts, clusters, modes and notes on the samples."""
+    resolution = describe_resolution(getattr(subject.model, "resolution_", ()), subject.names)
+    no_modes = f"{subject.kind} is not a mixture of kernels, so its modes are not known."
+    return render(
+        "summary.html",
+        tiles=_tiles(subject, modes, n_outliers),
+        choice=_choice(subject),
+        clusters=_cluster_table(subject),
+        modes=None if modes is None else _mode_table(subject, modes, columns),
+        no_modes=no_modes if modes is None else "",
+        notes=[*notes, resolution] if resolution else notes,
+    )
 
 
-def _pair_sections(found: _Findings) -> list[Section]:
-    """Return the sections of pairs of directions, none if there is one feature only."""
-    if len(found.subject.names) < 2:
-        return []
-    pair = absent("Only one feature is shown.")
-    if len(found.shown) > 1:
-        pair = _pair_html(found, "features", "pairs of features", _shown(found))
-    about = "The principal axes of the standardized features, and the density along them."
+def _tiles(
+    subject: Subject, modes: ModeTable | None, n_outliers: int | None
+) -> list[tuple[str, str]]:
+    """Return counts with their nouns."""
+    counts = {"samples": subject.n_samples, "features": len(subject.names)}
+    if subject.labels is not None:
+        counts["clusters"] = len(np.unique(subject.labels[subject.labels >= 0]))
+        counts["noise samples"] = int((subject.labels < 0).sum())
+    if modes is not None:
+        counts["modes"] = len(modes)
+    if n_outliers is not None:
+        counts["outliers"] = n_outliers
     return [
-        Section("pair", "Two features", pair),
-        Section("axes", "Principal axes", _pair_html(found, "axes", "its axes", about)),
+        (
+            noun.removesuffix("s") if count == 1 else noun,
+            NO_VALUE if count is None else f"{count:,}",
+        )
+        for noun, count in counts.items()
     ]
 
 
-def _pair_html(found: _Findings, view: str, directions: str, about: str) -> str:
-    coordinates = found.features if view == "features" else found.turned
-    missing = "" if coordinates.along(0, 1) is not None else _not_drawn(found, directions)
-    return render("pair.html", view=view, shown=about, missing=missing)
+def _choice(subject: Subject) -> str:
+    if subject.labels is None:
+        return f"{subject.kind} fits one density to all samples and finds no clusters."
+    text = describe_choice(subject.candidates)
+    n_fragments = getattr(subject.model, "n_fragments_", 0)
+    if n_fragments:
+        text += (
+            f" {n_fragments} clusters were merged: they were not stable when a part of the samples "
+            "was left out."
+        )
+    return text
 
 
-def _not_drawn(found: _Findings, directions: str) -> str:
-    kind = type(found.subject.density).__name__
+def _cluster_table(subject: Subject) -> Table | None:
+    clusters = getattr(subject.model, "clusters_", ())
+    if not clusters:
+        return None
+    is_stacked = isinstance(clusters[0], StackedCluster)
+    headings = ["cluster", "samples", "share"]
+    headings += ["gain", "members"] if is_stacked else ["widest std", "narrowest std", "bandwidth"]
+    cells = _stacked_cells if is_stacked else _scale_cells
+    rows = [
+        (cluster_cell(each.label), f"{each.n_members:,}", f"{each.share:.1%}", *cells(each))
+        for each in clusters[:_MAX_ROWS]
+    ]
+    caption = "Clusters" + _cut_short(len(clusters))
+    if is_stacked:
+        caption += "; the gain is in held-out log density over a Gaussian"
+    return Table(caption, headings, rows)
+
+
+def _cut_short(n_rows: int) -> str:
+    return f", the first {_MAX_ROWS} of {n_rows}" if n_rows > _MAX_ROWS else ""
+
+
+def _scale_cells(cluster: Any) -> list[str]:
+    scales = (cluster.stds.max(), cluster.stds.min(), cluster.bandwidth)
+    return [number_cell(each) for each in scales]
+
+
+def _stacked_cells(cluster: StackedCluster) -> list[str]:
+    members = zip(cluster.members, cluster.weights, strict=True)
+    gain = estimate_cell(Estimate(cluster.gain, cluster.gain_error))
+    return [gain, ", ".join(f"{name} {weight:.0%}" for name, weight in members)]
+
+
+def _mode_table(subject: Subject, modes: ModeTable, columns: Sequence[int]) -> Table:
+    headings = ["mode", "share", "significance", *(subject.names[i] for i in columns)]
+    rows = [
+        (
+            i + 1,
+            f"{modes.shares[i]:.1%}",
+            *map(number_cell, (modes.significances[i], *modes.locations[i, columns])),
+        )
+        for i in range(min(len(modes), _MAX_ROWS))
+    ]
+    caption = "Modes of the density" + _cut_short(len(modes))
+    if len(columns) < len(subject.names):
+        caption += f", {len(columns)} of {len(subject.names)} features"
+    return Table(caption, headings, rows)
+
+
+def _line(subject: Subject, view: View) -> str:
+    missing = _missing(subject, view.along(0), "single features")
+    return render("line.html", shown=_shown(subject, view), missing=missing)
+
+
+def _pair_sections(subject: Subject, views: dict[str, View]) -> list[Section]:
+    """Return the sections of pairs of directions, none if there is one feature only."""
+    if len(subject.names) < 2:
+        return []
+    features, axes = views["features"], views["axes"]
+    pair = absent("Only one feature is shown.")
+    if len(features.names) > 1:
+        missing = _missing(subject, features.along(0, 1), "pairs of features")
+        shown = _shown(subject, features)
+        pair = render("pair.html", view="features", shown=shown, missing=missing)
+    about = "The principal axes of the standardized features, and the density along them."
+    missing = _missing(subject, axes.along(0, 1), "its axes")
+    turned = render("pair.html", view="axes", shown=about, missing=missing)
+    return [Section("pair", "Two features", pair), Section("axes", "Principal axes", turned)]
+
+
+def _missing(subject: Subject, density: Any, directions: str) -> str:
+    """Return a sentence in place of a density that is not known."""
+    if density is not None:
+        return ""
+    kind = type(subject.density).__name__
     return f"The density of a {kind} along {directions} is not known, so it is not drawn."
 
 
-def _shown(found: _Findings) -> str:
-    n_shown, n_features = len(found.shown), len(found.subject.names)
+def _shown(subject: Subject, view: View) -> str:
+    n_shown, n_features = len(view.names), len(subject.names)
     if n_shown == n_features:
         return ""
-    which = (
-        "those in which clusters differ most" if found.subject.labels is not None else "the first"
-    )
+    which = "the first" if subject.labels is None else "those in which clusters differ most"
     return f"{n_shown} of {n_features} features are shown, {which}."
 
 
-def _clusters_html(subject: Subject) -> str:
+def _clusters(subject: Subject) -> str:
     if subject.labels is None:
         return absent(f"{subject.kind} finds no clusters.")
     if subject.ordering is None:
@@ -300,7 +323,51 @@ def _clusters_html(subject: Subject) -> str:
     return render("clusters.html")
 
 
-def _samples_html(found: _Findings) -> str:
-    if not found.subject.density.is_normalized:
+def _samples(subject: Subject, n_shown: int) -> str:
+    if not subject.density.is_normalized:
         return absent("The density does not integrate to one, so it cannot be sampled.")
-    return render("samples.html", two=len(found.shown) > 1)
+    return render("samples.html", two=n_shown > 1)
+
+
+def _code(subject: Subject, options: dict[str, Any]) -> str:
+    """Return Python code that makes the same report again, and the versions that it depends on.
+
+    ``options`` are keywords of the report, None where not given.
+    """
+    given = {name: value for name, value in options.items() if value is not None}
+    keywords = [f"{name}={_plain(value)!r}" for name, value in given.items()]
+    if subject.X is not None:
+        keywords.insert(0, "X=X")
+    call = f"report({', '.join(['model', repr('report.html'), *keywords])})"
+    code = "\n".join([*_fitting_code(subject), call]) + "\n"
+    return render("code.html", code=code, environment=_environment(subject))
+
+
+def _plain(value: Any) -> Any:
+    """Return a sequence as a list of Python values."""
+    return value if isinstance(value, str | int) else json_value(list(value))
+
+
+def _fitting_code(subject: Subject) -> list[str]:
+    samples = "" if subject.n_samples is None else f"the {subject.n_samples} samples, "
+    reading = f"X = ...  # {samples}{counted(len(subject.names), 'feature')}"
+    import_report = "from sevenhills.report import report"
+    if not subject.is_estimator:
+        return [import_report, "", "model = ...  # the density", reading]
+    recipe = subject.model.__repr__(N_CHAR_MAX=_MAX_CODE)
+    lines = [f"from sevenhills import {subject.kind}", import_report, "", reading]
+    labels = subject.labels
+    # Several clusters without an ordering were given.
+    if labels is not None and subject.ordering is None and len(np.unique(labels)) > 1:
+        return [*lines, "labels = ...  # the clusters", f"model = {recipe}.fit(X, labels=labels)"]
+    return [*lines, f"model = {recipe}.fit(X)"]
+
+
+def _environment(subject: Subject) -> str:
+    python, numpy = platform.python_version(), np.__version__
+    versions = f"Made with sevenhills {__version__}, numpy {numpy} and Python {python}."
+    if subject.X is None:
+        return versions
+    n_samples, n_features = subject.X.shape
+    digest = sha256(np.ascontiguousarray(subject.X, dtype="<f8").tobytes()).hexdigest()
+    return f"{versions} The samples, {n_samples} by {n_features}: SHA-256 {digest[:16]}…"

@@ -1,15 +1,17 @@
 """Outliers among the samples, and the quality of a model on held-out samples."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 
-from ..estimate import Estimate
+from ..estimate import Estimate, mean_with_error
 from ..estimators import DensityOutlierDetector, GaussianKDE, GaussianMixtureBIC
-from ..metrics import calibration_error
+from ..metrics import calibration_error, mean_log_likelihood
 from ..validation import random_generator
+from .page import NO_VALUE, Table, absent, cluster_cell, estimate_cell, number_cell, render
 from .subject import Subject
 
 #: Larger data sets are scored by the fit itself instead of by cross-validation.
@@ -31,54 +33,47 @@ _CONFIDENCES = np.linspace(0, 1, 51)
 
 @dataclass(frozen=True, eq=False)
 class Outliers:
-    """The samples of lowest density.
+    """The number of outliers, and the first of them, lowest density first."""
 
-    Attributes
-    ----------
-    count : int
-        The number of outliers.
-    rows : ndarray of int
-        The first of them, lowest density first.
-    scores : ndarray
-        Their log densities.
-    p_values : ndarray or None
-        The probability that the density at a new sample is no higher; None if it is not known.
-    rule : str
-        The definition of an outlier, in words.
-    """
-
-    count: int
+    #: None if outliers are not known.
+    count: int | None
     rows: np.ndarray
-    scores: np.ndarray
+    log_densities: np.ndarray
+    #: The probabilities that the density at a new sample is no higher; None if not known.
     p_values: np.ndarray | None
+    #: The definition of an outlier, or the reason why outliers are not known, in words.
     rule: str
 
 
-def find_outliers(subject: Subject, seed: int) -> Outliers | str:
-    """Return the outliers among the samples, or the reason why there are none to return."""
+def find_outliers(subject: Subject, seed: int) -> Outliers:
+    """Return the outliers among the samples."""
     if subject.X is None:
-        return "The samples were not given, so there are no outliers to list."
+        return _unknown("The samples were not given, so there are no outliers to list.")
     if not subject.is_estimator:
         return _outside_of_region(subject, subject.X, seed)
-    held_out = 1 < len(subject.X) <= _MAX_CROSS_VALIDATED
+    is_held_out = 1 < len(subject.X) <= _MAX_CROSS_VALIDATED
     detector = DensityOutlierDetector(
-        subject.model, n_splits=5 if held_out else None, n_draws=_N_DRAWS, random_state=seed
+        subject.model, n_splits=5 if is_held_out else None, n_draws=_N_DRAWS, random_state=seed
     )
     try:
         detector.fit(subject.X)
     except ValueError as error:
-        return f"Outliers could not be detected: {error}."
+        return _unknown(f"Outliers could not be detected: {error}.")
     scores, fence = detector.training_scores_, detector.offset_
     count = int((scores < fence).sum())
     rows = _lowest(scores, count)
-    has_p_values = subject.density.is_normalized and len(rows) > 0
+    has_p_values = subject.density.is_normalized and count > 0
     p_values = detector.p_values(subject.X[rows]) if has_p_values else None
-    scored = "by fits to other samples" if held_out else "by the fit itself"
+    scored = "by fits to other samples" if is_held_out else "by the fit itself"
     rule = (
         f"Samples are scored {scored}. An outlier has a log density below {fence:.4g}, 1.5 "
         "interquartile ranges below the lower quartile."
     )
     return Outliers(count, rows, scores[rows], p_values, rule)
+
+
+def _unknown(reason: str) -> Outliers:
+    return Outliers(None, np.empty(0, dtype=np.int64), np.empty(0), None, reason)
 
 
 def _outside_of_region(subject: Subject, X: np.ndarray, seed: int) -> Outliers:
@@ -94,41 +89,53 @@ def _lowest(scores: np.ndarray, count: int) -> np.ndarray:
     return np.argsort(scores, kind="stable")[: min(count, _MAX_OUTLIERS)]
 
 
+def outliers_html(subject: Subject, found: Outliers, columns: Sequence[int]) -> str:
+    """Return the table of outliers, with the features ``columns``."""
+    if found.count is None:
+        return absent(found.rule)
+    if found.count == 0:
+        return absent(f"No sample is an outlier. {found.rule}")
+    headings = ["row", *(["cluster"] if subject.labels is not None else [])]
+    headings += ["log density", "p-value", *(subject.names[i] for i in columns)]
+    rows = [_outlier_cells(subject, found, k, columns) for k in range(len(found.rows))]
+    listed = "all" if found.count == len(rows) else f"the lowest {len(rows)}"
+    caption = f"Outliers: {listed} of {found.count:,}"
+    if found.p_values is not None:
+        caption += "; p-value: the probability that the density at a new sample is no higher"
+    return render("outliers.html", rule=found.rule, content=Table(caption, headings, rows))
+
+
+def _outlier_cells(subject: Subject, found: Outliers, k: int, columns: Sequence[int]) -> list[Any]:
+    row, X = int(found.rows[k]), np.asarray(subject.X)
+    cells: list[Any] = [{"row": row, "name": subject.name_of_row(row)}]
+    if subject.labels is not None:
+        cells.append(cluster_cell(subject.labels[row]))
+    p_value = None if found.p_values is None else found.p_values[k]
+    numbers = (found.log_densities[k], p_value, *(X[row, i] for i in columns))
+    return [*cells, *map(number_cell, numbers)]
+
+
 @dataclass(frozen=True, eq=False)
 class HeldOutScores:
-    """The scores of an estimator on held-out samples.
+    """The log densities of held-out samples by an estimator, and its calibration.
 
-    Attributes
-    ----------
-    name : str
-    scores : ndarray of shape (n_held_out,)
-        The log densities.
-    calibration : Estimate
-    coverage : ndarray
-        The shares of held-out samples inside highest-density regions of increasing confidence.
+    ``coverage`` has the shares of samples inside highest-density regions of rising confidence.
     """
 
     name: str
-    scores: np.ndarray
+    log_densities: np.ndarray
     calibration: Estimate
     coverage: np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
 class Quality:
-    """The model, first, beside simpler estimators.
-
-    Attributes
-    ----------
-    estimators : list of HeldOutScores
-    n_train, n_held_out : int
-    failures : list of str
-        Estimators that could not be fitted, and why.
-    """
+    """The scores of the model, first, and of simpler estimators."""
 
     estimators: list[HeldOutScores]
     n_train: int
     n_held_out: int
+    #: Sentences on estimators that could not be fitted, or why nothing was held out.
     failures: list[str]
 
     def to_dict(self) -> dict[str, Any]:
@@ -142,19 +149,11 @@ class Quality:
         }
 
 
-def measure_quality(subject: Subject, seed: int) -> Quality | str:
-    """Fit the model and simpler estimators to 80% of the samples and score them on the others.
-
-    Returns the reason in words if that is not possible.
-    """
-    if subject.X is None:
-        return "The samples were not given, so none of them could be held out."
-    if not subject.is_estimator:
-        return f"A {subject.kind} cannot be fitted to fewer samples, so none were held out."
-    if not subject.density.is_normalized:
-        return "The density does not integrate to one, so its likelihood has no meaning."
-    if len(subject.X) < _MIN_SAMPLES:
-        return f"{len(subject.X)} samples are too few to hold some of them out."
+def measure_quality(subject: Subject, seed: int) -> Quality:
+    """Fit the model and simpler estimators to 80% of the samples and score them on the others."""
+    reason = _reason_against(subject)
+    if subject.X is None or reason:
+        return Quality([], 0, 0, [reason])
     order = random_generator(seed).permutation(len(subject.X))[:_MAX_SAMPLES]
     n_held_out = int(len(order) * _HELD_OUT)
     held_out, train = subject.X[order[:n_held_out]], subject.X[order[n_held_out:]]
@@ -164,7 +163,20 @@ def measure_quality(subject: Subject, seed: int) -> Quality | str:
             found.estimators.append(_score(estimator, train, held_out, seed))
         except ValueError as error:
             found.failures.append(f"{type(estimator).__name__} could not be fitted: {error}.")
-    return found if found.estimators else " ".join(found.failures)
+    return found
+
+
+def _reason_against(subject: Subject) -> str:
+    """Return the reason why no samples can be held out, empty if they can."""
+    if subject.X is None:
+        return "The samples were not given, so none of them could be held out."
+    if not subject.is_estimator:
+        return f"A {subject.kind} cannot be fitted to fewer samples, so none were held out."
+    if not subject.density.is_normalized:
+        return "The density does not integrate to one, so its likelihood has no meaning."
+    if len(subject.X) < _MIN_SAMPLES:
+        return f"{len(subject.X)} samples are too few to hold some of them out."
+    return ""
 
 
 def _compared_estimators(model: Any) -> list[Any]:
@@ -179,7 +191,40 @@ def _score(estimator: Any, train: np.ndarray, held_out: np.ndarray, seed: int) -
     probability = 1 - np.searchsorted(np.sort(own), scores, side="right") / len(own)
     return HeldOutScores(
         name=type(estimator).__name__,
-        scores=scores,
+        log_densities=scores,
         calibration=calibration_error(own, scores, random_state=seed),
         coverage=np.searchsorted(np.sort(probability), _CONFIDENCES, side="right") / len(scores),
     )
+
+
+def quality_html(found: Quality) -> str:
+    """Return the comparison with simpler estimators."""
+    if not found.estimators:
+        return absent(" ".join(found.failures))
+    first = found.estimators[0]
+    headings = ["estimator", "held-out log density", f"difference from {first.name}"]
+    headings.append("calibration error")
+    rows = [
+        (
+            each.name,
+            estimate_cell(mean_log_likelihood(each.log_densities)),
+            NO_VALUE if each is first else estimate_cell(_difference(each, first)),
+            estimate_cell(each.calibration),
+        )
+        for each in found.estimators
+    ]
+    caption = "Held-out samples, mean ± standard error; higher log densities are better"
+    return render(
+        "quality.html",
+        n_train=f"{found.n_train:,}",
+        n_held_out=f"{found.n_held_out:,}",
+        content=Table(caption, headings, rows),
+        failures=" ".join(found.failures),
+    )
+
+
+def _difference(one: HeldOutScores, other: HeldOutScores) -> Estimate:
+    """Return the mean difference of log densities."""
+    with np.errstate(invalid="ignore"):  # both may be minus infinity
+        differences = one.log_densities - other.log_densities
+    return Estimate(*mean_with_error(differences), len(differences))

@@ -1,4 +1,4 @@
-"""The page: sections, styles, scripts and data in one HTML file."""
+"""The page: sections, tables, styles, scripts and data in one HTML file."""
 
 import gzip
 import json
@@ -8,50 +8,34 @@ from dataclasses import dataclass
 from functools import cache, partial
 from html import escape
 from importlib.resources import files
+from math import isfinite
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..atomic_write import atomic_write
+from ..estimate import Estimate
 from ..extras import import_extra
 from ..json_values import json_value
-from ..plotting.canvas import COLORS, NOISE_COLOR
+from ..plotting.canvas import COLORS, NOISE_COLOR, cluster_name
 
-#: Scripts of every page, and of pages with interactive plots.
-_SCRIPTS = ("theme.js",)
-_PLOT_SCRIPTS = tuple(
-    f"{name}.js" for name in ("core", "density", "clusters", "samples", "outliers", "quality")
-)
+#: Scripts of pages with interactive plots; every page has ``theme``.
+_PLOT_SCRIPTS = ("core", "density", "clusters", "samples", "outliers", "quality")
+#: The cell of a number that is not known.
+NO_VALUE = "\N{EN DASH}"
 
 
-@dataclass(frozen=True)
-class Section:
-    """A section of a page.
-
-    Attributes
-    ----------
-    name : str
-        The anchor of the section.
-    heading : str
-    body : str
-        HTML, as :func:`render` returns it.
-    """
+class Section(NamedTuple):
+    """A section of a page: its anchor, its heading, and its HTML from :func:`render`."""
 
     name: str
     heading: str
     body: str
 
 
-@dataclass(frozen=True)
-class Table:
-    """A table on a page.
+class Table(NamedTuple):
+    """A table on a page; the first cell of every row is its heading.
 
-    Attributes
-    ----------
-    caption : str
-    headings : sequence of str
-    rows : sequence of sequences
-        The first cell of every row is its heading. Cells are values, or mappings that the
-        template ``parts.html`` knows.
+    Cells are values, or mappings that the template ``parts.html`` knows.
     """
 
     caption: str
@@ -112,18 +96,16 @@ def render_page(
     title: str, subtitle: str, sections: Sequence[Section], data: dict[str, Any] | None = None
 ) -> Report:
     """Return a page; without data of interactive plots it is small, since it needs no plotly."""
-    scripts: tuple[str, ...] = _SCRIPTS
-    if data is not None:
-        data = {**data, "colors": COLORS, "noise": NOISE_COLOR}
-        scripts += _PLOT_SCRIPTS
+    scripts = ["theme"] if data is None else ["theme", *_PLOT_SCRIPTS]
+    colors = {"colors": COLORS, "noise": NOISE_COLOR}
     html = render(
         "page.html",
         title=title,
         subtitle=subtitle,
         sections=sections,
         style=_read("assets", "page.css"),
-        script="\n".join(_read("assets", name) for name in scripts),
-        data=None if data is None else to_json(data),
+        script="\n".join(_read("assets", f"{name}.js") for name in scripts),
+        data=None if data is None else to_json(data | colors),
         plotly=None if data is None else _packed_plotly(),
     )
     return Report(title, str(html))
@@ -134,6 +116,28 @@ def render(template: str, **values: Any) -> str:
     markupsafe = import_extra("markupsafe", "report", "reports need jinja2")
     html: str = markupsafe.Markup(_environment().get_template(template).render(values))
     return html
+
+
+def absent(reason: str) -> str:
+    """Return an explanation in place of a section's content."""
+    return render("absent.html", reason=reason)
+
+
+def number_cell(value: float | None) -> str:
+    """Return a number for a table, with a minus sign instead of a hyphen."""
+    if value is None or not isfinite(value):
+        return NO_VALUE
+    return f"{value:.4g}".replace("-", "\N{MINUS SIGN}")
+
+
+def estimate_cell(value: Estimate) -> str:
+    """Return a number and its standard error for a table."""
+    return str(value).replace("-", "\N{MINUS SIGN}").replace("nan", NO_VALUE)
+
+
+def cluster_cell(label: int) -> dict[str, Any]:
+    """Return the cell of a cluster, with its color."""
+    return {"label": int(label), "name": cluster_name(label)}
 
 
 def to_json(value: Any) -> str:

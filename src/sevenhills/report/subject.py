@@ -17,26 +17,20 @@ from ..validation import check_queries
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """A fitted model and its samples.
+    """A fitted model and its samples; None stands for parts that are not known."""
 
-    Attributes
-    ----------
-    model : estimator or density
-    density : Density
-        The fitted density.
-    X : ndarray of shape (n_samples, n_features) or None
-        The samples, if they are known.
-    names : tuple of str
-        The names of the features.
-    rows : ndarray of shape (n_samples,) or None
-        The names of the samples, which are their indices by default.
-    """
-
+    #: An estimator or a density.
     model: Any
     density: Density
     X: np.ndarray | None
+    #: The names of the features.
     names: tuple[str, ...]
-    rows: np.ndarray | None = None
+    #: The names of the samples, which are their indices by default.
+    rows: np.ndarray | None
+    #: The clusters of the samples.
+    labels: np.ndarray | None
+    ordering: Ordering | None
+    candidates: Candidates | None
 
     def name_of_row(self, row: int) -> str:
         """Return the name of a sample."""
@@ -58,29 +52,9 @@ class Subject:
         return hasattr(self.model, "fit")
 
     @property
-    def labels(self) -> np.ndarray | None:
-        """The cluster of every sample, if the model has any."""
-        return getattr(self.model, "labels_", None)
-
-    @property
-    def clusters(self) -> tuple[Any, ...]:
-        """Summaries of the clusters, if the model has any."""
-        return getattr(self.model, "clusters_", ())
-
-    @property
-    def ordering(self) -> Ordering | None:
-        """The ordering by reachability, if there is one."""
-        return getattr(self.model, "ordering_", None)
-
-    @property
-    def candidates(self) -> Candidates | None:
-        """The candidate clusterings, if there was a choice."""
-        return getattr(self.model, "candidates_", None)
-
-    @property
     def n_samples(self) -> int | None:
-        """The number of samples that the model was fitted to, if it is known."""
-        known = self.X if self.X is not None else self.labels
+        """The number of samples that the model was fitted to."""
+        known = self.labels if self.X is None else self.X
         return None if known is None else len(known)
 
     @property
@@ -106,22 +80,20 @@ def make_subject(
             f"model_or_data must be samples, a density or an estimator of this package that has "
             f"fitted one, got {type(given).__name__}"
         )
-    samples = None if X is None else check_queries(X, density.n_features)
-    _check_rows(model, samples)
-    if samples is None and not density.is_normalized:
+    if X is None and not density.is_normalized:
         raise ValueError(f"X is missing: a {type(density).__name__} cannot be drawn from")
-    names = _names(density, model, X, feature_names)
-    return Subject(model, density, samples, names, _row_names(rows, samples))
-
-
-def _row_names(rows: Any, X: np.ndarray | None) -> np.ndarray | None:
-    if rows is None:
-        return None
-    rows = np.asarray(rows)
-    n_samples = 0 if X is None else len(X)
-    if rows.shape != (n_samples,):
-        raise ValueError(f"rows must name the {n_samples} samples, got shape {rows.shape}")
-    return rows
+    subject = Subject(
+        model,
+        density,
+        X=None if X is None else check_queries(X, density.n_features),
+        names=_names(density, model, X, feature_names),
+        rows=None if rows is None else np.asarray(rows),
+        labels=getattr(model, "labels_", None),
+        ordering=getattr(model, "ordering_", None),
+        candidates=getattr(model, "candidates_", None),
+    )
+    _check_samples(subject)
+    return subject
 
 
 def _fitted(model: Any, X: Any) -> Any:
@@ -138,31 +110,8 @@ def _fitted(model: Any, X: Any) -> Any:
     return model
 
 
-def _check_rows(model: Any, X: np.ndarray | None) -> None:
-    labels = getattr(model, "labels_", None)
-    if X is not None and labels is not None and len(labels) != len(X):
-        raise ValueError(
-            f"X must be the {len(labels)} samples that the model was fitted to, got {len(X)}"
-        )
-    ordering = getattr(model, "ordering_", None)
-    # Rounded values were spread by up to half a unit before samples were ordered.
-    slack = float(np.linalg.norm(getattr(model, "resolution_", 0.0)))
-    if X is not None and ordering is not None and not _agrees_with(X, ordering, slack):
-        raise ValueError(
-            "X must be the samples that the model was fitted to, but these differ from them"
-        )
-
-
-def _agrees_with(X: np.ndarray, ordering: Ordering, slack: float) -> bool:
-    """Return whether no sample is farther from its predecessor than its reachability."""
-    rows = np.flatnonzero(ordering.predecessor >= 0)
-    steps = np.linalg.norm(X[rows] - X[ordering.predecessor[rows]], axis=1)
-    rounding = 1e-9 * float(np.abs(X).max()) + slack
-    return bool((steps <= ordering.reachability[rows] * (1 + 1e-6) + rounding).all())
-
-
 def _names(
-    density: Any, model: Any, X: Any, feature_names: Sequence[str] | None
+    density: Density, model: Any, X: Any, feature_names: Sequence[str] | None
 ) -> tuple[str, ...]:
     sources = (
         feature_names,
@@ -177,12 +126,38 @@ def _names(
     return names
 
 
+def _check_samples(subject: Subject) -> None:
+    """Raise an error unless the samples are those of the fit, and all have names or none."""
+    X, labels = subject.X, subject.labels
+    if X is not None and labels is not None and len(labels) != len(X):
+        raise ValueError(
+            f"X must be the {len(labels)} samples that the model was fitted to, got {len(X)}"
+        )
+    if X is not None and subject.ordering is not None and not _agrees(X, subject):
+        raise ValueError(
+            "X must be the samples that the model was fitted to, but these differ from them"
+        )
+    n_samples = 0 if X is None else len(X)
+    if subject.rows is not None and subject.rows.shape != (n_samples,):
+        raise ValueError(f"rows must name the {n_samples} samples, got shape {subject.rows.shape}")
+
+
+def _agrees(X: np.ndarray, subject: Subject) -> bool:
+    """Return whether no sample is farther from its predecessor than its reachability."""
+    ordering: Any = subject.ordering
+    rows = np.flatnonzero(ordering.predecessor >= 0)
+    steps = np.linalg.norm(X[rows] - X[ordering.predecessor[rows]], axis=1)
+    # Rounded values were spread by up to half a unit before samples were ordered.
+    spread = float(np.linalg.norm(getattr(subject.model, "resolution_", 0.0)))
+    slack = 1e-9 * float(np.abs(X).max()) + spread
+    return bool((steps <= ordering.reachability[rows] * (1 + 1e-6) + slack).all())
+
+
 def thin(subject: Subject, n_points: int, kept: np.ndarray) -> np.ndarray:
-    """Return a subset of the samples, evenly spread over the ordering.
+    """Return ``n_points`` samples, evenly spread over the ordering, and those of ``kept``.
 
     Neighbors in the ordering are neighbors in space. Every k-th sample of the ordering therefore
     represents the density with less variance than a random subset, and clusters keep their shares.
-    The subset has at most ``n_points`` samples, and those of ``kept``.
     """
     if subject.X is None:
         return np.empty(0, dtype=np.int64)

@@ -1,22 +1,36 @@
 """The data of the plots: densities on grids, points, and the ordering with its cuts.
 
-Arrays are embedded as base64, from which browsers make typed arrays.
+A view has features or principal axes as directions. Arrays are embedded as base64, from which
+browsers make typed arrays.
 """
 
 from base64 import b64encode
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 
 from ..clustering import Candidates, Ordering
-from ..density import Density, KernelMixture
-from .coordinates import Coordinates, usual_range
-from .subject import Subject
+from ..density import Density, KernelMixture, ModeTable
+from ..plotting.density_plots import grid_regions
+from .subject import Subject, thin
 
-#: Confidences of the highest-density regions that are drawn, and draws that find their levels.
-CONFIDENCES = (0.5, 0.8, 0.95)
-_N_LEVEL_DRAWS = 2000
+#: Features and axes that are shown: more make large files and long menus.
+MAX_FEATURES = 24
+_MAX_AXES = 6
+#: Loadings of an axis that are shown.
+_MAX_LOADINGS = 8
+#: Samples that are plotted as points, and draws if there are no samples.
+_MAX_POINTS = 3000
+_MAX_DRAWS = 1500
+#: A range reaches from this quantile to the opposite one, ...
+_TAIL = 0.005
+#: ... and beyond them by at most this share of its length.
+_BEYOND = 0.25
+#: Confidences of the highest-density regions that are drawn.
+_CONFIDENCES = (0.5, 0.8, 0.95)
 #: Nodes of a curve.
 _N_LINE = 160
 #: Nodes of all grids together, and smallest and largest number along one direction.
@@ -31,38 +45,206 @@ DEPTH = 14.0
 _MAX_COLUMNS = 2400
 #: Largest number of runs of equal labels in all clusterings of a page.
 _MAX_RUNS = 40_000
-_TYPES = {"f4": "<f4", "u2": "<u2", "i4": "<i4"}
 _LARGEST = float(np.finfo(np.float32).max)
 
 
-def view_of(
-    coordinates: Coordinates, rows: np.ndarray, n_draws: int, n_jobs: int | None
+@dataclass(frozen=True, eq=False)
+class View:
+    """Directions of plots."""
+
+    names: tuple[str, ...]
+    #: Along all directions; None if it is not known.
+    density: Density | None
+    #: Maps samples of all features to coordinates along the directions.
+    project: Callable[[np.ndarray], np.ndarray]
+    #: The two directions that are shown first.
+    first: list[int]
+    #: Shares of the variance and largest loadings, of principal axes.
+    loadings: list[dict[str, Any]] | None = None
+
+    def along(self, *which: int) -> Density | None:
+        """Return the density of some of the directions, None if it is not known."""
+        if isinstance(self.density, KernelMixture):
+            return self.density.marginal(list(which))
+        return self.density if which == tuple(range(len(self.names))) else None
+
+
+def feature_view(subject: Subject, shown: list[int]) -> View:
+    """Return some of the features as directions."""
+    density: Density | None = None
+    if subject.mixture is not None:
+        density = subject.mixture.marginal(shown)
+    elif shown == list(range(len(subject.names))) and subject.density.is_normalized:
+        density = subject.density
+    names = tuple(subject.names[i] for i in shown)
+    return View(names, density, lambda X: X[:, shown], first_pair(subject, shown))
+
+
+def features_to_show(subject: Subject, wanted: Sequence[Any] | None) -> list[int]:
+    """Return the given features, by default those in which clusters differ most."""
+    if wanted is not None:
+        return [_index_of(subject.names, each) for each in wanted]
+    everything = list(range(len(subject.names)))
+    if len(everything) <= MAX_FEATURES:
+        return everything
+    if subject.X is None or subject.labels is None:
+        return everything[:MAX_FEATURES]
+    separation = _separation(subject.X, subject.labels)
+    return sorted(np.argsort(-separation, kind="stable")[:MAX_FEATURES].tolist())
+
+
+def _index_of(names: tuple[str, ...], wanted: Any) -> int:
+    if isinstance(wanted, str):
+        if wanted not in names:
+            raise ValueError(f"features has {wanted!r}, which is none of {list(names)}")
+        return names.index(wanted)
+    if not 0 <= int(wanted) < len(names):
+        raise ValueError(f"features must be from 0 to {len(names) - 1}, got {wanted}")
+    return int(wanted)
+
+
+def first_pair(subject: Subject, shown: list[int]) -> list[int]:
+    """Return the positions of the two features that separate clusters best."""
+    if len(shown) < 2 or subject.X is None or subject.labels is None:
+        return [0, min(1, len(shown) - 1)]
+    X = subject.X[:, shown]
+    separation = _separation(X, subject.labels)
+    best = int(np.argmax(separation))
+    with np.errstate(all="ignore"):  # constant features have no correlations
+        correlations = np.nan_to_num(np.corrcoef(X.T)[best])
+    # A feature that is correlated with the best one adds little.
+    gain = separation * (1 - correlations**2)
+    gain[best] = -1.0
+    return sorted([best, int(np.argmax(gain))])
+
+
+def _separation(X: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Return, for every feature, the share of its variance between clusters."""
+    _, which = np.unique(labels, return_inverse=True)
+    sizes = np.bincount(which)
+    means = np.stack([np.bincount(which, column) for column in X.T], axis=1) / sizes[:, None]
+    between = sizes @ (means - X.mean(axis=0)) ** 2 / len(X)
+    total = X.var(axis=0)
+    return np.divide(between, total, out=np.zeros_like(total), where=total > 0)
+
+
+@dataclass(frozen=True, eq=False)
+class PrincipalAxes:
+    """The principal axes of standardized features, as rows, and their shares of the variance.
+
+    ``(X - center) @ matrix`` are coordinates along the axes.
+    """
+
+    axes: np.ndarray
+    shares: np.ndarray
+    center: np.ndarray
+    matrix: np.ndarray
+
+    @classmethod
+    def from_samples(cls, X: np.ndarray) -> "PrincipalAxes":
+        """Return the axes, the widest first; constant features have no loadings.
+
+        Values that are far away are clipped, so that a few outliers do not turn all axes.
+        """
+        X = np.clip(X, *np.transpose([_usual_range(column) for column in X.T]))
+        center, stds = X.mean(axis=0), X.std(axis=0)
+        scales = np.where(stds > 0, stds, 1.0)
+        Z = (X - center) / scales
+        variances, columns = np.linalg.eigh(Z.T @ Z / len(Z))
+        axes = columns.T[::-1]
+        # The sign of an axis is arbitrary: its largest loading is positive.
+        largest = np.abs(axes).argmax(axis=1)
+        axes = axes * np.sign(axes[np.arange(len(axes)), largest])[:, None]
+        shares = np.maximum(variances[::-1], 0.0)
+        return cls(axes, shares / (shares.sum() or 1.0), center, axes.T / scales[:, None])
+
+    def loadings(self, names: Sequence[str], n_shown: int) -> list[dict[str, Any]]:
+        """Return the share of the variance and the largest loadings of the first axes."""
+        out = []
+        for axis, share in zip(self.axes[:n_shown], self.shares, strict=False):
+            largest = np.argsort(-np.abs(axis), kind="stable")[:_MAX_LOADINGS]
+            parts = axis[largest]
+            out.append({"share": share, "names": [names[i] for i in largest], "parts": parts})
+        return out
+
+
+def axis_view(subject: Subject, draws: np.ndarray) -> View:
+    """Return the first principal axes, of the samples or else of draws, as directions."""
+    axes = PrincipalAxes.from_samples(draws if subject.X is None else subject.X)
+    n_shown = min(_MAX_AXES, len(subject.names))
+    density = None
+    if subject.mixture is not None:
+        density = subject.mixture.affine(axes.matrix, -axes.center @ axes.matrix)
+    return View(
+        names=tuple(f"axis {i + 1}" for i in range(n_shown)),
+        density=density,
+        project=lambda X: ((X - axes.center) @ axes.matrix)[:, :n_shown],
+        first=[0, min(1, n_shown - 1)],
+        loadings=axes.loadings(subject.names, n_shown),
+    )
+
+
+def plot_data(
+    subject: Subject,
+    views: dict[str, View],
+    draws: np.ndarray,
+    modes: ModeTable | None,
+    kept: np.ndarray,
 ) -> dict[str, Any]:
-    """Return the data of all plots along some directions; samples in ``rows`` become points."""
-    count = len(coordinates.names)
-    grids = [_grid(coordinates, i, _N_LINE) for i in range(count)]
+    """Return the data of all plots; ``kept`` are samples that must be among the points."""
+    rows = thin(subject, _MAX_POINTS, kept)
     out: dict[str, Any] = {
-        "names": coordinates.names,
-        "ranges": [[grid[0], grid[-1]] for grid in grids],
-        "draws": pack_rows(coordinates.draws[:n_draws].T),
-        "lines": [_line(coordinates.along(i), grid) for i, grid in enumerate(grids)],
-        "pairs": _pairs(coordinates, n_jobs),
+        name: _view_data(subject, view, draws, rows) for name, view in views.items()
     }
-    if coordinates.data is not None:
-        out["points"] = pack_rows(coordinates.data[rows].T)
-        out["histograms"] = [_histogram(coordinates.data[:, i]) for i in range(count)]
+    out["rows"] = pack(rows, "i4")
+    if subject.rows is not None:
+        out["row_names"] = [subject.name_of_row(row) for row in rows]
+    if modes is not None:
+        for name, view in views.items():
+            out[name]["modes"] = pack_rows(view.project(modes.locations).T)
+    if subject.labels is not None:
+        out["labels"] = pack(subject.labels[rows], "i4")
+    out["ordering"] = ordering_data(subject, rows)
     return out
 
 
-def _grid(coordinates: Coordinates, i: int, n: int) -> np.ndarray:
+def _view_data(subject: Subject, view: View, draws: np.ndarray, rows: np.ndarray) -> dict[str, Any]:
+    """Return the data of the plots of a view; the samples in ``rows`` become points."""
+    drawn = view.project(draws)
+    data = None if subject.X is None else view.project(subject.X)
+    values = drawn if data is None else np.concatenate([drawn, data])
+    grids = [_grid(column, _N_LINE) for column in values.T]
+    # As many draws as samples, since clouds of different sizes look different.
+    n_draws = len(rows) or _MAX_DRAWS
+    out: dict[str, Any] = {
+        "names": view.names,
+        "first": view.first,
+        "ranges": [[grid[0], grid[-1]] for grid in grids],
+        "draws": pack_rows(drawn[:n_draws].T),
+        "lines": [_line(view.along(i), grid) for i, grid in enumerate(grids)],
+        "pairs": _pairs(view, values, subject.n_jobs),
+    }
+    if view.loadings is not None:
+        out["loadings"] = view.loadings
+    if data is not None:
+        out["points"] = pack_rows(data[rows].T)
+        out["histograms"] = [_histogram(column) for column in data.T]
+    return out
+
+
+def _usual_range(values: np.ndarray) -> tuple[float, float]:
+    """Return the range of values, without those that are far away."""
+    low, high = np.quantile(values, [_TAIL, 1 - _TAIL])
+    reach = _BEYOND * (high - low)
+    return max(values.min(), low - reach), min(values.max(), high + reach)
+
+
+def _grid(values: np.ndarray, n: int) -> np.ndarray:
     """Return nodes along a direction, one half equidistant, one half at quantiles.
 
     The quantiles resolve narrow modes beside wide ones.
     """
-    values = coordinates.draws[:, i]
-    if coordinates.data is not None:
-        values = np.concatenate([values, coordinates.data[:, i]])
-    low, high = usual_range(values)
+    low, high = _usual_range(values)
     if low == high:
         low, high = low - 0.5 * (abs(low) or 1.0), high + 0.5 * (abs(high) or 1.0)
     margin = 0.05 * (high - low)
@@ -103,7 +285,7 @@ def _components(density: Density) -> list[tuple[int, float, KernelMixture]]:
 
 def _histogram(values: np.ndarray) -> dict[str, Any]:
     """Return a histogram, as a density, without values that are far away."""
-    low, high = usual_range(values)
+    low, high = _usual_range(values)
     if low == high:
         return {"edges": [], "heights": []}
     inside = values[(values >= low) & (values <= high)]
@@ -116,36 +298,32 @@ def _histogram(values: np.ndarray) -> dict[str, Any]:
     return {"edges": edges.tolist(), "heights": counts / len(values) / np.diff(edges)}
 
 
-def _pairs(coordinates: Coordinates, n_jobs: int | None) -> dict[str, Any] | None:
+def _pairs(view: View, values: np.ndarray, n_jobs: int | None) -> dict[str, Any] | None:
     """Return the densities of all pairs of directions on grids, with the levels of regions."""
-    pairs = list(combinations(range(len(coordinates.names)), 2))
+    pairs = list(combinations(range(len(view.names)), 2))
     if not pairs:
         return None
     n = int(np.clip(np.sqrt(_N_NODES / len(pairs)), *_N_GRID))
-    grids = [_grid(coordinates, i, n) for i in range(len(coordinates.names))]
+    grids = [_grid(column, n) for column in values.T]
     heights, levels = {}, {}
     for i, j in pairs:
-        density = coordinates.along(i, j)
+        density = view.along(i, j)
         if density is None:
             return None
-        nodes = np.stack(np.meshgrid(grids[i], grids[j]), axis=-1).reshape(-1, 2)
-        logs = density.logpdf(nodes, n_jobs).reshape(len(grids[j]), len(grids[i]))
+        logs, found = grid_regions(density, [grids[i], grids[j]], _CONFIDENCES, n_jobs)
         heights[f"{i},{j}"] = pack_heights(logs)
-        levels[f"{i},{j}"] = [
-            float(density.hdr_level(each, _N_LEVEL_DRAWS, n_jobs=n_jobs)) - float(logs.max())
-            for each in CONFIDENCES
-        ]
+        levels[f"{i},{j}"] = [level - float(logs.max()) for level in found]
     return {
         "grids": [pack_rows(grid[None]) for grid in grids],
         "heights": heights,
         "levels": levels,
-        "confidences": CONFIDENCES,
+        "confidences": _CONFIDENCES,
         "depth": DEPTH,
     }
 
 
-def ordering_data(subject: Subject) -> dict[str, Any] | None:
-    """Return the reachability plot and its cuts, None if there is no ordering."""
+def ordering_data(subject: Subject, rows: np.ndarray) -> dict[str, Any] | None:
+    """Return the reachability plot, its cuts and the positions of ``rows``, None without one."""
     ordering, candidates = subject.ordering, subject.candidates
     if ordering is None or candidates is None or subject.labels is None:
         return None
@@ -161,15 +339,9 @@ def ordering_data(subject: Subject) -> dict[str, Any] | None:
         "criterion": candidates.criterion,
         "n_candidates": len(candidates),
         "heights": pack(_columns(ordering)),
+        "positions": pack(np.argsort(ordering.order)[rows], "i4"),
         "cuts": cuts,
     }
-
-
-def positions(ordering: Ordering, rows: np.ndarray) -> np.ndarray:
-    """Return the positions of samples in the ordering."""
-    places = np.empty(len(ordering.order), dtype=np.int64)
-    places[ordering.order] = np.arange(len(places))
-    return places[rows]
 
 
 def _columns(ordering: Ordering) -> np.ndarray:
@@ -220,7 +392,7 @@ def pack(array: np.ndarray, kind: str = "f4") -> dict[str, Any]:
     array = np.asarray(array)
     if kind == "f4":
         array = np.clip(array, -_LARGEST, _LARGEST)
-    data = np.ascontiguousarray(array, dtype=_TYPES[kind])
+    data = np.ascontiguousarray(array, dtype=f"<{kind}")
     return {"kind": kind, "shape": list(data.shape), "bytes": b64encode(data.tobytes()).decode()}
 
 
