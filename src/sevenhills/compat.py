@@ -25,16 +25,13 @@ class ROME:
     ``from rome.ROME import ROME`` becomes ``from sevenhills.compat import ROME``. Labels and
     densities are the same, except for clusters narrower than ``min_std``, whose axes ``romepy``
     confuses. It is faster, raises clear errors in place of assertions, gives finite densities for
-    repeated rows, and its draws follow the density: ``romepy`` reseeds in every cluster.
-
-    New code is better served by :class:`sevenhills.ROME`, whose density depends neither on the
-    order of the rows nor on their unit.
+    repeated rows, and its draws follow the density: ``romepy`` reseeds in every cluster. For new
+    code use :class:`sevenhills.ROME`, which depends neither on the order of rows nor on their unit.
 
     Parameters
     ----------
     min_std : float, default=0.1
-        The smallest standard deviation that the density is given along any direction, in data
-        units.
+        The smallest standard deviation of the density along any direction, in data units.
 
     Attributes
     ----------

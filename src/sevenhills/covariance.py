@@ -10,8 +10,8 @@ covariance of all clusters first, and then towards a simpler matrix:
     shrinks towards the diagonal, so that the density follows changes of the units of features. It
     picks the strengths of the highest likelihood over the folds that judge the members, too.
 
-The targets differ for good reasons, and so do the results. Both rules evaluate all strengths at
-once, in coordinates in which the target is a multiple of the identity and the covariance diagonal.
+Both rules evaluate all strengths at once, in coordinates in which the target is a multiple of the
+identity and the covariance diagonal.
 """
 
 from collections.abc import Sequence
@@ -60,14 +60,7 @@ class Axes(NamedTuple):
 
 
 def weighted_moments(X: np.ndarray, weights: np.ndarray) -> Moments:
-    """Return mean and covariance (``ddof=0``), which is exactly zero where samples are equal.
-
-    Examples
-    --------
-    >>> mean, covariance = weighted_moments(np.array([[0.0], [4.0]]), np.array([3.0, 1.0]))
-    >>> mean, covariance
-    (array([1.]), array([[3.]]))
-    """
+    """Return mean and covariance (``ddof=0``), which is exactly zero where samples are equal."""
     total = weights.sum()
     deviations = X - X[0]
     shift = weights @ deviations / total
@@ -100,17 +93,7 @@ def _interpolated(variances: np.ndarray, target: Any, strengths: np.ndarray) -> 
 
 @dataclass(frozen=True, eq=False)
 class Shrunk:
-    """The shrunk covariances of some clusters.
-
-    Attributes
-    ----------
-    clusters : ndarray of shape (n_shrunk,)
-        The indices of these clusters.
-    axes : Axes
-        Those of each.
-    common : Axes
-        Those of the pooled covariance, shrunk by the same strengths.
-    """
+    """The indices and shrunk axes of some clusters, and those of the pooled covariance."""
 
     clusters: np.ndarray
     axes: Axes
@@ -136,18 +119,8 @@ def shrink(
     :math:`\kappa` and :math:`\lambda`, weighted by the likelihood of every sample given the others
     under Gaussian clusters. An average does not jump when one sample is added.
 
-    Parameters
-    ----------
-    deviations : ndarray of shape (n_rows, n_features)
-        Deviations from the means of the clusters, one cluster after another.
-    weights : ndarray of shape (n_rows,)
-        The number of samples that every row stands for.
-    offsets : ndarray of shape (n_clusters + 1,)
-        The first row of each cluster.
-    clusters : ndarray of shape (n_shrunk,)
-        The indices of the clusters to shrink.
-    min_std : float
-        Lower bound on standard deviations in the likelihood.
+    Rows are deviations from the means of the clusters, one cluster after another. ``clusters`` are
+    the indices of those to shrink; ``min_std`` bounds standard deviations in the likelihood.
     """
     rows = [slice(start, end) for start, end in pairwise(offsets.tolist())]
     scatters = _Scatters.from_rows(deviations, weights, rows)
@@ -160,16 +133,8 @@ def shrink(
 class _Scatters(NamedTuple):
     """Sums of outer products of deviations, of some clusters and of all.
 
-    Attributes
-    ----------
-    own, n_samples : ndarray of shape (n_clusters, n_features, n_features) and (n_clusters,)
-        Those of some clusters, and their numbers of samples.
-    pooled, pooled_axes : ndarray of shape (n_features, n_features), and its Axes
-        The sum over all clusters.
-    pooled_dof : float
-        The number of all samples, less one for each cluster.
-    pooling : ndarray of shape (n_poolings - 1,)
-        The strengths of pooling, except for the last: the pooled covariance alone.
+    ``pooled_dof`` is the number of all samples, less one for each cluster. ``pooling`` has the
+    strengths of pooling, except for the last: the pooled covariance alone.
     """
 
     own: np.ndarray
@@ -195,10 +160,9 @@ class _Scatters(NamedTuple):
         return self._replace(own=self.own[clusters], n_samples=self.n_samples[clusters])
 
     def factors(self, left_out: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        r"""Return the factors of :math:`A_C` and of :math:`\sum_C A_C` in :math:`S_C`.
+        r"""Return the factors of :math:`A_C` and of :math:`\sum_C A_C`, (n_clusters, n_poolings).
 
-        Both have the shape (n_clusters, n_poolings). ``left_out`` is the number of samples that are
-        left out of each cluster.
+        ``left_out`` is the number of samples that are left out of each cluster.
         """
         dof = np.maximum(self.n_samples - 1 - left_out, 0.0)
         total = np.maximum(dof[:, None] + self.pooling, 1.0)
@@ -351,8 +315,8 @@ def choose_shrinkage(
 ) -> Shrinkage:
     """Return the strengths under which Gaussians make held-out samples likeliest.
 
-    There are one mean and covariance of training samples and one set of held-out samples for each
-    fold. The ridge is added to every covariance. ``pooled`` is None if there is one cluster only.
+    There are moments of training samples and a set of held-out samples for each fold. The ridge is
+    added to every covariance. ``pooled`` is None if there is one cluster only.
     """
     pooling = 0.0
     if pooled is not None:

@@ -28,25 +28,14 @@ _ROUNDING = 1e-9
 def count(weights: np.ndarray) -> float:
     """Return the number of samples that rows stand for.
 
-    It is rounded to 12 digits, so that the order of summation does not decide a comparison with a
-    whole number.
-
-    Examples
-    --------
-    >>> count(np.full(10, 0.1))
-    1.0
+    The number is rounded to 12 digits, so that the order of summation does not decide a comparison
+    with a whole number.
     """
     return _rounded(weights.sum())
 
 
 def counts(labels: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Return the number of samples in every cluster, for labels from 0.
-
-    Examples
-    --------
-    >>> counts(np.array([0, 2, 0]), np.array([0.1, 1.0, 0.2]))
-    array([0.3, 0. , 1. ])
-    """
+    """Return the number of samples in every cluster, for labels from 0."""
     return np.array([_rounded(each) for each in np.bincount(labels, weights, minlength=1)])
 
 
@@ -55,16 +44,9 @@ def _rounded(number: float) -> float:
 
 
 class Fold(NamedTuple):
-    """A division of rows into training and test rows.
+    """Training rows, a subset of them for expensive fits, and test rows, with their weights.
 
-    Attributes
-    ----------
-    train, train_weights : ndarray
-        The training rows, and the number of samples of each.
-    subset, subset_weights : ndarray
-        A part of the training rows, for expensive fits.
-    test, test_weights : ndarray
-        Rows with samples that are not in training; none if the fold is not tested.
+    A fold that is not tested has no test rows.
     """
 
     train: np.ndarray

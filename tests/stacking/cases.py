@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from sevenhills.stacking.cell import Cell
+from sevenhills.stacking.members import Cell
 
 KINDS_OF_SAMPLES = ["random", "tied", "repeated", "constant"]
 

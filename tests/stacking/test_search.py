@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import logsumexp
 
-from sevenhills.stacking.cell import Cell
-from sevenhills.stacking.members import Kernels, Member
+from sevenhills.stacking.members import Cell, Kernels, Member
 from sevenhills.stacking.search import _climb, fit_cell, stack, stacking_weights
 
 from ..strategies import repeats_of
@@ -88,8 +87,7 @@ def test_few_samples_try_few_members():
 def test_members_that_would_take_too_long_are_not_tried(monkeypatch):
     cell = cell_of(crescent())
     whole = fit_cell(cell, 0)
-    monkeypatch.setattr(Cell, "allows_components", False)
-    monkeypatch.setattr(Cell, "allows_own_covariances", False)
+    monkeypatch.setattr(Cell, "allows_matrices", lambda cell, n_rows: False)
     part = fit_cell(cell, 0)
     assert 1 < part.n_tried < whole.n_tried
     assert part.gain > 0

@@ -1,14 +1,13 @@
 """The density of clusters as a weighted sum of members, judged on held-out samples.
 
-``partition`` decides which samples form clusters and sums the densities of clusters. ``cell``
-whitens the samples of a cluster and divides them into folds. ``members`` holds the densities that
-are tried on a cluster, built on ``components`` (mixtures) and ``margins`` (normal scores).
+``partition`` decides which samples form clusters and sums the densities of clusters. ``members``
+whitens the samples of a cluster, divides them into folds, and holds the densities that are tried on
+them, built on ``components`` (mixtures) and ``margins`` (normal scores).
 ``search`` decides which members are tried, and weights them so that held-out samples are likeliest.
 Every member is a sum of Gaussian kernels, and so is the whole.
 """
 
-from .cell import Samples
-from .members import Member
+from .members import Member, Samples
 from .partition import OUTLIER, Partition, join_small, merge_unstable, split_by_category
 from .search import CellFit
 

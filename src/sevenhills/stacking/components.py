@@ -49,17 +49,7 @@ def gaussian_kernels(
 
 
 class Components(NamedTuple):
-    """A mixture of Gaussians or of Student's t.
-
-    Attributes
-    ----------
-    weights : ndarray of shape (n_components,)
-    means : ndarray of shape (n_components, n_features)
-    covariances : ndarray of shape (n_components, n_features, n_features)
-        Covariances of Gaussians, scale matrices of Student's t.
-    dof : float
-        Degrees of freedom; infinite for Gaussians.
-    """
+    """A mixture of Gaussians (infinite ``dof``) or of Student's t, with their scale matrices."""
 
     weights: np.ndarray
     means: np.ndarray
@@ -96,12 +86,6 @@ def student_precisions(dof: float, n_features: int) -> tuple[np.ndarray, np.ndar
     Student's t is a Gaussian whose precision is multiplied by a random :math:`u` that follows a
     gamma distribution with shape and rate :math:`\nu / 2`. The integral over :math:`u` is replaced
     by a sum over a grid of :math:`\log u`.
-
-    Examples
-    --------
-    >>> precisions, weights = student_precisions(4.0, 2)
-    >>> bool(abs(weights.sum() - 1) < 1e-12)
-    True
     """
     half = 0.5 * dof
     # As a function of log u, a Gaussian in M dimensions is a bump of width sqrt(2 / M) at most.
@@ -215,16 +199,9 @@ def _weighted(rows: np.ndarray, weights: np.ndarray) -> np.ndarray:
 class Prior(NamedTuple):
     """The shrinkage of the covariances of components.
 
-    Attributes
-    ----------
-    round : float
-        Weight, in samples, of a multiple of the identity of the same trace.
-    pooled : float
-        Weight, in samples, of the pooled covariance scaled to the same trace.
-    shape : ndarray of shape (n_features, n_features) or None
-        The pooled covariance; None estimates it from the components.
-    ridge : ndarray of shape (n_features, n_features)
-        Added to every covariance, so that none is singular.
+    ``round`` and ``pooled`` are the weights, in samples, of a multiple of the identity and of the
+    pooled covariance ``shape``, both scaled to the trace. Without a ``shape`` it is estimated from
+    the components. The ridge is added to every covariance, so that none is singular.
     """
 
     round: float

@@ -85,19 +85,7 @@ def _quantiles(x: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
 
 class NormalScores(NamedTuple):
-    """Samples in the space of normal scores.
-
-    Attributes
-    ----------
-    margins : list of Margin
-    points : ndarray of shape (n_rows, n_features)
-        The scores of the samples.
-    weights : ndarray of shape (n_rows,)
-        The number of samples that each row stands for.
-    mean, stds : ndarray of shape (n_features,)
-        Those of the scores.
-    correlation : ndarray of shape (n_features, n_features)
-    """
+    """Samples in the space of normal scores, with mean, stds and correlation of the scores."""
 
     margins: list[Margin]
     points: np.ndarray

@@ -1,20 +1,30 @@
 """Members: estimators for the density of one cluster, each a sum of Gaussian kernels.
 
-A member is a class with a name and a method ``fit``. To try a density of your own beside these,
-derive it from :class:`Member` and pass an instance to ``AutoROME(members=[...])``.
+A cluster is whitened and divided into folds first, which makes it a :class:`Cell`. A member is a
+class with a name and a method ``fit``. To try a density of your own beside these, derive it from
+:class:`Member` and pass an instance to ``AutoROME(members=[...])``.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property
 from typing import Generic, Self, TypeVar
 
 import numpy as np
+from scipy.spatial import KDTree
 
+from ..covariance import (
+    Ellipse,
+    Shrinkage,
+    Weighted,
+    choose_shrinkage,
+    shrunk_ellipse,
+    weighted_moments,
+)
 from ..density import KernelMixture
+from ..folds import Fold, count, deal
 from ..kernels.neighborhoods import neighborhood_moments
-from .cell import Cell, Samples
 from .components import (
     ComponentFit,
     Prior,
@@ -25,6 +35,14 @@ from .components import (
 )
 from .margins import NormalScores
 
+#: Decimals of whitened coordinates. Further digits are rounding errors, which must not decide which
+#: of two equally distant samples is the nearer.
+_DECIMALS = 10
+#: Upper bounds on the numbers in one matrix per row, and on the features; more take too long.
+_MAX_NUMBERS = 2e7
+_MAX_FEATURES = 100
+#: Upper bound on the neighbors of a local Gaussian.
+MAX_NEIGHBORS = 250
 #: Weight of the pooled shape of components, in samples, if shapes are to be free; and per feature,
 #: if they are to be pooled.
 _FREE, _POOLED = 3.0, 3.0
@@ -32,15 +50,143 @@ _FREE, _POOLED = 3.0, 3.0
 DOF = 4.0
 
 
-def mean_and_error(values: np.ndarray, weights: np.ndarray) -> tuple[float, float]:
-    """Return the mean of values that occur as often as their weights, and its standard error.
+@dataclass(frozen=True, eq=False)
+class Cell:
+    """The samples of a cluster, in coordinates in which ``ellipse`` is the unit ball.
 
-    Examples
-    --------
-    >>> mean, error = mean_and_error(np.array([0.0, 4.0]), np.array([3.0, 1.0]))
-    >>> mean, round(error, 3)
-    (1.0, 0.866)
+    The ellipse has the mean and the shrunk covariance of all samples, in the coordinates of the
+    data; ``fold_ellipses`` have those of the training samples of each fold, in the coordinates of
+    ``points``, as have the ridge, which is added to every covariance, and the covariance pooled
+    over all clusters, which is None if there is one cluster.
     """
+
+    points: np.ndarray
+    weights: np.ndarray
+    folds: tuple[Fold, ...]
+    ellipse: Ellipse
+    fold_ellipses: tuple[Ellipse, ...]
+    shrinkage: Shrinkage
+    ridge: np.ndarray
+    pooled: np.ndarray | None
+
+    @classmethod
+    def from_samples(
+        cls,
+        X: np.ndarray,
+        weights: np.ndarray,
+        ridge: np.ndarray,
+        pooled: np.ndarray | None,
+        rng: np.random.RandomState,
+    ) -> "Cell":
+        """Divide the samples of a cluster into folds and whiten them."""
+        folds = deal(weights, rng)
+        moments = [weighted_moments(X[fold.train], fold.train_weights) for fold in folds]
+        held_out = [Weighted(X[fold.test], fold.test_weights) for fold in folds]
+        shrinkage = choose_shrinkage(moments, held_out, ridge, pooled)
+        whole = shrunk_ellipse(weighted_moments(X, weights), ridge, pooled, shrinkage)
+        parts = [shrunk_ellipse(each, ridge, pooled, shrinkage) for each in moments]
+        transform = whole.transform
+        return cls(
+            points=np.round((X - whole.mean) @ transform, _DECIMALS),
+            weights=weights,
+            folds=folds,
+            ellipse=whole,
+            fold_ellipses=tuple(part.relative_to(whole) for part in parts),
+            shrinkage=shrinkage,
+            ridge=transform.T @ ridge @ transform,
+            pooled=None if pooled is None else transform.T @ pooled @ transform,
+        )
+
+    @property
+    def n_rows(self) -> int:
+        """The number of rows, which decides the cost of a fit."""
+        return len(self.points)
+
+    @property
+    def n_features(self) -> int:
+        """The dimension of the space."""
+        return int(self.points.shape[1])
+
+    @cached_property
+    def n_samples(self) -> float:
+        """The number of samples, which decides how much can be learned."""
+        return count(self.weights)
+
+    @cached_property
+    def test_weights(self) -> np.ndarray:
+        """The number of samples of every test row, over all folds."""
+        return np.concatenate([fold.test_weights for fold in self.folds])
+
+    @property
+    def tested(self) -> list[int]:
+        """The folds that have test rows."""
+        return [f for f, fold in enumerate(self.folds) if len(fold.test)]
+
+    def allows_matrices(self, n_rows: int) -> bool:
+        """Whether one matrix for each of ``n_rows`` rows is affordable."""
+        few = self.n_features <= _MAX_FEATURES
+        return few and n_rows * self.n_features**2 <= _MAX_NUMBERS
+
+    @property
+    def allows_components(self) -> bool:
+        """Whether the products of all coordinates of the rows of a fit are affordable."""
+        return self.allows_matrices(max(len(fold.subset) for fold in self.folds))
+
+    @cached_property
+    def back(self) -> np.ndarray:
+        """The matrix that takes points back to the axes and units of the data."""
+        return np.linalg.inv(self.ellipse.transform)
+
+    @cached_property
+    def unwhitened(self) -> np.ndarray:
+        """The points in the axes and units of the data, relative to the mean."""
+        return np.asarray(self.points @ self.back)
+
+    @cached_property
+    def neighbors(self) -> np.ndarray:
+        """The nearest rows of every row, itself first; computed once for all fits."""
+        n_neighbors = min(self.n_rows, MAX_NEIGHBORS * 5 // 4 + 10)
+        found = KDTree(self.points).query(self.points, k=np.arange(1, n_neighbors + 1))
+        return np.asarray(found[1])
+
+    def samples(self) -> "Samples":
+        """Return all samples of the cluster."""
+        unit = Ellipse(np.zeros(self.n_features), np.eye(self.n_features))
+        return Samples(self, np.arange(self.n_rows), self.weights, unit)
+
+    def training_samples(self, f: int) -> "Samples":
+        """Return the samples that are not held out by a fold."""
+        fold = self.folds[f]
+        return Samples(self, fold.train, fold.train_weights, self.fold_ellipses[f])
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """The samples that a member is fitted to: all of a cluster, or those outside of a fold.
+
+    Attributes
+    ----------
+    cell, rows : Cell and ndarray of shape (n_rows,)
+        The cluster, and its rows that are samples.
+    weights : ndarray of shape (n_rows,)
+        The number of samples that each row stands for.
+    ellipse : Ellipse
+        Their mean and shrunk covariance.
+    """
+
+    cell: Cell
+    rows: np.ndarray
+    weights: np.ndarray
+    ellipse: Ellipse
+
+    @property
+    def points(self) -> np.ndarray:
+        """The rows, in coordinates in which the cluster has mean 0 and covariance 1."""
+        return self.cell.points[self.rows]
+
+
+def mean_and_error(values: np.ndarray, weights: np.ndarray) -> tuple[float, float]:
+    """Return the weighted mean of values, and its standard error; weights are repetitions."""
     total = weights.sum()
     mean = weights @ values / total
     return float(mean), float(np.sqrt(weights @ np.square(values - mean)) / total)
@@ -51,19 +197,10 @@ M = TypeVar("M", bound="Member", covariant=True)
 
 @dataclass(frozen=True, eq=False)
 class Trial(Generic[M]):
-    """A member that was judged on a cluster.
+    """A member with the log densities ``held_out`` (n_test,) of held-out rows of a cluster.
 
-    Attributes
-    ----------
-    member : Member
-    held_out : ndarray of shape (n_test,)
-        The log densities of held-out rows, in the coordinates of the cell.
-    weights : ndarray of shape (n_test,)
-        The number of samples that each of these rows stands for.
-    density : callable
-        Returns the density of the cluster, in the coordinates of the cell.
-    fits : tuple of ComponentFit
-        The fits without each fold, if the member keeps them.
+    ``density`` returns the density of the cluster, in the coordinates of the cell. ``fits`` has the
+    fit without each fold, if the member keeps them.
     """
 
     member: M
@@ -259,13 +396,12 @@ class FoldAverage(Member):
         fits = tuple(self.fit_fold(cell, f) for f in range(len(cell.folds)))
         features = [quadratic_features(cell.points[fold.test]) for fold in cell.folds]
         held_out = [fits[f].components.log_density(features[f]) for f in cell.tested]
-        density = partial(_mean_density, fits, cell.ridge)
+
+        def density() -> KernelMixture:
+            parts = [fit.components.density(cell.ridge) for fit in fits]
+            return KernelMixture.merge(parts, np.full(len(fits), 1 / len(fits)))
+
         return Trial(self, np.concatenate(held_out), cell.test_weights, density, fits)
-
-
-def _mean_density(fits: Sequence[ComponentFit], ridge: np.ndarray) -> KernelMixture:
-    parts = [fit.components.density(ridge) for fit in fits]
-    return KernelMixture.merge(parts, np.full(len(fits), 1 / len(fits)))
 
 
 class Student(FoldAverage):
@@ -286,20 +422,11 @@ class Student(FoldAverage):
 
 
 class Mixture(FoldAverage):
-    """A mixture of Gaussians or of Student's t.
+    """A mixture of Gaussians (infinite ``dof``) or of Student's t.
 
-    Parameters
-    ----------
-    n_components : int
-    pooled : bool
-        Whether covariances are shrunk strongly towards a common shape: that of all clusters or, if
-        there is one cluster, that of all components.
-    dof : float
-        Degrees of freedom; infinite for Gaussians.
-    seed : int
-        Seeds the start.
-    start : Trial, optional
-        A mixture of as many components to start from.
+    If ``pooled``, covariances are shrunk strongly towards a common shape: that of all clusters or,
+    if there is one cluster, that of all components. The fit starts from the mixture ``start`` of
+    the same number of components, if there is one, and from seeded centers otherwise.
     """
 
     def __init__(

@@ -11,13 +11,12 @@ from ..density import KernelMixture
 from ..folds import count, counts, without_a_fifth
 from ..threads import map_blocks
 from ..whitening import silverman
-from .cell import Cell
 from .components import gaussian_kernels
-from .members import Member
+from .members import Cell, Member
 from .search import ENOUGH_TO_STOP, CellFit, fit_cell
 
 OUTLIER = -1
-#: Samples farther than this many standard deviations from all clusters are outliers.
+#: Samples farther than this number of standard deviations from all clusters are outliers.
 _MAX_STDS = 10.0
 #: So are samples whose distance to the median of their own cluster exceeds the typical distance by
 #: this factor: they alone would determine the covariance of the cluster.
@@ -130,11 +129,6 @@ def adjusted_rand(labels: np.ndarray, others: np.ndarray, weights: np.ndarray) -
 
     with the number of samples :math:`n_{ij}` in cluster :math:`i` of the one and :math:`j` of the
     other clustering, and :math:`p(n) = n (n - 1) / 2` pairs of :math:`n` samples.
-
-    Examples
-    --------
-    >>> adjusted_rand(np.array([0, 0, 1, 1]), np.array([2, 2, 0, 0]), np.ones(4))
-    1.0
     """
     here, there = (np.unique(each, return_inverse=True)[1] for each in (labels, others))
     shape = here.max() + 1, there.max() + 1
@@ -194,17 +188,8 @@ def _split(X: np.ndarray, weights: np.ndarray) -> np.ndarray | None:
 class Partition:
     """Samples in clusters, centered and scaled to unit variance within clusters.
 
-    Attributes
-    ----------
-    points : ndarray of shape (n_rows, n_features)
-    weights : ndarray of shape (n_rows,)
-        The number of samples that each row stands for; positive, not necessarily whole.
-    labels : ndarray of shape (n_rows,)
-        The cluster of every row, -1 for outliers.
-    center, scales : ndarray of shape (n_features,)
-        The origin and the unit of every feature.
-    ridge : ndarray of shape (n_features, n_features)
-        Added to every covariance.
+    The labels are -1 for outliers. ``center`` and ``scales`` are the origin and the unit of every
+    feature. The ridge is added to every covariance.
     """
 
     points: np.ndarray

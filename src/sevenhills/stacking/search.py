@@ -8,10 +8,11 @@ import numpy as np
 
 from ..density import KernelMixture
 from ..whitening import silverman
-from .cell import MAX_NEIGHBORS, Cell
 from .components import log_sum_exp
 from .members import (
     DOF,
+    MAX_NEIGHBORS,
+    Cell,
     Gaussian,
     GaussianCopula,
     Kernels,
@@ -27,7 +28,7 @@ from .members import (
 
 #: From this number of samples on, a cluster that looks Gaussian is modeled as one Gaussian.
 ENOUGH_TO_STOP = 300
-#: Below this number of samples, more members cannot be told apart.
+#: Below this number of samples, more members cannot be distinguished.
 _ENOUGH_TO_SEARCH = 30
 #: A member is better than the Gaussian if the gain exceeds this many standard errors.
 _STANDARD_ERRORS = 2.0
@@ -62,22 +63,11 @@ _WEIGHT_STEPS = 300
 
 @dataclass(frozen=True, eq=False)
 class CellFit:
-    """The density of a cluster.
+    """The density of a cluster, and the names and weights of the members that were kept.
 
-    Attributes
-    ----------
-    density : KernelMixture
-    members : tuple of str
-        The names of the members that were kept.
-    weights : ndarray of shape (n_members,)
-    held_out : float
-        The mean log density of held-out samples.
-    gain, gain_error : float
-        The difference to that of a Gaussian, and its standard error.
-    n_tried : int
-        The number of members that were tried.
-    reason : str
-        The reason why there are not more; empty if the search was complete.
+    ``held_out`` is the mean log density of held-out samples, ``gain`` its difference to that of a
+    Gaussian. ``reason`` says why not all members were tried; it is empty if the search was
+    complete.
     """
 
     density: KernelMixture
@@ -229,7 +219,7 @@ def _local_gaussians(cell: Cell, others: list[Trial[Member]]) -> list[Trial[Loca
     """
     fewest = max(8, cell.n_features // 2 + 2)
     most = min(MAX_NEIGHBORS, int(cell.n_samples // 4))
-    if most < fewest or not cell.allows_own_covariances:
+    if most < fewest or not cell.allows_matrices(cell.n_rows):
         return []
     numbers = np.unique(np.geomspace(fewest, most, 5).astype(int)).tolist()
     members = [LocalGaussians(number, _FIRST_LOCAL_WIDTH) for number in numbers]
@@ -250,10 +240,8 @@ def stacking_weights(
 
     .. math:: \max_w \sum_i a_i \log \sum_m w_m \, p_m(x_i)
 
-    with the density :math:`p_m(x_i)` of member :math:`m` fitted without :math:`x_i`.
-
-    ``held_out`` (n_test, n_members) holds the logarithms of :math:`p_m(x_i)`, and ``counts``
-    (n_test,) the number of samples :math:`a_i` that each row stands for.
+    ``held_out`` (n_test, n_members) holds the log densities :math:`\log p_m(x_i)` of members that
+    were fitted without :math:`x_i`, and ``counts`` (n_test,) the numbers of samples :math:`a_i`.
     """
     ratios = np.exp(held_out - held_out.max(axis=1, keepdims=True))
     shares = counts / counts.sum()
