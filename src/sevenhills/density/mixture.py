@@ -445,17 +445,13 @@ class KernelMixture(Density):
         return self._surface.curvatures(self._check(X), n_jobs).hessians
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> np.ndarray:
-        """Draw independent samples.
+        """Draw independent samples, (n_samples, n_features).
 
         Parameters
         ----------
         n_samples : int, default=1
         random_state : int, RandomState instance or None, default=None
             With None, draws differ from call to call; numpy's global generator is not used.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_features)
 
         Examples
         --------
@@ -469,11 +465,7 @@ class KernelMixture(Density):
     # Moments
 
     def mean(self) -> np.ndarray:
-        r"""Return the mean, :math:`\sum_k w_k \mu_k`.
-
-        Returns
-        -------
-        ndarray of shape (n_features,)
+        r"""Return the mean (n_features,) of the density, :math:`\sum_k w_k \mu_k`.
 
         Examples
         --------
@@ -485,14 +477,10 @@ class KernelMixture(Density):
         return np.asarray(origin + self.weights @ (self.means - origin))
 
     def cov(self) -> np.ndarray:
-        r"""Return the covariance.
+        r"""Return the covariance (n_features, n_features) of the density.
 
         .. math:: \sum_k w_k \big(\Sigma_{g(k)} + (\mu_k - m)(\mu_k - m)^\top\big), \qquad
                   m = \sum_k w_k \mu_k
-
-        Returns
-        -------
-        ndarray of shape (n_features, n_features)
 
         Examples
         --------
@@ -618,7 +606,7 @@ class KernelMixture(Density):
         (array([5.]), array([[9.]]))
         """
         matrix, shift = _checked_map(matrix, shift, self.n_features)
-        is_diagonal = np.count_nonzero(matrix) == self.n_features and np.diag(matrix).all()
+        is_diagonal = np.array_equal(matrix, np.diag(np.diag(matrix)))
         made = replace(
             self,
             means=self.means @ matrix + shift,
@@ -866,11 +854,10 @@ class KernelMixture(Density):
         errors, and the second accounts for the error of :math:`p(s)`.
 
         In many dimensions nearly all samples of a peak are less dense than even a deep saddle.
-        Where the saddle is lower than both peaks by a factor of :math:`e`, the same rule is also
-        applied to the marginal density of the two peaks along the direction of Fisher's
-        discriminant, with :math:`b \leq n / 2`. A peak counts if it passes either test; otherwise
-        it belongs to the peak beyond its saddle. All maxima of a density that was not made from
-        samples are modes.
+        Where the saddle is lower than both peaks by a factor of :math:`e`, a peak also counts if it
+        passes the test along the direction of Fisher's discriminant, with :math:`b \leq n / 2`.
+        Other peaks belong to the peak beyond their saddle. All maxima of a density that was not
+        made from samples are modes.
 
         Ascents start in every cluster, in every large group of kernels and, of few kernels, between
         every two. A maximum where three or more kernels overlap can be missed. With the default
@@ -898,15 +885,7 @@ class KernelMixture(Density):
         )
 
     def mode(self, n_jobs: int | None = None) -> np.ndarray:
-        """Return the location of the highest maximum of the density.
-
-        Parameters
-        ----------
-        n_jobs : int, optional
-
-        Returns
-        -------
-        ndarray of shape (n_features,)
+        """Return the location (n_features,) of the highest maximum of the density.
 
         Examples
         --------
@@ -938,9 +917,7 @@ class KernelMixture(Density):
         >>> hills.predict([[-1.0], [1e6]], by="mode")
         array([1, 0])
         """
-        X = self._check(X)
-        labels, of_kernel = self._labels(by, n_jobs)
-        shares = label_shares(self.kernels, of_kernel, len(labels), X, n_jobs)
+        labels, shares = self._label_shares(X, by, n_jobs)
         return np.asarray(labels[shares.argmax(axis=1)])
 
     def predict_proba(self, X: Any, by: Any = "cluster", n_jobs: int | None = None) -> np.ndarray:
@@ -965,9 +942,13 @@ class KernelMixture(Density):
         array([[0., 1.],
                [1., 0.]])
         """
+        return self._label_shares(X, by, n_jobs)[1]
+
+    def _label_shares(self, X: Any, by: Any, n_jobs: int | None) -> tuple[np.ndarray, np.ndarray]:
+        """Return all labels, and their shares in the density at every row of ``X``."""
         X = self._check(X)
         labels, of_kernel = self._labels(by, n_jobs)
-        return label_shares(self.kernels, of_kernel, len(labels), X, n_jobs)
+        return labels, label_shares(self.kernels, of_kernel, len(labels), X, n_jobs)
 
     def _labels(self, by: Any, n_jobs: int | None) -> tuple[np.ndarray, np.ndarray]:
         """Return all labels, and the index of the label of every kernel."""
@@ -1027,29 +1008,18 @@ class KernelMixture(Density):
         return np.clip(np.nan_to_num(found, nan=0.0), least, most)
 
     def is_extrapolation(self, X: Any, n_jobs: int | None = None) -> np.ndarray:
-        r"""Return whether every row of ``X`` lies beyond the samples.
+        r"""Return for every row of ``X`` whether it lies beyond the samples.
 
         .. math:: \sum_k n_k \, P\big(\chi^2_M > d_k(x)^2\big) < 0.01, \qquad
                   d_k(x)^2 = (x - \mu_k)^\top \Sigma_{g(k)}^{-1} (x - \mu_k)
 
         where kernel :math:`k` stands for :math:`n_k` samples. The sum is the expected number of
         samples as far from the means of their kernels as :math:`x`, if the samples were drawn from
-        the density. If it is nearly zero, the density at :math:`x` depends on the shape of the
-        kernels and not on the samples.
+        the density. If the sum is nearly zero, the density at :math:`x` depends on the shape of the
+        kernels and not on the samples. In many dimensions narrow kernels may not reach from one
+        sample to the next; then most new samples are extrapolations, too.
 
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-        n_jobs : int, optional
-
-        Returns
-        -------
-        ndarray of bool of shape (n_samples,)
-
-        Notes
-        -----
-        In many dimensions narrow kernels may not reach from one sample to the next. Then most new
-        samples are extrapolations, too.
+        Arguments are those of :meth:`effective_sample_size`.
 
         Examples
         --------

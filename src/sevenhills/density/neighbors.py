@@ -108,6 +108,8 @@ class NeighborCluster:
         for start in range(0, len(Y), step):
             rows = slice(start, start + step)
             apart, found = self._tree.query(Y[rows], k=np.arange(1, n_most + 1), workers=n_jobs)
+            # Where distances overflow, no neighbor is found.
+            found = np.minimum(found, len(self.weights) - 1)
             reached = np.cumsum(self.weights[found], axis=1) >= self.n_neighbors * _ALMOST
             reached[:, -1] = True
             out[rows] = apart[np.arange(len(apart)), reached.argmax(axis=1)]
