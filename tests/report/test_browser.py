@@ -315,13 +315,13 @@ def test_another_clustering_is_seen_in_all_pictures(visit):
     pictures = ["#pair .plot", "#axes [data-view=pair] .plot", "#clusters .reachability"]
     pictures += ["#clusters .map .plot", "#clusters .scores"]
     before = [traces(tab, each) for each in pictures]
-    told = tab.inner_text("#clusters .status")
+    status = tab.inner_text("#clusters .status")
     options = tab.locator("#clusters .cut option").all_text_contents()
     other = next(i for i, text in enumerate(options) if ": 2 clusters" in text)
     tab.select_option("#clusters .cut", str(other))
     for picture, old in zip(pictures, before, strict=True):
         assert traces(tab, picture) != old, picture
-    assert tab.inner_text("#clusters .status") != told
+    assert tab.inner_text("#clusters .status") != status
     assert tab.locator("#clusters .highlight option").count() in (3, 4)
     before = [traces(tab, each) for each in pictures[:4]]
     tab.select_option("#clusters .highlight", "1")

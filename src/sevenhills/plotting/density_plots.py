@@ -43,8 +43,7 @@ def plot_density(
 
     Parameters
     ----------
-    model : KernelMixture, or a fitted estimator
-        Of two features.
+    model : KernelMixture or fitted estimator, of two features
     X : array-like of shape (n_samples, 2)
         Data to draw below the samples.
     ax : matplotlib axes, optional
@@ -89,8 +88,7 @@ def plot_regions(
 
     Parameters
     ----------
-    model : KernelMixture, or a fitted estimator
-        Of two features.
+    model : KernelMixture or fitted estimator, of two features
     confidences : sequence of float, default=(0.95, 0.8, 0.5)
         The probabilities of the regions.
     ax : matplotlib axes, optional
@@ -108,8 +106,7 @@ def plot_regions(
     >>> from matplotlib.figure import Figure
     >>> from sevenhills import ROME, datasets, plotting
     >>> rome = ROME().fit(datasets.load("aniso").sample(500, random_state=0))
-    >>> ax = plotting.plot_regions(rome, ax=Figure().subplots())
-    >>> len(ax.texts)  # the shares of the modes
+    >>> len(plotting.plot_regions(rome, ax=Figure().subplots()).texts)  # the shares of the modes
     3
     """
     density = _mixture_of(model, 2)
@@ -154,8 +151,7 @@ def plot_line(
 
     Parameters
     ----------
-    model : KernelMixture, or a fitted estimator
-        Of one feature; take ``marginal`` or ``conditional`` first if it has more.
+    model : KernelMixture or fitted estimator, of one feature
     ax : matplotlib axes, optional
     confidence : float or None, default=0.9
         The share of replicates of ``bootstrap`` within the band; None for no band.
@@ -172,8 +168,7 @@ def plot_line(
     >>> from matplotlib.figure import Figure
     >>> from sevenhills import ROME, datasets, plotting
     >>> rome = ROME().fit(datasets.load("aniso").sample(500, random_state=0))
-    >>> ax = plotting.plot_line(rome.marginal(0), ax=Figure().subplots())
-    >>> ax.get_ylabel()
+    >>> plotting.plot_line(rome.marginal(0), Figure().subplots()).get_ylabel()
     'density'
     """
     density = _mixture_of(model, 1)
@@ -203,7 +198,7 @@ def plot_corner(
 
     Parameters
     ----------
-    model : KernelMixture, or a fitted estimator
+    model : KernelMixture or fitted estimator
     X : array-like of shape (n_samples, n_features), optional
         Data to draw below the densities.
     features : sequence of int or str, optional
@@ -333,8 +328,7 @@ def plot_difference(
 
     Parameters
     ----------
-    first, second : KernelMixture, or a fitted estimator
-        Of the same one or two features; take ``marginal`` first if there are more.
+    first, second : KernelMixture or fitted estimator, of the same one or two features
     names : sequence of two str
         The names in the legend.
     ax : matplotlib axes, optional
@@ -349,8 +343,7 @@ def plot_difference(
     >>> from sevenhills import ROME, GaussianKDE, datasets, plotting
     >>> X = datasets.load("aniso").sample(500, random_state=0)
     >>> models = ROME().fit(X), GaussianKDE().fit(X)
-    >>> ax = plotting.plot_difference(*models, ("ROME", "KDE"), Figure().subplots())
-    >>> ax.get_title()
+    >>> plotting.plot_difference(*models, ("ROME", "KDE"), Figure().subplots()).get_title()
     'ROME against KDE'
     """
     one, other = _mixture_of(first), _mixture_of(second)

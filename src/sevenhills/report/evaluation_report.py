@@ -81,7 +81,20 @@ def forecast_html(
     >>> page.startswith("<!DOCTYPE html>")
     True
     """
-    return _report(evaluation, predictions, truth, agents, title).html
+    settings = evaluation.settings
+    subtitle = (
+        f"{len(evaluation.names)} scenes, {settings['n_samples']} samples in each, "
+        f"{settings['n_steps']} steps, {settings['n_coordinates']} coordinates"
+    )
+    listed = Table("Settings of the evaluation", ["setting", "value"], _flat(settings))
+    sections = [
+        Section("summary", "Summary", render("sentences.html", sentences=verdicts(evaluation))),
+        Section("measures", "Measures", _measures_html(evaluation)),
+        *_all_scenes(evaluation),
+        *_single_scenes(evaluation, predictions, truth, agents),
+        Section("settings", "Settings", render("measures.html", content=listed, note="")),
+    ]
+    return render_page(title, subtitle, sections).html
 
 
 def forecast_report(
@@ -102,26 +115,8 @@ def forecast_report(
     predictions, truth, agents, title
         See :func:`forecast_html`.
     """
-    _report(evaluation, predictions, truth, agents, title).save(path)
-
-
-def _report(
-    evaluation: Evaluation, predictions: Any, truth: Any, agents: bool, title: str
-) -> Report:
-    settings = evaluation.settings
-    subtitle = (
-        f"{len(evaluation.names)} scenes, {settings['n_samples']} samples in each, "
-        f"{settings['n_steps']} steps, {settings['n_coordinates']} coordinates"
-    )
-    listed = Table("Settings of the evaluation", ["setting", "value"], _flat(settings))
-    sections = [
-        Section("summary", "Summary", render("sentences.html", sentences=verdicts(evaluation))),
-        Section("measures", "Measures", _measures_html(evaluation)),
-        *_all_scenes(evaluation),
-        *_single_scenes(evaluation, predictions, truth, agents),
-        Section("settings", "Settings", render("measures.html", content=listed, note="")),
-    ]
-    return render_page(title, subtitle, sections)
+    page = forecast_html(evaluation, predictions, truth, agents=agents, title=title)
+    Report(title, page).save(path)
 
 
 def verdicts(evaluation: Evaluation) -> list[str]:

@@ -214,7 +214,7 @@ def _view_data(subject: Subject, view: View, draws: np.ndarray, rows: np.ndarray
     data = None if subject.X is None else view.project(subject.X)
     values = drawn if data is None else np.concatenate([drawn, data])
     grids = [_grid(column, _N_LINE) for column in values.T]
-    # As many draws as samples, since clouds of different sizes look different.
+    # The plots beside each other show equal numbers: clouds of other sizes look different.
     n_draws = len(rows) or _MAX_DRAWS
     out: dict[str, Any] = {
         "names": view.names,
