@@ -25,7 +25,7 @@ from ..validation import (
     check_queries,
     random_generator,
 )
-from . import boxes, compression, conditioning, torch_export, univariate
+from . import compression, conditioning, probabilities, torch_export
 from .bootstrap import Bootstrap, Reach
 from .compression import Compression
 from .derivatives import LogSurface
@@ -201,9 +201,9 @@ class KernelMixture(Density):
         return Reach.from_kernels(self.kernels, self._sample_counts)
 
     @cached_property
-    def _normals(self) -> univariate.Normals:
+    def _normals(self) -> probabilities.Normals:
         """The kernels of a density of one feature."""
-        return univariate.Normals.from_kernels(self.weights, self.kernels)
+        return probabilities.Normals.from_kernels(self.weights, self.kernels)
 
     @cached_property
     def _modes(self) -> dict[str, ModeTable]:
@@ -704,8 +704,8 @@ class KernelMixture(Density):
         >>> unit.cdf([-1.0, 0.0, 1.0]).round(4)
         array([0.1587, 0.5   , 0.8413])
         """
-        below = partial(univariate.cdf, self._one_feature("cdf"), n_jobs)
-        return univariate.map_values(below, x, "x")
+        below = partial(probabilities.cdf, self._one_feature("cdf"), n_jobs)
+        return probabilities.map_values(below, x, "x")
 
     def sf(self, x: Any, n_jobs: int | None = None) -> Any:
         """Return one minus :meth:`cdf`, relatively exact in the upper tail, for one feature.
@@ -718,8 +718,8 @@ class KernelMixture(Density):
         >>> print(f"{unit.sf(20.0):.3g}")
         2.75e-89
         """
-        above = partial(univariate.sf, self._one_feature("sf"), n_jobs)
-        return univariate.map_values(above, x, "x")
+        above = partial(probabilities.sf, self._one_feature("sf"), n_jobs)
+        return probabilities.map_values(above, x, "x")
 
     def ppf(self, q: Any, n_jobs: int | None = None) -> Any:
         """Return quantiles, the inverse of :meth:`cdf`, of a density of one feature.
@@ -774,16 +774,16 @@ class KernelMixture(Density):
         tail = (1.0 - check_confidence(confidence)) / 2
         return self.ppf(tail), self.isf(tail)
 
-    def _one_feature(self, question: str) -> univariate.Normals:
+    def _one_feature(self, question: str) -> probabilities.Normals:
         remedy = "marginal(feature) first, or use probability(lower, upper) for a box"
         check_dimension(self, 1, question, remedy)
         return self._normals
 
     def _quantiles(self, q: Any, question: str, n_jobs: int | None) -> Any:
         normals, logpdf = self._one_feature(question), partial(self._logpdf, n_jobs=n_jobs)
-        univariate.check_probabilities(q)
-        solve = partial(univariate.quantiles, normals, logpdf, n_jobs, question == "isf")
-        return univariate.map_values(solve, q, "q")
+        probabilities.check_probabilities(q)
+        solve = partial(probabilities.quantiles, normals, logpdf, n_jobs, question == "isf")
+        return probabilities.map_values(solve, q, "q")
 
     def probability(
         self, lower: Any, upper: Any = None, *, n_draws: int = 2**14, random_state: Any = 0
@@ -828,10 +828,10 @@ class KernelMixture(Density):
         >>> round(plane.probability({"b": (-1.0, 1.0)}), 4)
         0.6827
         """
-        a, b = boxes.box_bounds(lower, upper, self.n_features, self.feature_names)
+        box = probabilities.check_box(lower, upper, self.n_features, self.feature_names)
         n_draws = check_count(n_draws, "n_draws", least=1)
         rng = random_generator(random_state)
-        return boxes.box_probability(self.weights, self.kernels, a, b, n_draws, rng)
+        return probabilities.box_probability(self.weights, self.kernels, box, n_draws, rng)
 
     # Modes and clusters
 
