@@ -22,7 +22,7 @@ from scipy.special import expit
 
 from ..validation import freeze
 from .derivatives import Curvatures, LogSurface, nearest_shares
-from .saddles import KernelSamples, Peaks, find_peaks, whitening
+from .saddles import KernelSamples, find_peaks, whitening
 from .sums import LOG_2PI, Kernels, log_sums_of, sums_at
 
 #: Up to this many kernels, an ascent starts at each of them.
@@ -109,39 +109,38 @@ def find_modes(
     surface = standard.surface
     heights = surface.values(surface.kernels.means, n_jobs)
     isolated = significance == 0 or counts is None
-    starts = _starts(surface, weights, clusters, heights, isolated, n_jobs)
-    points, log_sums, place = _distinct(
-        surface, *find_maxima(surface, starts.points, n_jobs), n_jobs=n_jobs
-    )
-    maxima = place[starts.of_kernel]
-    peaks = Peaks(np.arange(len(points)), np.full(len(points), np.inf))
+    starts, start_of_kernel = _starts(surface, weights, clusters, heights, isolated, n_jobs)
+    ends, end_sums = find_maxima(surface, starts, n_jobs)
+    points, log_sums, maximum_of_end = _distinct(surface, ends, end_sums, n_jobs)
+    maxima = maximum_of_end[start_of_kernel]
+    peak_of_maximum, significances = np.arange(len(points)), np.full(len(points), np.inf)
     if counts is not None:
         left_out = _left_out(surface.kernels, counts, heights)
         samples = KernelSamples(weights, counts, left_out, maxima)
-        peaks = find_peaks(surface, samples, points, log_sums, significance, n_jobs)
-    shares = np.bincount(peaks.of_maximum[maxima], weights, len(points))
-    highest = _highest(peaks.of_maximum, log_sums)
-    order = np.lexsort(
-        [*points[highest].T[::-1], -log_sums[highest], -shares[peaks.of_maximum[highest]]]
-    )
-    highest = highest[order]
+        peak_of_maximum, significances = find_peaks(
+            surface, samples, points, log_sums, significance, n_jobs
+        )
+    shares = np.bincount(peak_of_maximum[maxima], weights, len(points))
+    highest = _highest(peak_of_maximum, log_sums)
+    keys = -shares[peak_of_maximum[highest]], -log_sums[highest], *points[highest].T
+    highest = highest[np.lexsort(keys[::-1])]
+    peaks = peak_of_maximum[highest]
     rank = np.empty(len(points), dtype=np.int64)
-    rank[peaks.of_maximum[highest]] = np.arange(len(highest))
+    rank[peaks] = np.arange(len(peaks))
     return ModeTable(
         locations=standard.points(points[highest]),
         log_heights=standard.log_densities(log_sums[highest]),
-        shares=shares[peaks.of_maximum[highest]],
-        basins=rank[peaks.of_maximum[maxima]],
-        significances=peaks.significances[peaks.of_maximum[highest]],
+        shares=shares[peaks],
+        basins=rank[peak_of_maximum[maxima]],
+        significances=significances[peaks],
     )
 
 
 def find_highest_mode(weights: np.ndarray, kernels: Kernels, n_jobs: int | None) -> np.ndarray:
     """Return the location of the highest maximum of a density."""
     standard = Standard.from_kernels(weights, kernels)
-    maxima = find_maxima(standard.surface, _best_starts(standard.surface, n_jobs), n_jobs)
-    highest = np.argmax(maxima.log_sums)
-    return standard.points(maxima.points[highest : highest + 1])[0]
+    points, log_sums = find_maxima(standard.surface, _best_starts(standard.surface, n_jobs), n_jobs)
+    return standard.points(points[[np.argmax(log_sums)]])[0]
 
 
 def label_shares(
@@ -194,13 +193,6 @@ class Standard(NamedTuple):
 # Starts
 
 
-class _Starts(NamedTuple):
-    """The points at which ascents start."""
-
-    points: np.ndarray
-    of_kernel: np.ndarray  #: (n_kernels,) the start whose maximum is that of the kernel
-
-
 def _starts(
     surface: LogSurface,
     weights: np.ndarray,
@@ -208,18 +200,21 @@ def _starts(
     heights: np.ndarray,
     isolated: bool,
     n_jobs: int | None,
-) -> _Starts:
-    """Return the means of all kernels if they are few, else dense ones."""
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the points at which ascents start, and the start of every kernel.
+
+    They are the means of all kernels if these are few, else dense ones.
+    """
     kernels = surface.kernels
     if kernels.n_kernels <= _FEW_KERNELS:
         points = kernels.means
         if kernels.n_kernels <= _FEW_FOR_PAIRS:
             points = np.concatenate([points, _ridge_maxima(surface, n_jobs)])
-        return _Starts(points, np.arange(kernels.n_kernels))
+        return points, np.arange(kernels.n_kernels)
     parts = _parts(kernels, weights, clusters)
     roots = _roots(surface, parts, heights, isolated, n_jobs)
     chosen, of_kernel = np.unique(roots, return_inverse=True)
-    return _Starts(kernels.means[chosen], of_kernel)
+    return kernels.means[chosen], of_kernel
 
 
 def _best_starts(surface: LogSurface, n_jobs: int | None) -> np.ndarray:
@@ -259,18 +254,13 @@ def _ridge_maxima(surface: LogSurface, n_jobs: int | None) -> np.ndarray:
     return ridges[is_maximum]
 
 
-class _Part(NamedTuple):
-    """Kernels, and the kernels among which their neighbors are searched."""
-
-    kernels: np.ndarray
-    among: np.ndarray
-    Y: np.ndarray  #: coordinates of the latter in which they are spread alike in all directions
-
-
-def _parts(kernels: Kernels, weights: np.ndarray, clusters: np.ndarray) -> Iterator[_Part]:
+def _parts(
+    kernels: Kernels, weights: np.ndarray, clusters: np.ndarray
+) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
     """Yield the kernels of every large group, and the other kernels of every cluster.
 
-    Neighbors are in the same part, unless the cluster is noise.
+    After them come the kernels among which their neighbors are searched, which are the same unless
+    the cluster is noise, and the coordinates of these with equal spread in all directions.
     """
     sizes = np.diff(kernels.offsets)
     large = np.where(sizes >= _N_NEIGHBORS, np.arange(kernels.n_groups), -1)
@@ -287,12 +277,12 @@ def _parts(kernels: Kernels, weights: np.ndarray, clusters: np.ndarray) -> Itera
         among = rows if cluster >= 0 else everything
         axes = whitening(weights[among], deviations[among])
         points = deviations if cluster >= 0 else kernels.means
-        yield _Part(rows, among, points[among] @ axes)
+        yield rows, among, points[among] @ axes
 
 
 def _roots(
     surface: LogSurface,
-    parts: Iterator[_Part],
+    parts: Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]],
     heights: np.ndarray,
     isolated: bool,
     n_jobs: int | None,
@@ -340,13 +330,6 @@ def _left_out(kernels: Kernels, counts: np.ndarray, heights: np.ndarray) -> np.n
 # Ascent
 
 
-class Maxima(NamedTuple):
-    """The ends of ascents: those from the starts first, then those from beyond saddles."""
-
-    points: np.ndarray  #: (n, M)
-    log_sums: np.ndarray  #: (n,)
-
-
 class _Ends(NamedTuple):
     """The ends of ascents, and the curvature of the surface there."""
 
@@ -356,8 +339,13 @@ class _Ends(NamedTuple):
     directions: np.ndarray  #: (n, M) in which it is, one kernel width long
 
 
-def find_maxima(surface: LogSurface, starts: np.ndarray, n_jobs: int | None) -> Maxima:
-    """Ascend from starts, and further from the saddles at which ascents end."""
+def find_maxima(
+    surface: LogSurface, starts: np.ndarray, n_jobs: int | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Ascend from starts, and further from the saddles at which ascents end.
+
+    Return the ends (n, M), those from the starts first, and the log sums there.
+    """
     ends = _ascend(surface, starts, n_jobs)
     limit = -_FLAT
     for _ in range(_MAX_SADDLES):
@@ -375,7 +363,7 @@ def find_maxima(surface: LogSurface, starts: np.ndarray, n_jobs: int | None) -> 
         # A point that is flat after a nudge is a flat maximum.
         limit = _FLAT
     kept = (np.arange(len(ends.points)) < len(starts)) | (ends.curvatures <= _FLAT)
-    return Maxima(ends.points[kept], ends.log_sums[kept])
+    return ends.points[kept], ends.log_sums[kept]
 
 
 def _ascend(surface: LogSurface, starts: np.ndarray, n_jobs: int | None) -> _Ends:
@@ -387,37 +375,32 @@ def _ascend(surface: LogSurface, starts: np.ndarray, n_jobs: int | None) -> _End
     active = np.arange(n_starts)
     for _ in range(_MAX_STEPS):
         with np.errstate(over="ignore", invalid="ignore"):
-            steps = _steps(surface.curvatures(points[active], n_jobs))
-        curvatures[active], directions[active] = steps.curvatures, steps.directions
+            newton, mean_shift, gains, curvatures[active], directions[active] = _steps(
+                surface.curvatures(points[active], n_jobs)
+            )
         here = points[active]
-        trials = np.concatenate([here + steps.newton, here + steps.mean_shift])
+        trials = np.concatenate([here + newton, here + mean_shift])
         found = surface.values(trials, n_jobs)
         taken, other = np.arange(len(here)), np.arange(len(here)) + len(here)
         taken = np.where(found[other] > found[taken], other, taken)
         rises = (found[taken] > values[active]) | ~np.isfinite(values[active])
         # The last step is too small to be seen in the density, but refines the location.
-        taken = np.where(steps.gains > _MIN_GAIN, taken, np.arange(len(here)))
-        moves = rises | (steps.gains <= _MIN_GAIN)
+        taken = np.where(gains > _MIN_GAIN, taken, np.arange(len(here)))
+        moves = rises | (gains <= _MIN_GAIN)
         points[active[moves]] = trials[taken[moves]]
         values[active[rises]] = found[taken[rises]]
-        active = active[rises & (steps.gains > _MIN_GAIN)]
+        active = active[rises & (gains > _MIN_GAIN)]
         if not len(active):
             break
     return _Ends(points, values, curvatures, directions)
 
 
-class _Steps(NamedTuple):
-    """The next steps of ascents."""
+def _steps(here: Curvatures) -> tuple[np.ndarray, ...]:
+    """Return the steps from points (n, M), in the metric of the mean precision.
 
-    newton: np.ndarray  #: (n, M)
-    mean_shift: np.ndarray  #: (n, M)
-    gains: np.ndarray  #: (n,) the expected gain of Newton's step in log density
-    curvatures: np.ndarray
-    directions: np.ndarray
-
-
-def _steps(here: Curvatures) -> _Steps:
-    """Return the steps from points, in the metric of the mean precision."""
+    They are those of Newton's method, and of mean shift. Then come the expected gains of the
+    former in log density (n,), the largest curvatures (n,), and their directions (n, M).
+    """
     sizes, axes = np.linalg.eigh(here.precisions)
     least = np.finfo(float).eps * sizes[:, -1:]
     widths = axes / np.sqrt(np.maximum(sizes, least))[:, None]
@@ -430,13 +413,9 @@ def _steps(here: Curvatures) -> _Steps:
     steps = slopes / np.maximum(np.abs(curvatures), _FLAT**2)
     gains = 0.5 * (slopes * steps).sum(axis=1)
     steps /= np.maximum(1.0, np.sqrt((steps**2).sum(axis=1, keepdims=True)) / _MAX_STEP)
-    return _Steps(
-        newton=(axes @ steps[:, :, None])[:, :, 0],
-        mean_shift=(axes @ slopes[:, :, None])[:, :, 0],
-        gains=gains,
-        curvatures=curvatures[:, -1],
-        directions=axes[:, :, -1],
-    )
+    newton = (axes @ steps[:, :, None])[:, :, 0]
+    mean_shift = (axes @ slopes[:, :, None])[:, :, 0]
+    return newton, mean_shift, gains, curvatures[:, -1], axes[:, :, -1]
 
 
 # Distinct maxima

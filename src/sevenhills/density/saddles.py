@@ -42,13 +42,6 @@ _MIN_BACKGROUND = 0.5
 _BLOCK_NUMBERS = 2**20
 
 
-class Peaks(NamedTuple):
-    """The peaks to which maxima belong."""
-
-    of_maximum: np.ndarray  #: (n,) the peak of every maximum, as the index of one of its maxima
-    significances: np.ndarray  #: (n,) of every peak
-
-
 class KernelSamples(NamedTuple):
     """The samples behind the kernels."""
 
@@ -65,28 +58,27 @@ def find_peaks(
     log_sums: np.ndarray,
     significance: float,
     n_jobs: int | None,
-) -> Peaks:
-    """Find the peaks of significant excess mass, and the peak of every maximum.
+) -> tuple[np.ndarray, np.ndarray]:
+    """Find the peaks of significant excess mass.
 
-    The lowest point of any path is at most as high as the saddle. Straight paths are searched
-    first; those that separate peaks are then bent upwards.
+    Return the peak of every maximum, as the index of one of its maxima, and the significance of
+    every peak. The lowest point of any path is at most as high as the saddle. Straight paths are
+    searched first; those that separate peaks are then bent upwards.
     """
     edges = _edges(points, log_sums)
     merging = _Merging(log_sums, samples, Profiles(surface.kernels, samples), significance)
-    lowest = _lowest(surface, _straight(points, edges, _PATH_POINTS), n_jobs)
+    levels, lowest = _lowest(surface, _straight(points[edges], _PATH_POINTS), n_jobs)
     bent = np.zeros(len(edges), dtype=bool)
     while True:
-        tree = _spanning_tree(edges, lowest.log_sums)
-        saddles = _Lowest(lowest.log_sums[tree], lowest.points[tree])
-        errors = _squared_errors(surface, samples.counts, saddles, n_jobs)
-        peaks, separating = merging.run(edges[tree], saddles.log_sums, errors)
+        tree = _spanning_tree(edges, levels)
+        errors = _squared_errors(surface, samples.counts, levels[tree], lowest[tree], n_jobs)
+        home, significances, separating = merging.run(edges[tree], levels[tree], errors)
         doubtful = tree[separating]
         doubtful = doubtful[~bent[doubtful]]
         if not len(doubtful):
-            return peaks
+            return home, significances
         bent[doubtful] = True
-        found = _bent(surface, points, edges[doubtful], n_jobs)
-        lowest.log_sums[doubtful], lowest.points[doubtful] = found
+        levels[doubtful], lowest[doubtful] = _bent(surface, points[edges[doubtful]], n_jobs)
 
 
 # Excess mass
@@ -122,14 +114,6 @@ class _Peak:
     is_several: bool = False  #: whether it consists of several significant peaks
 
 
-def _joined(first: _Peak, second: _Peak, are_two: bool) -> _Peak:
-    return _Peak(
-        first.maxima + second.maxima,
-        np.concatenate([first.kernels, second.kernels]),
-        first.is_several or second.is_several or are_two,
-    )
-
-
 @dataclass
 class _Merging:
     """Merges peaks from the highest saddle down."""
@@ -141,8 +125,8 @@ class _Merging:
 
     def run(
         self, edges: np.ndarray, levels: np.ndarray, errors: np.ndarray
-    ) -> tuple[Peaks, np.ndarray]:
-        """Return the peaks, and which of the saddles separate peaks."""
+    ) -> tuple[np.ndarray, np.ndarray, list[int]]:
+        """Return the peak of every maximum, the significances, and the saddles between peaks."""
         n = len(edges) + 1
         maxima = self.samples.maxima
         starts = np.cumsum(np.bincount(maxima, minlength=n))[:-1]
@@ -164,11 +148,16 @@ class _Merging:
                         significances[home[peak.maxima]] = value
             else:
                 home[pair[weaker].maxima] = home[ends[1 - weaker]]
-            peaks[where[ends[0]]] = joint = _joined(pair[0], pair[1], are_two)
+            joint = _Peak(
+                pair[0].maxima + pair[1].maxima,
+                np.concatenate([peak.kernels for peak in pair]),
+                are_two or any(peak.is_several for peak in pair),
+            )
+            peaks[where[ends[0]]] = joint
             where[joint.maxima] = where[ends[0]]
         if not separating:
             significances[home] = self._significance(peaks[where[0]], -np.inf, 0.0)
-        return Peaks(home, significances), np.array(separating, dtype=np.int64)
+        return home, significances, separating
 
     def _significance(self, peak: _Peak, level: float, error: float) -> float:
         """Return the significance of a peak above a saddle."""
@@ -199,26 +188,23 @@ class _Merging:
 
 
 def _squared_errors(
-    surface: LogSurface, counts: np.ndarray, at: "_Lowest", n_jobs: int | None
+    surface: LogSurface,
+    counts: np.ndarray,
+    log_sums: np.ndarray,
+    points: np.ndarray,
+    n_jobs: int | None,
 ) -> np.ndarray:
     """Return the squared standard errors of log p, sum_k r_k^2 / n_k with the shares r_k."""
     log_squares = log_squares_of(surface.kernels, counts)
     most = -np.log(counts[counts > 0].min(initial=np.inf))
     with np.errstate(invalid="ignore"):
         # Far from all kernels, the difference is rounding; it has an upper bound.
-        found = np.exp(np.minimum(sums_at(log_squares, at.points, n_jobs) - 2 * at.log_sums, most))
+        found = np.exp(np.minimum(sums_at(log_squares, points, n_jobs) - 2 * log_sums, most))
     # Where the density is zero, no samples are expected.
-    return np.where(np.isfinite(at.log_sums), found, 0.0)
+    return np.where(np.isfinite(log_sums), found, 0.0)
 
 
 # Paths between maxima
-
-
-class _Lowest(NamedTuple):
-    """The lowest points of paths."""
-
-    log_sums: np.ndarray  #: (E,)
-    points: np.ndarray  #: (E, M)
 
 
 def _edges(points: np.ndarray, log_sums: np.ndarray) -> np.ndarray:
@@ -230,12 +216,9 @@ def _edges(points: np.ndarray, log_sums: np.ndarray) -> np.ndarray:
     pairs = np.stack([np.repeat(np.arange(n), _N_NEIGHBORS), near.ravel()], axis=1)
     # Edges from every maximum to the nearest higher one connect all.
     order = np.argsort(-log_sums, kind="stable")
-    up = [(order[i], order[_nearest(points[order[:i]], points[order[i]])]) for i in range(1, n)]
+    squares = (((points[order[:i]] - points[order[i]]) ** 2).sum(axis=1) for i in range(1, n))
+    up = [(order[i], order[each.argmin()]) for i, each in enumerate(squares, start=1)]
     return np.unique(np.sort(np.concatenate([pairs, up]), axis=1), axis=0)
-
-
-def _nearest(points: np.ndarray, x: np.ndarray) -> int:
-    return int(((points - x) ** 2).sum(axis=1).argmin())
 
 
 def _spanning_tree(edges: np.ndarray, levels: np.ndarray) -> np.ndarray:
@@ -249,40 +232,38 @@ def _spanning_tree(edges: np.ndarray, levels: np.ndarray) -> np.ndarray:
     return np.array(out, dtype=np.int64)
 
 
-def _straight(points: np.ndarray, edges: np.ndarray, n_points: int) -> np.ndarray:
-    """Return straight paths, (E, n_points, M), without their ends."""
+def _straight(ends: np.ndarray, n_points: int) -> np.ndarray:
+    """Return straight paths (E, n_points, M) between ends (E, 2, M), without these."""
     at = np.arange(1, n_points + 1)[:, None] / (n_points + 1)
-    first, second = points[edges[:, 0], None], points[edges[:, 1], None]
+    first, second = ends[:, :1], ends[:, 1:]
     return np.asarray(first + at * (second - first))
 
 
-def _lowest(surface: LogSurface, paths: np.ndarray, n_jobs: int | None) -> _Lowest:
-    """Return the lowest points of paths."""
+def _lowest(
+    surface: LogSurface, paths: np.ndarray, n_jobs: int | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the lowest log sums (E,) on paths, and their points (E, M)."""
     log_sums = surface.values(paths.reshape(-1, paths.shape[2]), n_jobs)
     log_sums = log_sums.reshape(paths.shape[:2])
     at = np.arange(len(paths)), log_sums.argmin(axis=1)
-    return _Lowest(log_sums[at], paths[at])
+    return log_sums[at], paths[at]
 
 
 def _bent(
-    surface: LogSurface, points: np.ndarray, edges: np.ndarray, n_jobs: int | None
-) -> _Lowest:
-    """Return the lowest points of paths that are moved sideways, to higher density."""
-    ends = points[edges][:, [0]], points[edges][:, [1]]
-    paths = np.concatenate([ends[0], _straight(points, edges, _KNOTS), ends[1]], axis=1)
-    best = _lowest(surface, _refined(paths), n_jobs)
+    surface: LogSurface, ends: np.ndarray, n_jobs: int | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the lowest log sums and points of paths that are moved sideways, to higher density."""
+    paths = np.concatenate([ends[:, :1], _straight(ends, _KNOTS), ends[:, 1:]], axis=1)
+    levels, lowest = _lowest(surface, _refined(paths), n_jobs)
     for _ in range(_ROUNDS):
         inner = paths[:, 1:-1].reshape(-1, paths.shape[2])
         precisions = surface.curvatures(inner, n_jobs).precisions
         for _ in range(_STEPS):
             paths = _evenly_spaced(_moved(surface, paths, precisions, n_jobs))
-        found = _lowest(surface, _refined(paths), n_jobs)
-        higher = found.log_sums > best.log_sums
-        best = _Lowest(
-            np.where(higher, found.log_sums, best.log_sums),
-            np.where(higher[:, None], found.points, best.points),
-        )
-    return best
+        found, points = _lowest(surface, _refined(paths), n_jobs)
+        higher = found > levels
+        levels[higher], lowest[higher] = found[higher], points[higher]
+    return levels, lowest
 
 
 def _moved(
