@@ -5,13 +5,14 @@ import re
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from itertools import count, groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from sevenhills.datasets import Distribution, disturbed_walks
+from sevenhills.datasets import Distribution, WalkModel
 from sevenhills.validation import check_count, check_positive
 
 #: Scenes with the lower frame rate, this rate, and that of all other scenes, in frames per second.
@@ -23,6 +24,8 @@ _NAME = re.compile(
 _FORM = "[scene]_[moment]_[agent]_[destination]_[annotator]_[camera].json"
 #: Observations of the same moment may differ by this many pixels.
 _TOLERANCE = 1.0
+#: The study's lower limit on standard deviations of walks, in meters.
+_MIN_STD = 0.1
 
 
 class _File(NamedTuple):
@@ -115,12 +118,9 @@ class ForkingScene:
         paths = self.paths(n_steps)
         if len(paths) == 0:
             raise ValueError(f"no future of {self.name} has {n_steps} steps")
-        return disturbed_walks(
-            paths.reshape(-1, n_steps, 2),
-            self.observed[-1],
-            name=self.name,
-            description=f"{len(paths)} futures from one fork",
-        )
+        truth = partial(WalkModel, paths.reshape(-1, n_steps, 2), self.observed[-1])
+        description = f"{len(paths)} futures from one fork"
+        return Distribution(self.name, description, _MIN_STD, truth().sample, truth)
 
 
 def load_forking_paths(

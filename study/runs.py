@@ -19,8 +19,7 @@ from threadpoolctl import threadpool_limits
 
 from sevenhills import datasets
 from sevenhills.datasets import Distribution
-from sevenhills.datasets.distributions import BLOB_CENTERS, VARIED_STDS
-from sevenhills.datasets.truths import round_gaussians
+from sevenhills.datasets.distributions import BLOB_CENTERS, VARIED_STDS, gaussians
 from sevenhills.density import Density
 from sevenhills.estimators import ROME
 from sevenhills.metrics import (
@@ -47,7 +46,7 @@ def published_truth(distribution: Distribution) -> Density:
     """
     if distribution.name != "varied":
         return distribution.truth
-    return round_gaussians(BLOB_CENTERS, np.sqrt(VARIED_STDS))
+    return gaussians(BLOB_CENTERS, np.eye(2) / np.sqrt(VARIED_STDS)[:, None, None])
 
 
 class Trial:

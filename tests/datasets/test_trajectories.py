@@ -100,7 +100,7 @@ def test_walks_agree_with_brute_force_over_stretch_and_angle():
 
 def test_density_of_trajectories_is_the_mean_over_its_walks():
     X = datasets.load("trajectories").split(0)[1][:100]
-    each = [datasets.disturbed_walks(walk[None], ORIGIN).truth.pdf(X) for walk in walks()]
+    each = [datasets.WalkModel(walk[None], ORIGIN).pdf(X) for walk in walks()]
     assert_allclose(datasets.load("trajectories").truth.pdf(X), np.mean(each, axis=0))
 
 
@@ -118,15 +118,15 @@ def test_density_of_trajectories_integrates_to_one():
 @pytest.mark.parametrize("size", [0.01, 1, 100])
 def test_walks_of_any_size(size, monkeypatch):
     """However long a walk is beside its noise, the truth is nearly a Gaussian."""
-    distribution = datasets.disturbed_walks(size * walks()[4:5], size * ORIGIN)
-    X = distribution.sample(2000, random_state=0)
+    model = datasets.WalkModel(size * walks()[4:5], size * ORIGIN)
+    X = model.sample(2000, random_state=0)
     covariance = walk_covariance(size * (walks()[4] - ORIGIN))
     entropy = multivariate_normal(np.zeros(24), covariance).entropy()
-    found = distribution.truth.logpdf(X)
+    found = model.logpdf(X)
     assert_allclose(found.mean(), -entropy, atol=0.3)
     monkeypatch.setattr(trajectories, "_SPACING", trajectories._SPACING / 2)
     monkeypatch.setattr(trajectories, "_NEGLIGIBLE", 2 * trajectories._NEGLIGIBLE)
-    assert_allclose(found, distribution.truth.logpdf(X), atol=1e-6, rtol=0)
+    assert_allclose(found, model.logpdf(X), atol=1e-6, rtol=0)
 
 
 def test_a_walk_stretched_to_the_other_side():
@@ -154,7 +154,7 @@ def test_a_walk_that_stands_still():
 
 def test_bad_walks():
     with pytest.raises(ValueError, match=r"\(n_walks, n_steps, 2\)"):
-        datasets.disturbed_walks(np.zeros((3, 2)), [0, 0])
+        datasets.WalkModel(np.zeros((3, 2)), [0, 0])
     with pytest.raises(ValueError, match=r"\(n_walks, n_steps, 2\)"):
         datasets.WalkModel(np.zeros((0, 3, 2)), [0, 0])
     with pytest.raises(ValueError, match="finite"):

@@ -1,7 +1,6 @@
 """Synthetic data with known densities: the distributions of the ROME study, and walks."""
 
-from .distributions import POOL_SIZE, Distribution, disturbed_walks, load, names
-from .shapes import make_shapes
+from .distributions import POOL_SIZE, Distribution, load, make_shapes, names
 from .trajectories import WalkModel
 from .walks import WalkLaw, Walks, make_walks
 
@@ -11,7 +10,6 @@ __all__ = [
     "WalkLaw",
     "WalkModel",
     "Walks",
-    "disturbed_walks",
     "load",
     "make_shapes",
     "make_walks",

@@ -1,4 +1,4 @@
-"""The eight distributions of the ROME study, by name."""
+"""The eight distributions of the ROME study, with their true densities, and clusters of shapes."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -6,20 +6,25 @@ from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
+from scipy.special import roots_legendre
 from sklearn.datasets import make_blobs, make_moons
 
-from ..density import Density
-from . import truths
+from ..density import Density, KernelMixture
+from ..validation import check_count, random_generator
 from .trajectories import ORIGIN, WalkModel, walks
 
 #: The study draws this many samples of a distribution once, and all its data sets from these.
 POOL_SIZE = 20_000
 _POOL_SEED = 100
-_ANISO = np.array([[0.6, -0.6], [-0.4, 0.8]])
+#: Centers of the three Gaussians of "aniso" (before shearing) and "varied", as in the pools.
+BLOB_CENTERS = np.random.RandomState(_POOL_SEED).uniform(-10.0, 10.0, size=(3, 2))
 #: Standard deviations of the three Gaussians of "varied".
 VARIED_STDS = np.array([1.0, 2.5, 0.5])
-#: The study's lower limit on standard deviations of walks, in meters.
-_WALKS_MIN_STD = 0.1
+_ANISO = np.array([[0.6, -0.6], [-0.4, 0.8]])
+_MOONS_STD = 0.05
+#: Quadrature nodes on each moon. Seen from a distance of 30 units, the integrand along an arc has
+#: a standard deviation of .009, which this many nodes resolve.
+_MOON_NODES = 1024
 
 
 @dataclass(frozen=True)
@@ -35,7 +40,7 @@ class Distribution:
     min_std : float
         The study's parameter ``min_std`` for this distribution, in data units.
     draw : callable
-        ``draw(n_samples, rng)`` returns samples, an array of shape (n_samples, n_features).
+        ``draw(n_samples, rng)`` draws the samples of the study, (n_samples, n_features).
     build_truth : callable
         ``build_truth()`` returns the true density; called at the first use of ``truth``.
 
@@ -58,30 +63,23 @@ class Distribution:
 
     @cached_property
     def truth(self) -> Density:
-        """The true density of the samples; that of Gaussians is a ``KernelMixture``."""
+        """The true density of the samples."""
         return self.build_truth()
 
     @cached_property
     def _pool(self) -> np.ndarray:
-        rng = np.random.RandomState(_POOL_SEED)
-        if self.draw in (_aniso, _varied):
-            _blob_centers(rng)  # the study's make_blobs drew the centers first
-        pool = self.draw(POOL_SIZE, rng)
+        pool = self.draw(POOL_SIZE, np.random.RandomState(_POOL_SEED))
         pool.flags.writeable = False
         return pool
 
     def split(self, run: int = 0, n_samples: int = 3000) -> tuple[np.ndarray, np.ndarray]:
         """Return a training set and a test set.
 
-        The study repeats every experiment on different data, and calls each repetition a run. The
-        number of a run is the seed of its data: the same number always gives the same two sets,
-        other numbers give other sets of the same distribution. Take ``run=0`` for one experiment,
-        and 0, 1, 2, ... to see how much results vary.
-
         Parameters
         ----------
         run : int, default=0
-            The number of the run.
+            The seed of the two sets. The study repeats every experiment on different data, and
+            calls each repetition a run.
         n_samples : int, default=3000
             The size of each of the two sets, at most 10,000.
 
@@ -110,12 +108,7 @@ def names() -> list[str]:
 
 
 def load(name: str) -> Distribution:
-    """Return the distribution called ``name``.
-
-    Parameters
-    ----------
-    name : str
-        One of :func:`names`.
+    """Return the distribution called ``name``, one of :func:`names`.
 
     Examples
     --------
@@ -128,70 +121,112 @@ def load(name: str) -> Distribution:
     return _REGISTRY[name]
 
 
-def disturbed_walks(
-    walks: Any, origin: Any, name: str = "walks", description: str = "disturbed walks"
-) -> Distribution:
-    """Return a distribution of rotated, stretched and noisy copies of given walks.
+def make_shapes(n_samples: int, random_state: Any = None) -> np.ndarray:
+    """Draw samples of a bow, a sheared Gaussian and a skewed cluster with heavy tails.
+
+    Each shape has probability 1/3.
 
     Parameters
     ----------
-    walks : array-like of shape (n_walks, n_steps, 2)
-        The walks, in meters; all are equally likely.
-    origin : array-like of shape (2,)
-        The center of rotation and stretching.
-    name, description : str, optional
+    n_samples : int
+    random_state : int, RandomState instance or None, default=None
 
     Returns
     -------
-    Distribution
-        Of dimension ``2 * n_steps``; see :class:`WalkModel`.
+    ndarray of shape (n_samples, 2)
 
     Examples
     --------
-    >>> from sevenhills import datasets
-    >>> fork = datasets.disturbed_walks([[(1, 0), (2, 1)], [(1, 0), (2, -1)]], origin=(0, 0))
-    >>> X = fork.sample(100, random_state=0)
-    >>> X.shape, fork.truth.logpdf(X).shape
-    ((100, 4), (100,))
+    >>> from sevenhills.datasets import make_shapes
+    >>> make_shapes(5, random_state=0).shape
+    (5, 2)
     """
-    model = WalkModel(walks, origin)
-    truth = partial(WalkModel, model.walks, model.origin)
-    return Distribution(name, description, _WALKS_MIN_STD, model.sample, truth)
+    n_samples = check_count(n_samples, "n_samples", least=0)
+    rng = random_generator(random_state)
+    angles = np.pi * rng.uniform(size=n_samples)
+    bow = 1.6 * np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    bow += 0.12 * rng.standard_normal((n_samples, 2)) + [-2.2, 0.0]
+    blob = rng.standard_normal((n_samples, 2)) @ [[0.45, 0.25], [0.0, 0.3]] + [-2.2, -2.0]
+    skewed = rng.lognormal(-0.6, 0.7, n_samples) + 1.2
+    tailed = 0.35 * rng.standard_t(3.0, n_samples) - 0.6
+    shapes = np.stack([bow, blob, np.stack([skewed, tailed], axis=1)])
+    return np.asarray(shapes[rng.randint(3, size=n_samples), np.arange(n_samples)])
+
+
+# The pools of the study
 
 
 def _aniso(n_samples: int, rng: np.random.RandomState) -> np.ndarray:
-    return _blobs(n_samples, rng, 1.0) @ _ANISO
+    return make_blobs(n_samples, random_state=rng)[0] @ _ANISO
 
 
 def _varied(n_samples: int, rng: np.random.RandomState) -> np.ndarray:
-    return _blobs(n_samples, rng, VARIED_STDS)
-
-
-def _blob_centers(rng: np.random.RandomState) -> np.ndarray:
-    return rng.uniform(-10.0, 10.0, size=(3, 2))
-
-
-def _blobs(
-    n_samples: int, rng: np.random.RandomState, cluster_std: float | np.ndarray
-) -> np.ndarray:
-    return make_blobs(n_samples, centers=BLOB_CENTERS, cluster_std=cluster_std, random_state=rng)[0]
+    return make_blobs(n_samples, cluster_std=VARIED_STDS, random_state=rng)[0]
 
 
 def _two_moons(n_samples: int, rng: np.random.RandomState) -> np.ndarray:
-    return make_moons(n_samples, noise=truths.MOONS_STD, random_state=rng)[0]
+    return make_moons(n_samples, noise=_MOONS_STD, random_state=rng)[0]
 
 
 def _sheared(matrix: np.ndarray, n_samples: int, rng: np.random.RandomState) -> np.ndarray:
     return rng.standard_normal((n_samples, 2)) @ matrix
 
 
+# True densities
+
+
+def gaussians(means: np.ndarray, transforms: np.ndarray) -> KernelMixture:
+    """Return Gaussians of equal weight, with a transform for each of them or one for all."""
+    n_kernels = len(means)
+    offsets = np.arange(0, n_kernels + 1, n_kernels // len(transforms))
+    return KernelMixture(np.full(n_kernels, 1 / n_kernels), means, offsets, transforms)
+
+
+class TwoMoons(Density):
+    """Two half circles, uniform in the angle, with Gaussian noise.
+
+    A Gauss rule of ``n_nodes`` integrates along each half circle.
+    """
+
+    def __init__(self, n_nodes: int = _MOON_NODES) -> None:
+        nodes, weights = roots_legendre(n_nodes)
+        means = np.concatenate(_moons(np.pi * (nodes + 1) / 2))
+        halves = np.tile(weights / (2 * weights.sum()), 2)
+        self.mixture = KernelMixture(halves, means, [0, len(means)], np.eye(2)[None] / _MOONS_STD)
+
+    @property
+    def n_features(self) -> int:
+        """The dimension of the space."""
+        return 2
+
+    def logpdf(self, X: Any, n_jobs: int | None = None) -> np.ndarray:
+        """Return the logarithm of the density at every row of ``X``."""
+        return self.mixture.logpdf(X, n_jobs)
+
+    def sample(self, n_samples: int = 1, random_state: Any = None) -> np.ndarray:
+        """Draw independent samples, from the arcs themselves."""
+        n_samples, rng = check_count(n_samples, "n_samples"), random_generator(random_state)
+        outer, inner = _moons(rng.uniform(0.0, np.pi, n_samples))
+        points = np.where(rng.randint(2, size=n_samples)[:, None], outer, inner)
+        return points + rng.normal(0.0, _MOONS_STD, points.shape)
+
+
+def _moons(angle: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    cos, sin = np.cos(angle), np.sin(angle)
+    return np.column_stack([cos, sin]), np.column_stack([1 - cos, 0.5 - sin])
+
+
 def _normal(name: str, description: str, matrix: np.ndarray) -> Distribution:
-    truth = partial(truths.sheared_gaussians, np.zeros((1, 2)), matrix)
+    truth = partial(gaussians, np.zeros((1, 2)), np.linalg.inv(matrix)[None])
     return Distribution(name, description, 0.01, partial(_sheared, matrix), truth)
 
 
-#: Centers of the three Gaussians of "aniso" (before shearing) and "varied".
-BLOB_CENTERS = _blob_centers(np.random.RandomState(_POOL_SEED))
+def _trajectories(name: str, description: str, paths: np.ndarray) -> Distribution:
+    truth = partial(WalkModel, paths, ORIGIN)
+    # The study limits standard deviations of walks to 0.1 m.
+    return Distribution(name, description, 0.1, truth().sample, truth)
+
+
 _REGISTRY = {
     entry.name: entry
     for entry in (
@@ -200,22 +235,20 @@ _REGISTRY = {
             "three sheared Gaussians",
             0.01,
             _aniso,
-            partial(truths.sheared_gaussians, BLOB_CENTERS, _ANISO),
+            partial(gaussians, BLOB_CENTERS @ _ANISO, np.linalg.inv(_ANISO)[None]),
         ),
         Distribution(
             "varied",
             "three round Gaussians of different width",
             0.01,
             _varied,
-            partial(truths.round_gaussians, BLOB_CENTERS, VARIED_STDS),
+            partial(gaussians, BLOB_CENTERS, np.eye(2) / VARIED_STDS[:, None, None]),
         ),
-        Distribution(
-            "two_moons", "two interleaved half circles", 0.01, _two_moons, truths.TwoMoons
-        ),
+        Distribution("two_moons", "two interleaved half circles", 0.01, _two_moons, TwoMoons),
         _normal("gaussian", "a standard normal", np.eye(2)),
         _normal("elliptical", "a narrow normal", np.diag([1, 0.3])),
         _normal("rotated_elliptical", "a sheared normal", _ANISO),
-        disturbed_walks(walks(), ORIGIN, "trajectories", "six walks in 24 dimensions"),
-        disturbed_walks(walks()[4:5], ORIGIN, "unimodal_trajectories", "one of the walks"),
+        _trajectories("trajectories", "six walks in 24 dimensions", walks()),
+        _trajectories("unimodal_trajectories", "one of the walks", walks()[4:5]),
     )
 }

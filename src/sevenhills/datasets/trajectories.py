@@ -9,7 +9,7 @@ from scipy.interpolate import CubicSpline
 from scipy.special import logsumexp
 
 from ..density import Density
-from ..validation import check_count, check_queries, random_generator
+from ..validation import check_count, check_numbers, check_queries, freeze, random_generator
 
 #: Start of every walk, in meters; the center of rotation and stretching.
 ORIGIN = np.array([3.75, 8.19])
@@ -48,14 +48,11 @@ def walks() -> np.ndarray:
 
 
 class _Fit(NamedTuple):
-    """The best rotation of a walk for every query."""
+    """The best rotation of a walk for every query, with c(t) = reach cos(t - angle)."""
 
-    #: Scalar product of query and rotated walk, whitened: c(t) = reach cos(t - angle).
     reach: np.ndarray
-    #: The rotation that brings the walk nearest to the query.
     angle: np.ndarray
-    #: Squared length of the whitened walk, which rotations do not change.
-    square: float
+    square: float  # squared length of the whitened walk
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -105,11 +102,10 @@ class WalkModel(Density):
 
     def __post_init__(self) -> None:
         for name in ("walks", "origin"):
-            value = np.array(getattr(self, name), dtype=np.float64)
-            if not np.isfinite(value).all():
+            object.__setattr__(self, name, check_numbers(getattr(self, name), name))
+            if not np.isfinite(getattr(self, name)).all():
                 raise ValueError(f"{name} must be finite")
-            value.flags.writeable = False
-            object.__setattr__(self, name, value)
+        freeze(self, "walks", "origin")
         shape = self.walks.shape
         if len(shape) != 3 or shape[2] != 2 or 0 in shape:
             raise ValueError(f"walks must have shape (n_walks, n_steps, 2), got {shape}")
@@ -130,17 +126,7 @@ class WalkModel(Density):
         return 2 * self.n_steps
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> np.ndarray:
-        """Draw walks; each row holds x and y of step 1, of step 2, ...
-
-        Parameters
-        ----------
-        n_samples : int, default=1
-        random_state : int, RandomState instance or None, default=None
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_features)
-        """
+        """Draw walks (n_samples, n_features); each row holds x and y of step 1, of step 2, ..."""
         n_samples, rng = check_count(n_samples, "n_samples"), random_generator(random_state)
         chosen = self.walks[rng.randint(len(self.walks), size=n_samples)] - self.origin
         angle = rng.normal(0.0, ANGLE_STD, n_samples)
@@ -153,18 +139,9 @@ class WalkModel(Density):
         return paths.reshape(n_samples, self.n_features)
 
     def logpdf(self, X: Any, n_jobs: int | None = None) -> np.ndarray:
-        """Return the logarithm of the density at every row of ``X``.
+        """Return the log density at every row of ``X``, minus infinity where it overflows.
 
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-        n_jobs : int, optional
-            Ignored: one thread is used.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            Minus infinity where the logarithm overflows.
+        One thread is used, whatever ``n_jobs`` is.
         """
         X = check_queries(X, self.n_features)
         out = np.full(len(X), -np.inf)
@@ -180,9 +157,7 @@ class WalkModel(Density):
 
     @cached_property
     def _noise_stds(self) -> np.ndarray:
-        stds = np.full(self.n_steps, SHAKE_STD)
-        stds[0] /= np.sqrt(12)
-        return stds
+        return SHAKE_STD / np.sqrt([12.0] + [1.0] * (self.n_steps - 1))
 
     def _whiten(self, paths: np.ndarray) -> np.ndarray:
         """Return the steps from the origin on, in units of the noise."""

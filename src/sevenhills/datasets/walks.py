@@ -1,11 +1,11 @@
 """Synthetic walks of pedestrians, with a known distribution of the future given the past."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from scipy.special import logsumexp
+from sklearn.utils import gen_batches
 
 from ..density import KernelMixture
 from ..validation import check_count, check_numbers, check_positive, freeze, random_generator
@@ -75,17 +75,9 @@ class WalkLaw:
     def __repr__(self) -> str:
         return f"WalkLaw(n_scenes={self.n_scenes}, n_steps={self.n_steps})"
 
-    def __len__(self) -> int:
-        return self.n_scenes
-
     def __getitem__(self, scenes: Any) -> "WalkLaw":
         """Return the law of some scenes, given as a slice or an array of indices."""
-        return replace(
-            self,
-            shares=self.shares[scenes],
-            means=self.means[scenes],
-            headings=self.headings[scenes],
-        )
+        return WalkLaw(self.shares[scenes], self.means[scenes], self.headings[scenes], self.factors)
 
     @property
     def n_scenes(self) -> int:
@@ -100,45 +92,20 @@ class WalkLaw:
     def spread(self, factor: float) -> "WalkLaw":
         """Return the law with all standard deviations multiplied by a factor.
 
-        Parameters
-        ----------
-        factor : float
-            A forecaster that draws from the law is overconfident below one and underconfident
-            above one.
-
-        Returns
-        -------
-        WalkLaw
+        Forecasts from the result are over-confident with a factor below one, and under-confident
+        with a factor above one.
         """
         return replace(self, factors=check_positive(factor, "factor") * self.factors)
 
     def turned(self, angle: float) -> "WalkLaw":
-        """Return the law with every mean path rotated about its first position.
-
-        Parameters
-        ----------
-        angle : float
-            In radians. A forecaster that draws from the law is biased.
-
-        Returns
-        -------
-        WalkLaw
-        """
+        """Return a biased law: every mean path is rotated about its first position, in radians."""
         cos, sin = np.cos(angle), np.sin(angle)
         turn = np.array([[cos, sin], [-sin, cos]])
         start = self.means[:, :, :1]
         return replace(self, means=start + (self.means - start) @ turn)
 
     def predictors(self) -> dict[str, "WalkLaw"]:
-        """Return the laws of a right and of three wrong forecasters.
-
-        Returns
-        -------
-        dict of str to WalkLaw
-            That of the oracle is this law; the over-confident one has half of its standard
-            deviations, the under-confident one twice, and the biased one is rotated by 0.3
-            radians.
-        """
+        """Return the laws of a right forecaster, the oracle, and of three wrong forecasters."""
         return {
             "oracle": self,
             "over-confident": self.spread(0.5),
@@ -147,20 +114,10 @@ class WalkLaw:
         }
 
     def draw(self, n_samples: int, random_state: Any = None) -> np.ndarray:
-        """Draw futures, scene after scene.
+        """Draw ``n_samples`` futures of every scene, (n_scenes, n_samples, n_steps, 2).
 
         Data larger than memory can be drawn by blocks of scenes: consecutive blocks from one
         generator are the same as all scenes at once.
-
-        Parameters
-        ----------
-        n_samples : int
-            The number of futures of each scene.
-        random_state : int, RandomState instance or None, default=None
-
-        Returns
-        -------
-        ndarray of shape (n_scenes, n_samples, n_steps, 2)
         """
         n_samples = check_count(n_samples, "n_samples", least=1)
         rng = random_generator(random_state)
@@ -173,7 +130,7 @@ class WalkLaw:
         return out
 
     def logpdf(self, paths: Any) -> np.ndarray:
-        """Return the log density of whole futures.
+        """Return the log density of whole futures, one or several for every scene.
 
         Parameters
         ----------
@@ -191,8 +148,8 @@ class WalkLaw:
                 f"paths must have shape ({self.n_scenes}, {self.n_steps}, 2) or "
                 f"({self.n_scenes}, n_paths, {self.n_steps}, 2), got {np.shape(paths)}"
             )
-        n_values = X.shape[1] * self.means[0].size
-        out = np.concatenate([self[rows]._logpdf(X[rows]) for rows in _blocks(len(X), n_values)])
+        blocks = gen_batches(len(X), max(1, _BLOCK // (X.shape[1] * self.means[0].size)))
+        out = np.concatenate([self[scenes]._logpdf(X[scenes]) for scenes in blocks])
         return out[:, 0] if has_one_path else out
 
     def _logpdf(self, X: np.ndarray) -> np.ndarray:
@@ -207,16 +164,7 @@ class WalkLaw:
         return np.asarray(logsumexp(log_shares - 0.5 * squares, axis=2) + constant)
 
     def density(self, scene: int) -> KernelMixture:
-        """Return the law of one scene as a density, with features x and y of step 1, of step 2, ...
-
-        Parameters
-        ----------
-        scene : int
-
-        Returns
-        -------
-        KernelMixture
-        """
+        """Return the law of one scene as a density, with the features x1, y1, x2, y2, ..."""
         shares, means = self.shares[scene], self.means[scene]
         present = np.flatnonzero(shares > 0)
         inverse = np.linalg.inv(self.factors)
@@ -250,9 +198,8 @@ class Walks:
 
     def __repr__(self) -> str:
         n_scenes, n_observed = self.observed.shape[:2]
-        return (
-            f"Walks(n_scenes={n_scenes}, n_observed={n_observed}, n_predicted={self.law.n_steps})"
-        )
+        n_predicted = self.law.n_steps
+        return f"Walks(n_scenes={n_scenes}, n_observed={n_observed}, n_predicted={n_predicted})"
 
 
 def make_walks(
@@ -268,8 +215,7 @@ def make_walks(
     A walker continues from its last position and velocity with one of four intentions: ahead, to
     the left, to the right, or to a stop. The probabilities of the intentions differ from scene to
     scene. Correlated accelerations disturb the mean path of the intention, so that the future
-    follows a mixture of four Gaussians in ``2 * n_predicted`` dimensions. Forecasters can draw
-    from this law, or from one that is wrong in a known way.
+    follows a mixture of four Gaussians in ``2 * n_predicted`` dimensions.
 
     Parameters
     ----------
@@ -292,9 +238,6 @@ def make_walks(
     >>> walks = make_walks(5, random_state=0)
     >>> walks.observed.shape, walks.truth.shape
     ((5, 8, 2), (5, 12, 2))
-    >>> over_confident = walks.law.spread(0.5).draw(20, random_state=1)
-    >>> over_confident.shape
-    (5, 20, 12, 2)
     """
     n_scenes = check_count(n_scenes, "n_scenes", least=1)
     n_observed = check_count(n_observed, "n_observed", least=2)
@@ -357,9 +300,3 @@ def _frame(headings: np.ndarray) -> np.ndarray:
     """Return the directions along and across headings as rows."""
     across = np.stack([-headings[..., 1], headings[..., 0]], axis=-1)
     return np.stack([headings, across], axis=-2)
-
-
-def _blocks(n_scenes: int, n_values: int) -> Iterator[slice]:
-    """Return slices of scenes that fit into memory, with ``n_values`` values per scene."""
-    step = max(1, _BLOCK // n_values)
-    return (slice(start, start + step) for start in range(0, n_scenes, step))
