@@ -10,7 +10,9 @@ from typer.testing import CliRunner
 
 from sevenhills.cli.app import app
 from sevenhills.datasets import make_walks
-from sevenhills.forecast import evaluate, read_evaluation, write_paths
+from sevenhills.forecast import evaluate, read_evaluation
+
+from ..forecast.scenes import long_frame
 
 
 @pytest.fixture(scope="module")
@@ -26,9 +28,9 @@ def samples(walks):
 @pytest.fixture(scope="module")
 def files(walks, samples, tmp_path_factory):
     folder = tmp_path_factory.mktemp("files")
-    write_paths(samples, folder / "p.npz")
-    write_paths(samples, folder / "p.parquet")
-    write_paths(walks.truth, folder / "t.npz", "truth")
+    np.savez(folder / "p.npz", predictions=samples)
+    long_frame(samples, "sample").to_parquet(folder / "p.parquet")
+    np.savez(folder / "t.npz", truth=walks.truth)
     np.save(folder / "short.npy", walks.truth[:, 1:])
     return folder
 

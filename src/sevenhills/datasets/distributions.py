@@ -191,8 +191,8 @@ class TwoMoons(Density):
     def __init__(self, n_nodes: int = _MOON_NODES) -> None:
         nodes, weights = roots_legendre(n_nodes)
         means = np.concatenate(_moons(np.pi * (nodes + 1) / 2))
-        halves = np.tile(weights / (2 * weights.sum()), 2)
-        self.mixture = KernelMixture(halves, means, [0, len(means)], np.eye(2)[None] / _MOONS_STD)
+        halves, offsets = np.tile(weights / (2 * weights.sum()), 2), np.array([0, len(means)])
+        self.mixture = KernelMixture(halves, means, offsets, np.eye(2)[None] / _MOONS_STD)
 
     @property
     def n_features(self) -> int:

@@ -1,15 +1,16 @@
-"""Files of tracks, windows of tracks, and files of paths."""
+"""Files of tracks, and windows of tracks.
+
+Every format has a function that returns :class:`Tracks`; :func:`windows` serves all of them.
+"""
 
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from ..extras import import_extra
-from ..validation import check_choice, check_count, check_flag, check_positive
-from .inputs import COORDINATES, PATH_COLUMNS, open_paths
+from ..decoding import decoding
+from ..validation import check_count, check_flag, check_positive, freeze
 
 #: Number of an absent agent.
 _ABSENT = -1
@@ -17,19 +18,33 @@ _ABSENT = -1
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Tracks:
-    """Observed positions of agents, sorted by agent and frame.
+    """Observed positions of agents.
 
-    Attributes
+    Parameters
     ----------
-    frames : ndarray of shape (n_points,)
-    agents : ndarray of shape (n_points,)
+    frames : array-like of shape (n_points,)
+    agents : array-like of shape (n_points,)
         Number of the agent.
-    positions : ndarray of shape (n_points, 2)
+    positions : array-like of shape (n_points, 2)
+
+    Notes
+    -----
+    The points are sorted by agent and frame.
     """
 
     frames: np.ndarray
     agents: np.ndarray
     positions: np.ndarray
+
+    def __post_init__(self) -> None:
+        order = np.lexsort((self.frames, self.agents))
+        for name in ("frames", "agents", "positions"):
+            object.__setattr__(self, name, np.asarray(getattr(self, name))[order])
+        freeze(self, "frames", "agents", "positions")
+        repeated = np.flatnonzero((np.diff(self.frames) == 0) & (np.diff(self.agents) == 0))
+        if len(repeated):
+            agent, frame = self.agents[repeated[0]], self.frames[repeated[0]]
+            raise ValueError(f"agent {agent:g} has more than one position at frame {frame:g}")
 
     def __repr__(self) -> str:
         n_agents = len(np.unique(self.agents))
@@ -69,37 +84,26 @@ def read_tracks(path: str | os.PathLike[str]) -> Tracks:
     ...     read_tracks(file)
     Tracks(n_agents=1, n_points=2)
     """
-    path = Path(path)
-    rows = []
+    path, rows = Path(path), []
     with path.open(encoding="utf-8", errors="replace") as file:
-        for line, text in enumerate(file, start=1):
-            words = text.split("#")[0].replace(",", " ").split()
+        for number, line in enumerate(file, start=1):
+            words = line.split("#")[0].replace(",", " ").split()
             if words:
-                rows.append([*_parse(words, f"{path.name}, line {line}"), line])
+                rows.append(_parse(words, f"{path.name}, line {number}"))
     if not rows:
         raise ValueError(f"{path.name} has no lines with frame, agent, x and y")
     table = np.array(rows)
-    table = table[np.lexsort((table[:, 0], table[:, 1]))]
-    repeated = np.flatnonzero((np.diff(table[:, :2], axis=0) == 0).all(axis=1))
-    if len(repeated):
-        frame, agent = table[repeated[0], :2]
-        first, second = sorted(table[repeated[0] : repeated[0] + 2, 4].astype(int))
-        raise ValueError(
-            f"{path.name}, line {second}: agent {agent:g} already has frame {frame:g} in line "
-            f"{first}"
-        )
-    return Tracks(table[:, 0], table[:, 1].astype(np.int64), table[:, 2:4])
+    with decoding(path.name):
+        return Tracks(table[:, 0], table[:, 1].astype(np.int64), table[:, 2:])
 
 
 def _parse(words: list[str], where: str) -> list[float]:
     if len(words) != 4:
         raise ValueError(f"{where}: expected frame, agent, x and y, got {len(words)} columns")
-    values = []
-    for word in words:
-        try:
-            values.append(float(word))
-        except ValueError:
-            raise ValueError(f"{where}: {word!r} is not a number") from None
+    try:
+        values = [float(word) for word in words]
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}") from None
     if not np.isfinite(values).all():
         raise ValueError(f"{where}: all values must be finite, got {' '.join(words)}")
     if values[1] != round(values[1]):
@@ -215,83 +219,3 @@ def _by_frame(
     present = np.full(shape, _ABSENT, dtype=np.int64)
     out[scene, place], present[scene, place] = paths, numbers
     return out, firsts, present
-
-
-def read_paths(path: str | os.PathLike[str], kind: str = "predictions") -> np.ndarray:
-    """Read predictions or truths as an array.
-
-    Parameters
-    ----------
-    path : path-like
-        A ``.npy``, ``.npz`` or ``.parquet`` file; see :func:`write_paths`.
-    kind : {"predictions", "truth"}, default="predictions"
-
-    Returns
-    -------
-    ndarray
-        An argument of :func:`evaluate`, which also takes the path of the file.
-    """
-    check_choice(kind, "kind", tuple(PATH_COLUMNS))
-    paths = open_paths(path, kind)
-    return paths.read(0, len(paths.values))
-
-
-def write_paths(
-    values: Any, path: str | os.PathLike[str], kind: str = "predictions", *, agents: bool = False
-) -> None:
-    """Write predictions or truths to a file.
-
-    Parameters
-    ----------
-    values : array-like
-        Predictions (S, K, T, D), truths (S, T, D) or several futures (S, L, T, D), with an
-        optional axis of agents before that of steps.
-    path : path-like
-        Ends with ``.npy``, ``.npz`` (an array with the name of the kind) or ``.parquet`` (a row
-        for every point that is not NaN, with the columns scene, sample or future, agent, step, x
-        and y).
-    kind : {"predictions", "truth"}, default="predictions"
-    agents : bool, default=False
-        Whether there is an axis of agents.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> from sevenhills.datasets import make_walks
-    >>> from sevenhills.forecast import read_paths, write_paths
-    >>> drawn = make_walks(3, random_state=0).law.draw(5, random_state=0)
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     write_paths(drawn, Path(folder) / "predictions.parquet")
-    ...     read_paths(Path(folder) / "predictions.parquet").shape
-    (3, 5, 12, 2)
-    """
-    check_choice(kind, "kind", tuple(PATH_COLUMNS))
-    check_flag(agents, "agents")
-    path, values = Path(path), np.asarray(values, dtype=np.float64)
-    if path.suffix == ".npy":
-        np.save(path, values)
-    elif path.suffix == ".npz":
-        np.savez(path, **{kind: values})
-    elif path.suffix == ".parquet":
-        parquet = import_extra("pyarrow.parquet", "frames", "parquet files need pyarrow")
-        arrow = import_extra("pyarrow", "frames", "parquet files need pyarrow")
-        parquet.write_table(arrow.table(_table_columns(values, kind, agents)), path)
-    else:
-        raise ValueError(f"path must end with .npy, .npz or .parquet, got {path.name}")
-
-
-def _table_columns(values: np.ndarray, kind: str, agents: bool) -> dict[str, np.ndarray]:
-    """Return the columns of a table with a row for every point."""
-    axes = ["scene", PATH_COLUMNS[kind]]
-    axes += ["agent", "step"] if agents else ["step"]
-    if kind == "truth" and values.ndim == len(axes):
-        axes.remove("future")
-    if values.ndim != len(axes) + 1 or not 1 <= values.shape[-1] <= len(COORDINATES):
-        raise ValueError(
-            f"{kind} must have the axes {', '.join(axes)} and up to three coordinates, "
-            f"got shape {values.shape}"
-        )
-    present = ~np.isnan(values).any(axis=-1)
-    columns = dict(zip(axes, np.nonzero(present), strict=True))
-    return {**columns, **dict(zip(COORDINATES, values[present].T, strict=False))}
