@@ -39,10 +39,9 @@ class FlooredEstimator:
 
     name: str
     estimator: Any
-    #: Degenerate samples get a density only with "floor", not with "skip" or "raise".
-    errors: str
-    #: Standard deviation for degenerate samples, in data units; with None, only identical samples
-    #: get one, and the estimator handles others itself.
+    errors: str  # degenerate samples get a density only with "floor"
+    #: Standard deviation for degenerate samples; with None, only identical samples get one, and
+    #: the estimator handles others itself.
     floor: float | None
 
     def is_degenerate(self, degeneracy: int) -> bool:
@@ -176,9 +175,9 @@ def step_degeneracy(agents: AgentForecasts) -> np.ndarray:
 
 def _is_plain(estimator: Any) -> bool:
     """Whether an estimator is a GaussianKDE with default parameters."""
-    if not isinstance(estimator, GaussianKDE):
-        return False
-    return bool({**estimator.get_params(), "n_jobs": None} == GaussianKDE().get_params())
+    return isinstance(estimator, GaussianKDE) and bool(
+        {**estimator.get_params(), "n_jobs": None} == GaussianKDE().get_params()
+    )
 
 
 def _kernel_densities(
@@ -232,7 +231,6 @@ class Paths:
 
     samples: np.ndarray  # (n, M)
     truths: np.ndarray  # (m, M)
-    members: np.ndarray  # (n,), indices of the samples in the scene
     futures: np.ndarray  # (m,), indices of the truths in the scene
     n_steps: int  # number of points of a path, over all agents
     degeneracy: int  # of the samples, see sevenhills.kernels.path_densities
@@ -257,7 +255,6 @@ def paths_by_horizon(
         yield Paths(
             samples=samples,
             truths=_rows(forecasts.truths[agents], futures, within),
-            members=members,
             futures=futures,
             n_steps=int(ends.sum()),
             degeneracy=_path_degeneracy(samples, degeneracy[agents][within]),
@@ -281,19 +278,15 @@ def _path_degeneracy(samples: np.ndarray, of_steps: np.ndarray) -> int:
     return FEW if len(samples) <= samples.shape[1] else REGULAR
 
 
-@dataclass(frozen=True, eq=False)
 class PathDensity:
-    """The density of sampled paths."""
+    """The density of sampled paths; its model is None if the samples get no density.
 
-    paths: Paths
-    estimator: FlooredEstimator
-    floor: float  # standard deviation for degenerate samples
-    model: Any  # the fitted estimator, None if there is no density
+    Degenerate samples have the standard deviation ``floor``.
+    """
 
-    @classmethod
-    def fit(cls, paths: Paths, estimator: FlooredEstimator, floor: float) -> "PathDensity":
-        """Fit the density of sampled paths."""
-        return cls(paths, estimator, floor, estimator.fit(paths.samples, paths.degeneracy, floor))
+    def __init__(self, paths: Paths, estimator: FlooredEstimator, floor: float) -> None:
+        self.paths, self._estimator, self._floor = paths, estimator, floor
+        self.model: Any = estimator.fit(paths.samples, paths.degeneracy, floor)
 
     @property
     def degeneracy(self) -> int:
@@ -301,13 +294,21 @@ class PathDensity:
         refused = self.model is None and self.paths.degeneracy == REGULAR
         return REFUSED if refused else self.paths.degeneracy
 
-    def log_densities(self) -> np.ndarray:
-        """Return the log densities of the truths."""
+    @cached_property
+    def at_truths(self) -> np.ndarray:
+        """Log densities (m,) of the truths."""
         return np.asarray(self.model.score_samples(self.paths.truths))
 
-    def likeliest(self) -> int:
-        """Return the index of the sample with the highest leave-one-out density."""
-        return int(leave_one_out(self.model, self.paths.samples).argmax())
+    @cached_property
+    def at_samples(self) -> np.ndarray:
+        """Leave-one-out log densities (n,) of the samples."""
+        return leave_one_out(self.model, self.paths.samples)
+
+    def likeliest_ade(self) -> np.ndarray:
+        """Return the mean distance between the likeliest sample and every truth."""
+        apart = self.paths.samples[self.at_samples.argmax()] - self.paths.truths
+        points = apart.reshape(len(apart), self.paths.n_steps, -1)
+        return np.asarray(np.sqrt((points**2).sum(axis=-1)).mean(axis=-1))
 
     def levels(self, uniform: np.ndarray) -> np.ndarray:
         r"""Return the probability of the smallest highest-density region that holds each truth.
@@ -324,7 +325,7 @@ class PathDensity:
         """
         n = len(self.paths.samples)
         everything = np.concatenate([self.paths.samples, self.paths.truths])
-        model = self.estimator.fit(everything, self.paths.degeneracy, self.floor)
+        model = self._estimator.fit(everything, self.paths.degeneracy, self._floor)
         if model is None:
             return np.full(len(uniform), np.nan)
         found = leave_one_out(model, everything).round(_DECIMALS)
@@ -332,8 +333,9 @@ class PathDensity:
         equal = (found[:n] == found[n:, None]).sum(axis=1)
         return np.asarray((denser + uniform * (1 + equal)) / (n + 1))
 
+    @cached_property
     def divergences(self) -> tuple[float, float]:
-        """Return the Kullback-Leibler (nats) and Jensen-Shannon (bits) divergences of the truth.
+        """Kullback-Leibler (nats) and Jensen-Shannon (bits) divergences of the truth.
 
         The density of the truth is fitted to the true futures. Samples and futures are evaluated
         without their own kernels, under which each of them would be too likely.
@@ -341,16 +343,15 @@ class PathDensity:
         truths, samples = self.paths.truths, self.paths.samples
         if len(truths) < _MIN_FUTURES:
             return np.nan, np.nan
-        truth = self.estimator.fit(truths, _path_degeneracy(truths, _NO_STEPS), self.floor)
+        truth = self._estimator.fit(truths, _path_degeneracy(truths, _NO_STEPS), self._floor)
         if truth is None:
             return np.nan, np.nan
-        true_at_truths = leave_one_out(truth, truths)
-        at_truths = self.log_densities()
-        at_samples = divergence_terms(
-            leave_one_out(self.model, samples), np.asarray(truth.score_samples(samples))
+        true_at_truths, true_at_samples = leave_one_out(truth, truths), truth.score_samples(samples)
+        halves = (
+            divergence_terms(self.at_truths, true_at_truths).mean(),
+            divergence_terms(self.at_samples, np.asarray(true_at_samples)).mean(),
         )
-        halves = divergence_terms(at_truths, true_at_truths).mean(), at_samples.mean()
-        return float((true_at_truths - at_truths).mean()), float(sum(halves) / 2)
+        return float((true_at_truths - self.at_truths).mean()), float(sum(halves) / 2)
 
 
 def leave_one_out(model: Any, X: np.ndarray) -> np.ndarray:

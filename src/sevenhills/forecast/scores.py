@@ -2,15 +2,16 @@
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
+from itertools import chain
 from typing import Any
 
 import numpy as np
 from scipy.spatial.distance import cdist, pdist
 
-from ..kernels.path_densities import EMPTY, FEW, FLAT, IDENTICAL
+from ..kernels.path_densities import EMPTY, FEW, FLAT, IDENTICAL, REGULAR
 from ..metrics import wasserstein
 from .path_densities import (
     REFUSED,
@@ -84,20 +85,21 @@ def _general_name(name: str) -> str:
 def choose_measures(
     measures: Sequence[str] | str | None, ks: Sequence[int], n_truths: int, has_agents: bool
 ) -> tuple[str, ...]:
-    """Return the names of the measures to compute, with the values of "k" in them.
+    """Return the names of the measures to compute, with numbers of samples in place of "k".
 
     By default these are all that the forecasts allow, except "nll_per_value"; "wasserstein" only
     if POT is installed.
     """
     if measures is None:
-        possible = [name for name in MEASURES if _is_default(name, n_truths, has_agents)]
-        return _with_numbers(possible, ks)
-    names = [measures] if isinstance(measures, str) else list(measures)
+        names = [name for name in MEASURES if _is_default(name, n_truths, has_agents)]
+    else:
+        names = [measures] if isinstance(measures, str) else list(measures)
+        for name in names:
+            _check_measure(name, ks, n_truths, has_agents)
     if not names:
         raise ValueError("measures must not be empty")
-    for name in names:
-        _check_measure(name, ks, n_truths, has_agents)
-    return _with_numbers(names, ks)
+    numbered = ([n[:-1] + str(k) for k in ks] if n.endswith("_k") else [n] for n in names)
+    return tuple(dict.fromkeys(chain.from_iterable(numbered)))
 
 
 def _is_default(name: str, n_truths: int, has_agents: bool) -> bool:
@@ -122,14 +124,6 @@ def _check_measure(name: Any, ks: Sequence[int], n_truths: int, has_agents: bool
         raise ValueError(f"measure {name} needs an axis of agents; without one, pass 'nll'")
 
 
-def _with_numbers(names: Sequence[str], ks: Sequence[int]) -> tuple[str, ...]:
-    """Return names with numbers of samples in place of "k"."""
-    out = []
-    for name in names:
-        out += [name[:-1] + str(k) for k in ks] if name.endswith("_k") else [name]
-    return tuple(dict.fromkeys(out))
-
-
 @dataclass(frozen=True)
 class Scoring:
     """Measures to compute, and their parameters; see ``evaluate``."""
@@ -143,11 +137,11 @@ class Scoring:
 
     def needs(self, *sources: str) -> bool:
         """Whether a measure needs one of these; see :class:`Measure`."""
-        return any(measure_of(name).needs in sources for name in self.measures)
+        return bool(self.named(*sources))
 
-    def has(self, *names: str) -> bool:
-        """Whether one of these measures is computed."""
-        return any(name in self.measures for name in names)
+    def named(self, *sources: str) -> list[str]:
+        """Return the names of the measures that need one of these."""
+        return [name for name in self.measures if measure_of(name).needs in sources]
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,7 +159,7 @@ class DegenerateSamples:
         self, of: str, degeneracy: int, estimator: FlooredEstimator, scene: int, place: str
     ) -> None:
         """Count samples, if they are degenerate."""
-        if degeneracy not in _NAMES:
+        if degeneracy == REGULAR:
             return
         name = _NAMES[degeneracy]
         self.counts[f"{name} {of}"] += 1
@@ -176,7 +170,7 @@ class DegenerateSamples:
 
     def add_steps(self, degeneracy: np.ndarray, estimator: FlooredEstimator, n_agents: int) -> None:
         """Count the degenerate steps of agents (N, T)."""
-        for i, t in np.argwhere(degeneracy != 0).tolist():
+        for i, t in np.argwhere(degeneracy != REGULAR).tolist():
             place = f"agent {i % n_agents}, step {t}" if n_agents > 1 else f"step {t}"
             self.add("steps", int(degeneracy[i, t]), estimator, i // n_agents, place)
 
@@ -201,8 +195,7 @@ def score_block(
     n_scenes, n_agents, n_truths = uniform.shape
     agents, degenerate = AgentForecasts.from_scenes(paths, truths, floors), DegenerateSamples()
     scores: dict[str, np.ndarray] = {}
-    degeneracy = np.zeros((len(agents.paths), paths.shape[3]), dtype=np.int64)
-    levels = np.full((n_scenes, n_agents * n_truths), np.nan)
+    degeneracy = np.full((len(agents.paths), paths.shape[3]), REGULAR)
     if scoring.needs("displacement"):
         scores |= _displacements(agents, scoring)
     if scoring.needs("steps"):
@@ -212,17 +205,20 @@ def score_block(
         degenerate.add_steps(degeneracy, scoring.steps, n_agents)
     elif scoring.needs("density", "agents"):
         degeneracy = step_degeneracy(agents)
-    if scoring.needs("paths", "density"):
-        found = _path_scores(agents, degeneracy, uniform.reshape(-1, n_truths), scoring, degenerate)
-        levels = found.pop("ece", levels).reshape(n_scenes, -1)
-        scores |= {name: mean_of_valid(values) for name, values in found.items()}
-    scores = {k: mean_of_valid(v.reshape(n_scenes, n_agents)) for k, v in scores.items()}
-    if scoring.needs("agents"):
-        scores["nll_agents"] = _joint_nll(agents, degeneracy, scoring, degenerate)
+    of_paths: dict[str, np.ndarray] = {}
+    for is_joint in (False, True):
+        ties = uniform.reshape(-1, n_truths)
+        of_paths |= _path_scores(agents, is_joint, degeneracy, ties, scoring, degenerate)
+    levels = of_paths.pop("ece", np.full(uniform.shape, np.nan)).reshape(n_scenes, -1)
+    scores |= {name: mean_of_valid(values) for name, values in of_paths.items()}
     degenerate.counts["short samples"] += agents.n_short
     absent = (agents.horizons == 0).all(axis=1).reshape(n_scenes, n_agents).all(axis=1)
     degenerate.counts["scenes without truth"] += int(absent.sum())
-    scenes = {name: scores[name] for name in scoring.measures if name != "ece"}
+    scenes = {
+        name: mean_of_valid(scores[name].reshape(n_scenes, -1))
+        for name in scoring.measures
+        if name != "ece"
+    }
     return BlockScores(scenes, levels, degenerate)
 
 
@@ -301,102 +297,84 @@ def _step_nll(
     return -mean_of_valid(mean_of_valid(values))
 
 
-def _path_scores(
-    agents: AgentForecasts,
-    degeneracy: np.ndarray,
-    uniform: np.ndarray,
-    scoring: Scoring,
-    degenerate: DegenerateSamples,
-) -> dict[str, np.ndarray]:
-    """Return the measures (N, L) of whole paths; those of "ece" are levels."""
-    names = [name for name in scoring.measures if measure_of(name).needs in ("paths", "density")]
-    out = {name: np.full(uniform.shape, np.nan) for name in names}
-    for i in range(len(agents.paths)):
-        scene, agent = divmod(i, agents.n_agents)
-        place = f"agent {agent}" if agents.n_agents > 1 else "path"
-        for paths in paths_by_horizon(agents, slice(i, i + 1), degeneracy):
-            scores = _sample_scores(paths, scoring)
-            if scoring.needs("density"):
-                density = PathDensity.fit(paths, scoring.paths, float(agents.floors[i]))
-                degenerate.add("paths", density.degeneracy, scoring.paths, scene, place)
-                if density.model is not None:
-                    scores |= _density_scores(density, uniform[i, paths.futures], scoring)
-                    if scoring.has("ade_likeliest"):
-                        scores["ade_likeliest"] = _likeliest_ade(density, agents, i)
-            for name, value in scores.items():
-                out[name][i, paths.futures] = value
-    return out
-
-
-def _sample_scores(paths: Paths, scoring: Scoring) -> dict[str, np.ndarray | float]:
-    """Return the measures that need no density."""
-    out: dict[str, np.ndarray | float] = {}
-    if scoring.has("energy_score"):
-        out["energy_score"] = energy_scores(paths.samples, paths.truths, paths.n_steps)
-    if scoring.has("wasserstein"):
-        distance = float(wasserstein(paths.samples, paths.truths))
-        out["wasserstein"] = distance / float(np.sqrt(paths.n_steps))
-    return out
-
-
-def energy_scores(samples: np.ndarray, truths: np.ndarray, n_steps: int) -> np.ndarray:
-    r"""Return the fair energy score of every truth (m, M); NaN for a single sample.
+def _energy_scores(paths: Paths) -> np.ndarray:
+    r"""Return the fair energy score of every truth (m,); NaN for a single sample.
 
     .. math:: \frac{1}{\sqrt T} \Big( \frac{1}{n} \sum_i \lVert x_i - y \rVert -
               \frac{1}{2 n (n - 1)} \sum_{i \ne j} \lVert x_i - x_j \rVert \Big)
 
     for paths of :math:`T` steps. The second sum leaves out pairs of a sample with itself, so that
-    the expected score does not depend on the number of samples [1]_. Division by :math:`\sqrt T`
-    turns distances between paths into root mean square distances of their points.
-
-    References
-    ----------
-    .. [1] C. Ferro, "Fair scores for ensemble forecasts", Quarterly Journal of the Royal
-       Meteorological Society 140 (2014).
+    the expected score does not depend on the number of samples (Ferro, "Fair scores for ensemble
+    forecasts", 2014). Division by :math:`\sqrt T` turns distances between paths into root mean
+    square distances of their points.
     """
-    n = len(samples)
+    n = len(paths.samples)
     if n < 2:
-        return np.full(len(truths), np.nan)
-    within = pdist(samples).sum() / (n * (n - 1))
-    return np.asarray((cdist(truths, samples).mean(axis=1) - within) / np.sqrt(n_steps))
+        return np.full(len(paths.truths), np.nan)
+    within = pdist(paths.samples).sum() / (n * (n - 1))
+    mean_distances = cdist(paths.truths, paths.samples).mean(axis=1)
+    return np.asarray((mean_distances - within) / np.sqrt(paths.n_steps))
 
 
-def _density_scores(
-    density: PathDensity, uniform: np.ndarray, scoring: Scoring
-) -> dict[str, np.ndarray | float]:
-    """Return the measures that a density and the truths give, for every truth or for all."""
-    out: dict[str, np.ndarray | float] = {}
-    nll_names = [name for name in ("nll", "nll_agent", "nll_per_value") if scoring.has(name)]
-    if nll_names:
-        nll, n_values = -density.log_densities(), density.paths.samples.shape[1]
-        out |= {name: nll / n_values if name == "nll_per_value" else nll for name in nll_names}
-    if scoring.has("ece"):
-        out["ece"] = density.levels(uniform)
-    if scoring.has("kl", "jsd"):
-        divergences = zip(("kl", "jsd"), density.divergences(), strict=True)
-        out |= {name: value for name, value in divergences if scoring.has(name)}
-    return out
+def _wasserstein(paths: Paths) -> float:
+    return float(wasserstein(paths.samples, paths.truths)) / float(np.sqrt(paths.n_steps))
 
 
-def _likeliest_ade(density: PathDensity, agents: AgentForecasts, i: int) -> np.ndarray:
-    """Return the mean distance between the likeliest sample of an agent and every truth."""
-    paths = density.paths
-    likeliest = agents.paths[i, paths.members[density.likeliest()], : paths.n_steps]
-    apart = likeliest - agents.truths[i, paths.futures, : paths.n_steps]
-    return np.asarray(np.sqrt((apart**2).sum(axis=-1)).mean(axis=-1))
+def _nll(density: PathDensity, uniform: np.ndarray) -> np.ndarray:
+    return -density.at_truths
 
 
-def _joint_nll(
-    agents: AgentForecasts, degeneracy: np.ndarray, scoring: Scoring, degenerate: DegenerateSamples
-) -> np.ndarray:
-    """Return the negative log density (B,) of all agents of a scene together."""
-    out = np.full((agents.n_scenes, agents.truths.shape[1]), np.nan)
-    for scene in range(agents.n_scenes):
-        which = slice(scene * agents.n_agents, (scene + 1) * agents.n_agents)
-        floor = float(np.sqrt((agents.floors[which] ** 2).mean()))
-        for paths in paths_by_horizon(agents, which, degeneracy):
-            density = PathDensity.fit(paths, scoring.paths, floor)
-            degenerate.add("joint paths", density.degeneracy, scoring.paths, scene, "all agents")
+#: Measures of sampled paths, for every truth or one value for all.
+_OF_PATHS: dict[str, Callable[[Paths], Any]] = {
+    "energy_score": _energy_scores,
+    "wasserstein": _wasserstein,
+}
+#: Measures of the density of paths; the uniform random numbers (m,) break ties.
+_OF_DENSITY: dict[str, Callable[[PathDensity, np.ndarray], Any]] = {
+    "nll": _nll,
+    "nll_agent": _nll,
+    "nll_agents": _nll,
+    "nll_per_value": lambda density, _: -density.at_truths / density.paths.truths.shape[1],
+    "ece": PathDensity.levels,
+    "kl": lambda density, _: density.divergences[0],
+    "jsd": lambda density, _: density.divergences[1],
+    "ade_likeliest": lambda density, _: density.likeliest_ade(),
+}
+
+
+def _path_scores(
+    agents: AgentForecasts,
+    is_joint: bool,
+    degeneracy: np.ndarray,
+    uniform: np.ndarray,
+    scoring: Scoring,
+    degenerate: DegenerateSamples,
+) -> dict[str, np.ndarray]:
+    """Return the measures of whole paths, (N, L), or (B, L) of all agents of a scene together.
+
+    Those of "ece" are levels.
+    """
+    names = scoring.named("agents") if is_joint else scoring.named("paths", "density")
+    if not names:
+        return {}
+    kind, size, floors = "paths", 1, agents.floors
+    if is_joint:
+        kind, size = "joint paths", agents.n_agents
+        floors = np.sqrt((floors.reshape(-1, size) ** 2).mean(axis=1))
+    out = {name: np.full((len(floors), uniform.shape[1]), np.nan) for name in names}
+    of_paths, of_density = ([n for n in names if n in each] for each in (_OF_PATHS, _OF_DENSITY))
+    for i, floor in enumerate(floors.tolist()):
+        scene, agent = divmod(i * size, agents.n_agents)
+        who = "all agents" if is_joint else f"agent {agent}" if agents.n_agents > 1 else "path"
+        for paths in paths_by_horizon(agents, slice(i * size, (i + 1) * size), degeneracy):
+            for name in of_paths:
+                out[name][i, paths.futures] = _OF_PATHS[name](paths)
+            if not of_density:
+                continue
+            density = PathDensity(paths, scoring.paths, floor)
+            degenerate.add(kind, density.degeneracy, scoring.paths, scene, who)
             if density.model is not None:
-                out[scene, paths.futures] = -density.log_densities()
-    return mean_of_valid(out)
+                for name in of_density:
+                    scores = _OF_DENSITY[name](density, uniform[i, paths.futures])
+                    out[name][i, paths.futures] = scores
+    return out
