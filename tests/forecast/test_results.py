@@ -6,7 +6,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from sevenhills.forecast import Coverage, evaluate, read_evaluation
-from sevenhills.forecast.results import CalibrationError
+from sevenhills.forecast.results import calibration_statistic
 from sevenhills.metrics import calibration_error
 
 from . import oracles
@@ -60,7 +60,7 @@ def test_the_expected_error_is_that_of_uniform_levels():
     levels = np.full((200, 1), 0.5)
     coverage = Coverage(*[np.ones(1)] * 5, n_truths=200)
     assert_allclose(found, coverage.expected_error, rtol=0.1)
-    assert CalibrationError(levels)() == pytest.approx(0.25, abs=0.01)
+    assert calibration_statistic(levels)() == pytest.approx(0.25, abs=0.01)
 
 
 def test_results_as_tables(evaluation, tmp_path):

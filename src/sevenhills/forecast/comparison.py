@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..validation import check_confidence, check_count, random_generator
-from .results import CalibrationError, Evaluation, Interval, SceneMean, bootstrap
-from .tables import MeasureTable
+from .results import Evaluation, MeasureTable, bootstrap, calibration_statistic, mean_statistic
 
 #: Settings that may always differ.
 _FREE = ("confidence", "versions")
@@ -85,9 +84,6 @@ class Comparison(MeasureTable):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "settings", MappingProxyType(dict(self.settings)))
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.rows, self.names, dict(self.settings), self.confidence)
 
     @property
     def _rows(self) -> Sequence[Difference]:
@@ -165,15 +161,24 @@ def compare(
     if not both:
         raise ValueError("a and b have no measure in common")
     rng = random_generator(random_state)
-    compared = [_paired(a, b, name) for name in both]
-    differences = {name: each.difference for name, each in zip(both, compared, strict=True)}
+    pairs = {name: _paired(a, b, name) for name in both}
+    differences = {name: pair.difference for name, pair in pairs.items()}
     intervals = bootstrap(differences, len(a.names), n_replicates, confidence, rng)
-    p_values = _p_values(compared, len(a.names), n_permutations, rng)
-    rows = [
-        _row(name, each, intervals[name], p_value)
-        for name, each, p_value in zip(both, compared, p_values, strict=True)
-    ]
-    return Comparison(tuple(rows), (str(names[0]), str(names[1])), a.settings, float(confidence))
+    p_values = _p_values(list(pairs.values()), len(a.names), n_permutations, rng)
+    rows = tuple(
+        Difference(
+            measure=name,
+            first=pair.first,
+            second=pair.second,
+            difference=pair.first - pair.second,
+            **{limit: float(value) for limit, value in intervals[name]._asdict().items()},
+            p_value=p_value,
+            n_scenes=pair.n_scenes,
+            n_better=pair.n_better,
+        )
+        for (name, pair), p_value in zip(pairs.items(), p_values, strict=True)
+    )
+    return Comparison(rows, (str(names[0]), str(names[1])), a.settings, float(confidence))
 
 
 def _check_comparable(a: Any, b: Any, ignore: Sequence[str]) -> None:
@@ -203,36 +208,21 @@ def _paired(a: Evaluation, b: Evaluation, name: str) -> "_Means | _Calibrations"
     return _Means(a.scenes[name], b.scenes[name])
 
 
-def _row(
-    name: str, each: "_Means | _Calibrations", interval: Interval, p_value: float
-) -> Difference:
-    first, second = each.both()
-    error, low, high = (float(value) for value in interval)
-    return Difference(
-        name, first, second, first - second, error, low, high, p_value, each.n, each.n_better
-    )
-
-
 class _Means:
     """A measure of single scenes."""
 
     def __init__(self, first: np.ndarray, second: np.ndarray) -> None:
         valid = ~(np.isnan(first) | np.isnan(second))
-        self._means = SceneMean(first[valid])(), SceneMean(second[valid])()
         self._apart = np.where(valid, first - second, np.nan)
-        self._mean_apart = SceneMean(self._apart)
-        self.n = int(valid.sum())
+        self.difference = mean_statistic(self._apart)
+        self.first, self.second = mean_statistic(first[valid])(), mean_statistic(second[valid])()
+        self.n_scenes = int(valid.sum())
         self.n_better = float((self._apart < 0).sum() + 0.5 * (self._apart == 0).sum())
-
-    def both(self) -> tuple[float, float]:
-        return self._means
-
-    def difference(self, weights: np.ndarray | None) -> float:
-        return self._mean_apart(weights)
 
     def exchanged(self, swap: np.ndarray) -> float:
         """Return the difference with the two exchanged in the scenes where swap is 1."""
-        return self.n and float((1.0 - 2.0 * swap) @ np.nan_to_num(self._apart)) / self.n
+        total = float((1.0 - 2.0 * swap) @ np.nan_to_num(self._apart))
+        return self.n_scenes and total / self.n_scenes
 
 
 class _Calibrations:
@@ -243,22 +233,19 @@ class _Calibrations:
     def __init__(self, first: np.ndarray, second: np.ndarray) -> None:
         valid = ~(np.isnan(first) | np.isnan(second))
         pair = [np.where(valid, each, np.nan) for each in (first, second)]
-        # The scenes of the first, followed by those of the second.
-        self._error = CalibrationError(np.concatenate(pair))
-        self._n_scenes = len(first)
-        self.n = int(valid.any(axis=1).sum())
+        self._error = calibration_statistic(np.concatenate(pair))
+        self._ones, self._none = np.ones(len(first)), np.zeros(len(first))
+        self.first = self._of_weights(self._ones, self._none)
+        self.second = self._of_weights(self._none, self._ones)
+        self.n_scenes = int(valid.any(axis=1).sum())
 
     def _of_weights(self, first: np.ndarray, second: np.ndarray) -> float:
-        return self._error(np.concatenate([first, second]))
+        """Return the error of scenes of the first and of the second forecaster."""
+        return float(self._error(np.concatenate([first, second])))
 
-    def both(self) -> tuple[float, float]:
-        one, none = np.ones(self._n_scenes), np.zeros(self._n_scenes)
-        return self._of_weights(one, none), self._of_weights(none, one)
-
-    def difference(self, weights: np.ndarray | None) -> float:
-        each = np.ones(self._n_scenes) if weights is None else weights
-        none = np.zeros(self._n_scenes)
-        return self._of_weights(each, none) - self._of_weights(none, each)
+    def difference(self, weights: np.ndarray | None = None) -> float:
+        each = self._ones if weights is None else weights
+        return self._of_weights(each, self._none) - self._of_weights(self._none, each)
 
     def exchanged(self, swap: np.ndarray) -> float:
         """Return the difference with the two exchanged in the scenes where swap is 1."""
@@ -272,7 +259,7 @@ def _p_values(
     rng: np.random.RandomState,
 ) -> list[float]:
     """Return the fractions of permutations with at least the observed difference."""
-    found = np.array([abs(each.difference(None)) for each in compared])
+    found = np.array([abs(each.difference()) for each in compared])
     as_large = np.ones(len(compared))
     for _ in range(n_permutations):
         swap = rng.randint(2, size=n_scenes).astype(np.float64)

@@ -25,7 +25,7 @@ from ..validation import (
 )
 from .checks import SceneStatistics, check_scenes
 from .inputs import Forecasts, open_forecasts
-from .path_densities import FlooredEstimator, resolve_estimator, try_out
+from .path_densities import floored_estimator
 from .results import Evaluation, summarize
 from .scores import MEASURES, BlockScores, Scoring, choose_measures, score_block
 
@@ -102,34 +102,29 @@ def evaluate(
     truth : array-like, frame or path-like
         True paths, without the axis of samples, or with an axis of several true futures in its
         place; in a frame the column "future".
-    estimator : str or estimator, default="rome"
-        Density of whole paths: a name of ``sevenhills.estimators.ESTIMATORS``, such as "rome",
-        "auto" or "kde", or an estimator, which is cloned.
-    step_estimator : str or estimator, default="kde"
-        Density of single steps.
+    estimator, step_estimator : str or estimator, default="rome", "kde"
+        Density of whole paths and of single steps: a name of ``sevenhills.estimators.ESTIMATORS``,
+        or an estimator, which is cloned.
     measures : sequence of str, optional
         Measures to compute; by default all that the forecasts allow.
     shrinkage : {"auto", "always", None}, default="auto"
         Shrinkage of covariances by "rome": of clusters with fewer than five samples for each
         dimension, of all clusters, or of none.
     errors : {"floor", "skip", "raise"}, default="floor"
-        What to do with degenerate samples, which do not span their space because they are
-        identical, flat (on a line, for instance) or no more than the dimensions: widen them by
-        ``floor``, leave them out, or raise an error. Few samples of whole paths are not
-        degenerate for "rome" with ``shrinkage`` and for "auto". Degenerate samples are counted in
-        any case.
+        Treatment of degenerate samples, which do not span their space because they are identical,
+        flat (on a line, for instance) or no more than the dimensions: widen them by ``floor``,
+        leave them out, or raise an error. They are counted in any case. Few samples of whole paths
+        are not degenerate for "rome" with ``shrinkage`` and for "auto".
     floor : float, optional
-        Standard deviation for degenerate samples, in the unit of the data. By default 0.01 times
-        the standard deviation between the samples of the scene, or, if they are identical, of the
-        median scene. It does not depend on the truth.
+        Standard deviation for degenerate samples, in data units. By default 0.01 times the
+        standard deviation between the samples of the scene, or, if they are identical, of the
+        median scene.
     lower_bound : float, optional
-        Lower bound on log densities of single steps, -20 for instance. With a bound,
-        ``nll_step`` is not proper.
+        Lower bound on log densities of single steps, with which ``nll_step`` is not proper.
     k : int or sequence of int, optional
         Numbers of samples for the nearest one, all samples by default.
     miss_threshold : float, default=2.0
-        Distance from the nearest sample at the last step above which a truth is missed, in the
-        unit of the data.
+        Distance from the nearest sample at the last step above which a truth is missed.
     levels : sequence of float
         Probabilities of the regions whose coverage is reported; 0.05 to 0.95 by default.
     agents : bool, default=False
@@ -155,9 +150,8 @@ def evaluate(
     Warns
     -----
     PrecisionWarning
-        If predictions or truth are rounded, by 32-bit floats far from the origin for instance, by
-        more than a hundredth of the spread between samples. Subtract an origin near the paths
-        before the conversion.
+        If coordinates are rounded by more than a hundredth of the spread between samples, by
+        32-bit floats far from the origin for instance.
 
     Notes
     -----
@@ -187,6 +181,8 @@ def evaluate(
     """
     for name, flag in (("agents", agents), ("check_units", check_units), ("verbose", verbose)):
         check_flag(flag, name)
+    check_choice(shrinkage, "shrinkage", ("auto", "always", None))
+    check_choice(errors, "errors", ("floor", "skip", "raise"))
     check_n_jobs(n_jobs)
     check_count(n_replicates, "n_replicates")
     check_confidence(confidence)
@@ -194,20 +190,24 @@ def evaluate(
     rng = random_generator(random_state)
     forecasts = open_forecasts(predictions, truth, bool(agents), bool(check_units))
     ks = _checked_ks(k, forecasts.n_samples)
+    floor = None if floor is None else check_positive(floor, "floor")
     scoring = Scoring(
         measures=choose_measures(measures, ks, forecasts.n_truths, bool(agents)),
-        paths=_floored(estimator, "estimator", shrinkage, errors, floor),
-        steps=_floored(step_estimator, "step_estimator", shrinkage, errors, floor),
+        paths=floored_estimator(estimator, "estimator", shrinkage, errors, floor),
+        steps=floored_estimator(step_estimator, "step_estimator", shrinkage, errors, floor),
         ks=ks,
         miss_threshold=check_positive(miss_threshold, "miss_threshold"),
         lower_bound=_checked_bound(lower_bound),
     )
-    _try_estimators(scoring)
+    if scoring.needs("density", "agents"):
+        scoring.paths.try_out("estimator")
+    if scoring.needs("steps"):
+        scoring.steps.try_out("step_estimator")
     progress = print_progress() if verbose else no_progress
     progress("checking", 0.0)
     statistics = check_scenes(forecasts, bool(check_units))
     _check_samples(statistics, scoring)
-    floors = statistics.floors(scoring.paths.floor)
+    floors = statistics.floors(floor)
     blocks = _score_blocks(forecasts, floors, scoring, rng, n_jobs, progress)
     settings = {
         **_settings(forecasts, scoring),
@@ -216,19 +216,6 @@ def evaluate(
         "confidence": float(confidence),
     }
     return summarize(blocks, scoring.measures, settings, forecasts.names, bounds, n_replicates, rng)
-
-
-def _floored(
-    estimator: Any, name: str, shrinkage: str | None, errors: str, floor: float | None
-) -> FlooredEstimator:
-    check_choice(shrinkage, "shrinkage", ("auto", "always", None))
-    check_choice(errors, "errors", ("floor", "skip", "raise"))
-    if floor is not None:
-        floor = check_positive(floor, "floor")
-    found = resolve_estimator(estimator, name, shrinkage)
-    return FlooredEstimator(
-        estimator if isinstance(estimator, str) else repr(found), found, errors, floor
-    )
 
 
 def _checked_levels(levels: Any) -> np.ndarray:
@@ -249,18 +236,10 @@ def _checked_ks(k: Any, n_samples: int) -> tuple[int, ...]:
 def _checked_bound(lower_bound: Any) -> float | None:
     if lower_bound is None:
         return None
-    if isinstance(lower_bound, bool) or not isinstance(lower_bound, numbers.Real):
-        raise TypeError(f"lower_bound must be a number or None, got {lower_bound!r}")
-    if not np.isfinite(float(lower_bound)):
-        raise ValueError(f"lower_bound must be finite, got {lower_bound}")
-    return float(lower_bound)
-
-
-def _try_estimators(scoring: Scoring) -> None:
-    if scoring.needs("density", "agents"):
-        try_out(scoring.paths.estimator, "estimator")
-    if scoring.needs("steps"):
-        try_out(scoring.steps.estimator, "step_estimator")
+    bound = check_numbers(lower_bound, "lower_bound")
+    if bound.ndim or not np.isfinite(bound):
+        raise ValueError(f"lower_bound must be a finite number, got {lower_bound!r}")
+    return float(bound)
 
 
 def _check_samples(statistics: SceneStatistics, scoring: Scoring) -> None:
@@ -308,25 +287,19 @@ def _score_blocks(
     blocks = Parallel(n_jobs=n_jobs, max_nbytes=None, return_as="generator")(tasks())
     for (start, stop), block in zip(bounds, blocks, strict=True):
         if scoring.paths.errors == "raise" and block.degenerate.places:
-            _cancel(blocks)
-            raise _degenerate_error(block, forecasts.names[start:stop])
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # further blocks are not needed
+                blocks.close()
+            places = [
+                f"scene {forecasts.names[start + scene]}, {place}"
+                for scene, place in block.degenerate.places
+            ]
+            raise ValueError(
+                f"predictions are degenerate in {'; '.join(places)}: pass errors='floor' or 'skip'"
+            )
         out.append(block)
         progress("scenes", stop / forecasts.n_scenes)
     return out
-
-
-def _cancel(blocks: Any) -> None:
-    """Stop the work on further blocks, without joblib's warning that their results are lost."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        blocks.close()
-
-
-def _degenerate_error(block: BlockScores, names: np.ndarray) -> ValueError:
-    places = [f"scene {names[scene]}, {place}" for scene, place in block.degenerate.places]
-    return ValueError(
-        f"predictions are degenerate in {'; '.join(places)}: pass errors='floor' or 'skip'"
-    )
 
 
 def _settings(forecasts: Forecasts, scoring: Scoring) -> dict[str, Any]:

@@ -65,26 +65,29 @@ class FlooredEstimator:
         except (ValueError, RuntimeError, np.linalg.LinAlgError):
             return None
 
+    def try_out(self, name: str) -> None:
+        """Raise an error if the estimator cannot be fitted at all, before every scene fails."""
+        try:
+            unfitted_copy(self.estimator).fit(np.random.RandomState(0).standard_normal((40, 2)))
+        except (ValueError, TypeError, RuntimeError) as error:
+            raise ValueError(f"{name} cannot be fitted: {error}") from error
 
-def resolve_estimator(estimator: Any, name: str, shrinkage: str | None) -> Any:
+
+def floored_estimator(
+    estimator: Any, name: str, shrinkage: str | None, errors: str, floor: float | None
+) -> FlooredEstimator:
     """Return the estimator of that name, or a clone; "rome" gets the shrinkage."""
     expected = f"{name} must be one of {list(ESTIMATORS)} or an estimator"
     if isinstance(estimator, str):
         if estimator not in ESTIMATORS:
             raise ValueError(f"{expected}, got {estimator!r}")
-        return ROME(shrinkage=shrinkage) if estimator == "rome" else ESTIMATORS[estimator]()
+        found = ROME(shrinkage=shrinkage) if estimator == "rome" else ESTIMATORS[estimator]()
+        return FlooredEstimator(estimator, found, errors, floor)
     missing = [each for each in ("fit", "score_samples") if not hasattr(estimator, each)]
     if isinstance(estimator, type) or missing:
         raise TypeError(f"{expected} with fit and score_samples, got {estimator!r}")
-    return clone(estimator, safe=False)
-
-
-def try_out(estimator: Any, name: str) -> None:
-    """Raise an error if an estimator cannot be fitted at all, before it fails in every scene."""
-    try:
-        unfitted_copy(estimator).fit(np.random.RandomState(0).standard_normal((40, 2)))
-    except (ValueError, TypeError, RuntimeError) as error:
-        raise ValueError(f"{name} cannot be fitted: {error}") from error
+    found = clone(estimator, safe=False)
+    return FlooredEstimator(repr(found), found, errors, floor)
 
 
 @dataclass(frozen=True, eq=False)

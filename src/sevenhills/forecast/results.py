@@ -1,11 +1,13 @@
-"""The result of an evaluation: figures over all scenes, with bootstrap errors."""
+"""The result of an evaluation: figures over all scenes, with bootstrap errors, and tables."""
 
 import json
 import os
+from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
-from math import pi, sqrt
+from html import escape
+from math import isnan, pi, sqrt
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -16,7 +18,6 @@ from ..extras import import_extra
 from ..metrics.density_metrics import LEVELS
 from ..validation import check_choice, freeze
 from .scores import BlockScores, measure_of
-from .tables import MeasureTable, data_frame
 
 #: Key of the metadata of a file, which hold all but the scenes.
 _METADATA = b"sevenhills.forecast.evaluation"
@@ -25,11 +26,82 @@ _FORMAT = 1
 _LEVEL = "level_"
 _SCENE = "scene"
 
-#: A figure over all scenes, as a function of the weights of the scenes; None weights all by 1.
-Statistic = Callable[[np.ndarray | None], np.ndarray | float]
+#: A figure over all scenes, as a function of the weights of the scenes, 1 by default.
+Statistic = Callable[..., Any]
 
-#: Which samples a measure depends on, by what it needs.
+#: Samples that a measure depends on, by its needs.
 _SAMPLES = {"density": "paths", "steps": "steps", "agents": "joint paths"}
+_CELL = "padding: 0.1em 0.9em; text-align: right"
+
+
+class MeasureTable(ABC):
+    """A result with a row of figures for every measure."""
+
+    @property
+    @abstractmethod
+    def _rows(self) -> Sequence[Any]:
+        """Rows, as dataclasses with the field ``measure``."""
+
+    @abstractmethod
+    def _caption(self) -> str:
+        """Return the line above the table."""
+
+    def __getitem__(self, measure: str) -> Any:
+        rows = {row.measure: row for row in self._rows}
+        if measure not in rows:
+            raise KeyError(f"there is no measure {measure!r}, only {list(rows)}")
+        return rows[measure]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        values = vars(self).values()
+        return type(self), tuple(dict(v) if isinstance(v, MappingProxyType) else v for v in values)
+
+    def columns(self) -> dict[str, Any]:
+        """Return the table by columns."""
+        names = [field.name for field in fields(self._rows[0])]
+        return {name: [getattr(row, name) for row in self._rows] for name in names}
+
+    def to_pandas(self) -> Any:
+        """Return the table as a data frame of pandas."""
+        return _data_frame(self.columns())
+
+    def _texts(self) -> list[list[str]]:
+        """Return the heading and the rows as text."""
+        columns = self.columns()
+        rows = zip(*columns.values(), strict=True)
+        return [list(columns), *([_text(value) for value in row] for row in rows)]
+
+    def __repr__(self) -> str:
+        rows = self._texts()
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = [
+            "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])])
+            for row in rows
+        ]
+        return "\n".join([self._caption(), *lines])
+
+    def _repr_html_(self) -> str:
+        head, *rows = self._texts()
+        body = "".join([_html("th", head), *(_html("td", row) for row in rows)])
+        caption = f'<p style="margin: 0.7em 0 0.3em">{escape(self._caption())}</p>'
+        return f'{caption}<table style="border-collapse: collapse">{body}</table>'
+
+
+def _text(value: Any) -> str:
+    """Return a figure with four digits."""
+    if not isinstance(value, float):
+        return str(value)
+    return "-" if isnan(value) else f"{value:.4g}"
+
+
+def _html(tag: str, cells: Sequence[str]) -> str:
+    inside = "".join(f'<{tag} style="{_CELL}">{escape(cell)}</{tag}>' for cell in cells)
+    return f"<tr>{inside}</tr>"
+
+
+def _data_frame(columns: Mapping[str, Any]) -> Any:
+    pandas = import_extra("pandas", "frames", "to_pandas needs pandas")
+    return pandas.DataFrame(dict(columns))
 
 
 @dataclass(frozen=True)
@@ -152,21 +224,12 @@ class Evaluation(MeasureTable):
         for name in ("scenes", "settings", "degenerate"):
             object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        values = (getattr(self, field.name) for field in fields(self))
-        return type(self), tuple(dict(v) if isinstance(v, MappingProxyType) else v for v in values)
-
     @property
     def _rows(self) -> Sequence[Row]:
         return self.summary
 
     def columns(self, what: str = "summary") -> dict[str, Any]:
-        """Return a table by columns.
-
-        Parameters
-        ----------
-        what : {"summary", "scenes", "coverage"}, default="summary"
-        """
+        """Return the "summary", the "scenes" or the "coverage" by columns."""
         check_choice(what, "what", ("summary", "scenes", "coverage"))
         if what == "scenes":
             return {_SCENE: self.names, **self.scenes}
@@ -177,7 +240,7 @@ class Evaluation(MeasureTable):
 
     def to_pandas(self, what: str = "summary") -> Any:
         """Return the summary, the scenes or the coverage as a data frame of pandas."""
-        return data_frame(self.columns(what))
+        return _data_frame(self.columns(what))
 
     def to_parquet(self, path: str | os.PathLike[str]) -> None:
         """Write everything to a file, with a row for every scene; see :func:`read_evaluation`."""
@@ -270,45 +333,37 @@ class Interval(NamedTuple):
     high: np.ndarray
 
 
-class SceneMean:
-    """Mean of values (S,) over scenes, without NaN."""
+def mean_statistic(values: np.ndarray) -> Statistic:
+    """Return the mean of values (S,) without NaN, for scene weights; NaN without any value."""
+    valid = ~np.isnan(values)
+    filled, counted = np.where(valid, values, 0.0), valid.astype(np.float64)
 
-    def __init__(self, values: np.ndarray) -> None:
-        valid = ~np.isnan(values)
-        self._filled, self._valid = np.where(valid, values, 0.0), valid.astype(np.float64)
+    def mean(weights: np.ndarray | None = None) -> float:
+        each = np.ones(len(values)) if weights is None else weights
+        total = each @ counted
+        return float(each @ filled / total) if total else float("nan")
 
-    def __call__(self, weights: np.ndarray | None = None) -> float:
-        """Return the weighted mean; NaN if no scene has a value."""
-        each = np.ones(len(self._valid)) if weights is None else weights
-        total = each @ self._valid
-        return float(each @ self._filled / total) if total else float("nan")
+    return mean
 
 
-class CoveredShare:
-    """Fraction of truths whose level (S, P) is within each of some bounds, for scene weights."""
+def coverage_statistic(levels: np.ndarray, bounds: np.ndarray) -> Statistic:
+    """Return the fraction of truths with a level (S, P) within each bound, for scene weights."""
+    scenes, truths = np.nonzero(~np.isnan(levels))
+    bins = np.searchsorted(bounds, levels[scenes, truths], side="left")
 
-    def __init__(self, levels: np.ndarray, bounds: np.ndarray) -> None:
-        self._scenes, truths = np.nonzero(~np.isnan(levels))
-        self._bins = np.searchsorted(bounds, levels[self._scenes, truths], side="left")
-        self._n_bounds = len(bounds)
-
-    def __call__(self, weights: np.ndarray | None = None) -> np.ndarray:
-        """Return the fraction for every bound; NaN if no scene has a truth."""
-        each = None if weights is None else weights[self._scenes]
-        counts = np.bincount(self._bins, weights=each, minlength=self._n_bounds + 1)
+    def share(weights: np.ndarray | None = None) -> np.ndarray:
+        each = None if weights is None else weights[scenes]
+        counts = np.bincount(bins, weights=each, minlength=len(bounds) + 1)
         total = counts.sum()
-        return np.cumsum(counts)[:-1] / total if total else np.full(self._n_bounds, np.nan)
+        return np.cumsum(counts)[:-1] / total if total else np.full(len(bounds), np.nan)
+
+    return share
 
 
-class CalibrationError:
-    """Expected calibration error of levels (S, P), for scene weights."""
-
-    def __init__(self, levels: np.ndarray) -> None:
-        self._share = CoveredShare(levels, LEVELS)
-
-    def __call__(self, weights: np.ndarray | None = None) -> float:
-        """Return the mean distance between levels and the fractions of truths within them."""
-        return float(np.abs(self._share(weights) - LEVELS).mean())
+def calibration_statistic(levels: np.ndarray) -> Statistic:
+    """Return the mean distance between levels and the truths within them, for scene weights."""
+    share = coverage_statistic(levels, LEVELS)
+    return lambda weights=None: float(np.abs(share(weights) - LEVELS).mean())
 
 
 def summarize(
@@ -332,13 +387,13 @@ def summarize(
     counts = sum((one.degenerate.counts for one in blocks), Counter[str]())
     affected = sum((one.degenerate.affected for one in blocks), Counter[str]())
     columns = {name: scenes.get(name, levels) for name in measures}
-    statistics: dict[str, Statistic] = {
-        name: CalibrationError(values) if name == "ece" else SceneMean(values)
+    statistics = {
+        name: calibration_statistic(values) if name == "ece" else mean_statistic(values)
         for name, values in columns.items()
     }
-    means = {name: float(statistic(None)) for name, statistic in statistics.items()}
+    means = {name: statistic() for name, statistic in statistics.items()}
     if "ece" in measures:
-        statistics["coverage"] = CoveredShare(levels, bounds)
+        statistics["coverage"] = coverage_statistic(levels, bounds)
     intervals = bootstrap(statistics, len(names), n_replicates, settings["confidence"], rng)
     return Evaluation(
         scenes=scenes,
@@ -373,7 +428,7 @@ def _row(
 def _coverage(levels: np.ndarray, bounds: np.ndarray, interval: Interval) -> Coverage:
     return Coverage(
         levels=bounds,
-        observed=CoveredShare(levels, bounds)(),
+        observed=coverage_statistic(levels, bounds)(),
         **interval._asdict(),
         n_truths=int(np.count_nonzero(~np.isnan(levels))),
     )
@@ -390,32 +445,23 @@ def bootstrap(
 
     Without replicates, they are NaN.
     """
-    found: dict[str, list[np.ndarray | float]] = {name: [] for name in statistics}
-    for weights in _resampled_weights(n_scenes, n_replicates, rng):
-        for name, statistic in statistics.items():
-            found[name].append(statistic(weights))
-    if n_replicates == 0:
-        found = {name: [np.full(np.shape(s(None)), np.nan)] for name, s in statistics.items()}
-    return {name: _interval(np.array(values), confidence) for name, values in found.items()}
-
-
-def _resampled_weights(
-    n_scenes: int, n_replicates: int, rng: np.random.RandomState
-) -> Iterator[np.ndarray]:
-    """Yield how often every scene is in a bootstrap replicate."""
-    for _ in range(n_replicates):
+    found = {name: np.empty((n_replicates, *np.shape(s()))) for name, s in statistics.items()}
+    for i in range(n_replicates):
         drawn = rng.randint(n_scenes, size=n_scenes)
-        yield np.bincount(drawn, minlength=n_scenes).astype(np.float64)
+        weights = np.bincount(drawn, minlength=n_scenes).astype(np.float64)
+        for name, statistic in statistics.items():
+            found[name][i] = statistic(weights)
+    return {name: _interval(values, confidence) for name, values in found.items()}
 
 
 def _interval(values: np.ndarray, confidence: float) -> Interval:
     """Return the interval over the first axis, without replicates that have no valid scene."""
     outside = 50 * (1 - confidence)
-    flat = values.reshape(len(values), -1)
-    out = np.full((3, flat.shape[1]), np.nan)
-    for i, column in enumerate(flat.T):
+    shape = values.shape[1:]
+    out = np.full((3, *shape), np.nan)
+    for i in np.ndindex(shape):
+        column = values[:, *i]
         kept = column[np.isfinite(column)]
         if len(kept) > 1:
-            limits = np.percentile(kept, [outside, 100 - outside])
-            out[:, i] = kept.std(ddof=1), *limits
-    return Interval(*out.reshape(3, *values.shape[1:]))
+            out[:, *i] = kept.std(ddof=1), *np.percentile(kept, [outside, 100 - outside])
+    return Interval(*out)
