@@ -9,8 +9,7 @@ from sklearn.cluster import OPTICS
 
 from sevenhills.clustering import neighbors_for, order_by_reachability
 from sevenhills.kernels.blocks import build_blocks, build_rotated_blocks, core_distances
-from sevenhills.kernels.few_points import order_few_points
-from sevenhills.kernels.ordering import order_points
+from sevenhills.kernels.ordering import order_few_points, order_points
 
 from ..oracles import plain_optics
 from ..strategies import samples

@@ -29,10 +29,9 @@ from sevenhills.clustering import (
     order_by_reachability,
     score,
 )
-from sevenhills.clustering.dbcv import all_points_reach, dbcv_scores
 from sevenhills.clustering.optics import Partitions
 from sevenhills.clustering.points import Copies, find_clusters
-from sevenhills.clustering.selection import silhouette_scores
+from sevenhills.clustering.selection import all_points_reach, dbcv_scores, silhouette_scores
 from sevenhills.kernels.blocks import build_blocks, core_distances, most_needed
 
 from ..strategies import samples

@@ -8,8 +8,7 @@ import numpy as np
 
 from ..kernels.blocks import build_rotated_blocks, core_distances
 from ..kernels.cuts import dbscan_cuts, first_equals, noise_masses, xi_cuts
-from ..kernels.few_points import order_few_points
-from ..kernels.ordering import order_points
+from ..kernels.ordering import order_few_points, order_points
 from ..progress import Progress
 from ..validation import check_field, check_offsets, check_permutation
 
@@ -36,8 +35,8 @@ class Ordering:
         The distance at which every row was reached, infinite for the first. Use
         ``reachability[order]`` for the reachability plot.
     core_distances : ndarray of shape (n_samples,)
-        The distance of every row to its k-th nearest, itself being the first, infinite like the
-        reachability for rows that weigh nothing; these come last.
+        The distance of every row to its k-th nearest, itself being the first. Rows of weight zero
+        come last, with infinite distances.
     predecessor : ndarray of shape (n_samples,)
         The row from which every row was reached, -1 for the first.
     n_neighbors : int
@@ -137,18 +136,10 @@ def order_by_reachability(
 
 @dataclass(frozen=True, eq=False)
 class Partitions:
-    """Partitions of an ordering into runs, one after another.
+    """Partitions of an ordering into runs, one partition after another."""
 
-    Attributes
-    ----------
-    runs : ndarray of shape (n_runs, 3)
-        ``(start, end, label)`` of every run, label -1 being noise.
-    offsets : ndarray of shape (n_partitions + 1,)
-        Where the runs of every partition begin.
-    """
-
-    runs: np.ndarray
-    offsets: np.ndarray
+    runs: np.ndarray  #: (n_runs, 3) start, end and label of every run, label -1 being noise
+    offsets: np.ndarray  #: (n_partitions + 1,) where the runs of every partition begin
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -178,7 +169,7 @@ class Partitions:
             raise ValueError("runs must lead through all samples, and none may be empty")
 
     def first_of_equals(self) -> np.ndarray:
-        """Return, for every partition, the index of the first that is equal to it."""
+        """Return the index of the first equal partition, for every partition."""
         first = np.empty(len(self), dtype=np.int64)
         first_equals(self.runs, self.offsets, np.empty_like(first), first)
         return first
@@ -188,7 +179,7 @@ class Partitions:
         return np.maximum.reduceat(self.runs[:, 2], self.offsets[:-1]) + 1
 
     def noise_share(self, weights: np.ndarray) -> np.ndarray:
-        """Return the part of all weight, given in order, that is noise in every partition."""
+        """Return the share of noise in the weights, given in order, for every partition."""
         masses = np.empty(len(self))
         noise_masses(self.runs, self.offsets, weights, masses)
         return masses / weights.sum()

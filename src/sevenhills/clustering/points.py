@@ -81,52 +81,21 @@ class Points:
     distance to the mean, which a rotation does not change, and measured in a power of two near
     their spread, which changes no digit but those that scikit-learn's absolute rounding of
     distances to 15 decimals would take away.
-
-    Attributes
-    ----------
-    X : ndarray of shape (n_points, n_features)
-        In multiples of ``unit``.
-    weights : ndarray of shape (n_points,)
-        In multiples of ``grain``.
-    labels : ndarray of shape (n_points,)
-        The cluster of every point, -1 being noise.
-    rows : ndarray of shape (n_points,)
-        The first given row of every point.
-    of_rows : ndarray of shape (n_rows,)
-        The point of every given row, -1 for rows of weight zero.
-    middles : ndarray of shape (n_rows,)
-        The middle of every row, if the rows of a point are laid out along its weight.
-    features : ndarray of shape (n_features,)
-        The features in an order that does not depend on the given order.
-    unit : float
-        A power of two, in data units.
-    n_samples : float
-        The sum of the given weights.
-    resolution : ndarray of shape (n_features,)
-        The unit to which every feature is rounded, 0 where values are exact.
-    grain : float
-        The number of samples that clustering counts as one.
-    copies : Copies or None
-        The copies of rounded rows; None if all values are exact.
-    whole : ndarray of shape (n_points,) or None
-        The point of every piece, if points are split into pieces.
-    ordering : Ordering or None
-    candidates : Candidates or None
     """
 
-    X: np.ndarray
-    weights: np.ndarray
-    labels: np.ndarray
-    rows: np.ndarray
-    of_rows: np.ndarray
-    middles: np.ndarray
-    features: np.ndarray
-    unit: float
-    n_samples: float
-    resolution: np.ndarray
-    grain: float = 1.0
-    copies: Copies | None = None
-    whole: np.ndarray | None = None
+    X: np.ndarray  #: (n_points, n_features) in multiples of ``unit``
+    weights: np.ndarray  #: (n_points,) in multiples of ``grain``
+    labels: np.ndarray  #: (n_points,) the cluster of every point, -1 being noise
+    rows: np.ndarray  #: (n_points,) the first given row of every point
+    of_rows: np.ndarray  #: (n_rows,) the point of every given row, -1 for rows of weight zero
+    middles: np.ndarray  #: (n_rows,) the middle of every row along the weight of its point
+    features: np.ndarray  #: (n_features,) in an order that does not depend on the given order
+    unit: float  #: a power of two, in data units
+    n_samples: float  #: the sum of the given weights
+    resolution: np.ndarray  #: (n_features,) the unit of rounding, 0 where values are exact
+    grain: float = 1.0  #: the number of samples that clustering counts as one
+    copies: Copies | None = None  #: the copies of rounded rows; None if all values are exact
+    whole: np.ndarray | None = None  #: (n_points,) the point of every piece, if points are split
     ordering: Ordering | None = None
     candidates: Candidates | None = None
 

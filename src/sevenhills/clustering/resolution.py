@@ -1,8 +1,8 @@
 """Columns of rounded values: the unit of rounding, and samples spread over it.
 
-Rounded values lie on a lattice of some unit, and neighboring places of the lattice are taken by
-many rows. Copies of continuous values repeat, but have no common unit; decimals that are finer
-than the distance between samples have one, but it does not matter.
+Rounded values lie on a lattice of some unit, and many rows share neighboring places of the lattice.
+Copies of continuous values repeat, but have no common unit; decimals that are finer than the
+distance between samples have a unit, but it does not matter.
 
 A value ``v`` that is rounded to a unit ``u`` stands for anything between ``v - u/2`` and
 ``v + u/2``. So all samples that share a value are put at even distances over this interval, column
@@ -14,9 +14,8 @@ import numpy as np
 
 #: Columns with fewer distinct values are codes, such as classes, weekdays or seven-point scales.
 _LEAST_VALUES = 8
-#: The inverse of the probability that two rows are equal must reach this, whatever rare values
-#: there are beside. It is 3.2 for counts of mean 1, and 7.9 for counts of mean 5: among few
-#: values, a slab around each says less than the values themselves.
+#: Lower limit on the effective number of values, the inverse of the probability that two rows are
+#: equal. It is 3.2 for counts of mean 1, and 7.9 for counts of mean 5; fewer values are classes.
 _LEAST_EFFECTIVE = 5
 #: The share of the rows whose value must occur more than once. With fewer ties, the samples are
 #: farther apart than the unit.
@@ -49,22 +48,13 @@ _FACTORS = ((30, np.uint64(0xBF58476D1CE4E5B9)), (27, np.uint64(0x94D049BB133111
 
 
 def find_units(X: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
-    """Return the unit to which every column is rounded, 0 if it is not.
+    """Return the unit to which every column of samples is rounded, 0 if it is not rounded.
 
     A column is rounded if it has enough distinct values to be no code, half of its rows share
     their value with another row, nine in ten rows lie on a lattice, and half of them are next to
     another value on the lattice. The most common value counts only as much as the second most
-    common one, so that many zeros decide nothing. If several units qualify, it is the coarsest.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n_samples, n_features)
-    weights : ndarray of shape (n_samples,), optional
-        The number of samples that every row stands for; one by default.
-
-    Returns
-    -------
-    ndarray of shape (n_features,)
+    common one, so that many zeros decide nothing. The coarsest of several valid units is returned.
+    ``weights`` are the numbers of samples that rows stand for.
     """
     units = np.zeros(X.shape[1])
     if weights is not None and not weights.all():
@@ -162,22 +152,10 @@ def spread(
 ) -> np.ndarray:
     """Spread copies of rows evenly over the cells to which their values were rounded.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n_rows, n_features)
-        Distinct rows.
-    counts : ndarray of shape (n_rows,)
-        The number of copies of every row.
-    units : ndarray of shape (n_features,)
-        The widths of the cells, 0 for columns that stay as they are.
-    labels : ndarray of shape (n_rows,) or None
-    rows, numbers : ndarray of shape (n_copies,)
-        The row of every copy, and its number among the copies of the row.
-    weights : ndarray of shape (n_copies,)
-
-    Returns
-    -------
-    ndarray of shape (n_copies, n_features)
+    ``counts`` (n_rows,) are the numbers of copies of distinct rows ``X``, ``units`` (n_features,)
+    the widths of the cells, 0 for columns that stay as they are. ``rows``, ``numbers`` and
+    ``weights`` (n_copies,) are the row of every copy, its number among the copies of the row, and
+    its weight. The result has shape (n_copies, n_features).
     """
     keys = _keys(X, counts, units, labels)
     out = X[rows]
@@ -192,14 +170,10 @@ def spread(
 def _keys(
     X: np.ndarray, counts: np.ndarray, units: np.ndarray, labels: np.ndarray | None
 ) -> np.ndarray:
-    """Return a hash for every feature of every distinct row.
+    """Return a hash for every feature of every distinct row, of shape (n_features, n_rows).
 
-    A feature is known by its values, not by its place, and a cluster by its rows, not by its label.
-    Features that have the same ranks have the same hashes.
-
-    Returns
-    -------
-    ndarray of shape (n_features, n_rows)
+    The hash depends on the values of a feature, not on its place, and on the rows of a cluster, not
+    on its label. Features that have the same ranks have the same hashes.
     """
     ranks = np.stack([_ranks(x, unit) for x, unit in zip(X.T, units, strict=True)])
     hashes = _mixed(ranks)
@@ -215,7 +189,7 @@ def _keys(
 
 
 def _ranks(x: np.ndarray, unit: float) -> np.ndarray:
-    """Return the ranks of values, the same for values that are equal to a small part of a unit."""
+    """Return the ranks of values; values that differ by a small part of a unit have one rank."""
     order = np.argsort(x, kind="stable")
     ranks = np.empty(len(x), dtype=np.uint64)
     ranks[order] = np.append(0, np.cumsum(np.diff(x[order]) > _SAME * unit))
@@ -223,7 +197,7 @@ def _ranks(x: np.ndarray, unit: float) -> np.ndarray:
 
 
 def _offsets(cells: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Return places between -1/2 and 1/2, in order, for samples that are sorted by cells."""
+    """Return even offsets from -1/2 to 1/2 in every cell, for samples that are sorted by cell."""
     starts = np.flatnonzero(np.append(True, np.diff(cells) != 0))
     sizes = np.diff(np.append(starts, len(cells)))
     ends = np.cumsum(weights)

@@ -1,4 +1,4 @@
-"""Scores of candidates from a sample of the points, just large enough to find the best one.
+"""Scores of candidates from a sample of points that is just large enough to find the best one.
 
 A first sample from all points drops the candidates that are far behind. Points are then divided
 into strata by the labels that the remaining candidates give them: where these disagree, few points
@@ -21,7 +21,7 @@ from .optics import Partitions, best_of
 _STANDARD_ERRORS = 4.0
 #: The size of the first sample.
 _FIRST = 256
-#: Candidates that are behind by less than this after the first sample go on, whatever the errors.
+#: Candidates that are behind by less than this after the first sample are kept in any case.
 _NEAR = 0.03
 #: The smallest sample of a stratum.
 _FEWEST = 16
@@ -44,23 +44,10 @@ Contributions = Callable[[Partitions, np.ndarray], np.ndarray]
 def sample_scores(
     contributions: Contributions, partitions: Partitions, weights: np.ndarray, most: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Score partitions by growing samples of points until one is ahead of all others.
+    """Return scores of partitions and standard errors, from a sample of up to ``most`` points.
 
-    Parameters
-    ----------
-    contributions : callable
-    partitions : Partitions
-        None of them with a single label.
-    weights : ndarray of shape (n_points,)
-        The number of samples that every point stands for.
-    most : int
-        The sample stops growing at this size.
-
-    Returns
-    -------
-    scores, errors : ndarray of shape (n_partitions,)
-        The errors are the standard error of the highest score, and of the distances of all others
-        to it.
+    ``weights`` (n_points,) are numbers of samples. No partition may have a single label. The errors
+    are the standard error of the highest score, and of the distances of all others to it.
     """
     rng = np.random.RandomState(_SEED)
     everywhere = np.zeros(len(weights), dtype=np.int64)
@@ -109,31 +96,15 @@ def _strata(partitions: Partitions) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class _Sample:
-    """Points from strata, and their contributions to the scores of partitions.
+    """Points from strata, and their contributions to the scores of partitions."""
 
-    Attributes
-    ----------
-    queue : ndarray of shape (n_all,)
-        All points, one stratum after another, in the order in which they are taken.
-    sizes : ndarray of shape (n_strata,)
-        The number of points of every stratum.
-    taken : ndarray of shape (n_strata,)
-        The number of these in the sample.
-    weights : ndarray of shape (n_all,)
-    points : ndarray of shape (n_points,)
-        The points in the sample.
-    strata : ndarray of shape (n_points,)
-    values : ndarray of shape (n_partitions, n_points)
-        Their weighted contributions; a score is the mean of these over all points.
-    """
-
-    queue: np.ndarray
-    sizes: np.ndarray
-    taken: np.ndarray
-    weights: np.ndarray
-    points: np.ndarray
-    strata: np.ndarray
-    values: np.ndarray
+    queue: np.ndarray  #: (n_all,) all points, by stratum, in the order in which they are taken
+    sizes: np.ndarray  #: (n_strata,) the number of points of every stratum
+    taken: np.ndarray  #: (n_strata,) the number of these in the sample
+    weights: np.ndarray  #: (n_all,) relative to their mean
+    points: np.ndarray  #: (n_points,) the points in the sample
+    strata: np.ndarray  #: (n_points,)
+    values: np.ndarray  #: (n_partitions, n_points) their weighted contributions to the scores
 
     @classmethod
     def from_strata(
@@ -210,11 +181,11 @@ class _Sample:
         return float(means[0]), float(errors[0])
 
     def behind(self, leader: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return how far partitions are behind one of them, and the standard errors of that."""
+        """Return the distances of all scores to that of the leader, and their standard errors."""
         return self._estimates(self.values[leader] - self.values)
 
     def not_far_behind(self) -> np.ndarray:
-        """Return the partitions that may turn out to be the best."""
+        """Return the partitions that may be the best."""
         behind, errors = self.behind(self.leader())
         return np.flatnonzero(behind <= _STANDARD_ERRORS * errors + _NEAR)
 

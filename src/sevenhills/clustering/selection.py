@@ -5,7 +5,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import logsumexp
 
+from ..kernels.blocks import Blocks, build_blocks, most_needed, nearest_distances
 from ..kernels.silhouettes import (
     ROWS,
     add_rows,
@@ -14,10 +16,10 @@ from ..kernels.silhouettes import (
     sum_segments,
     weigh_runs,
 )
+from ..kernels.spanning import Workspace, diameter_beyond, span, spanning_tree
 from ..progress import Progress
 from ..threads import map_blocks
 from ..validation import check_choice, check_field, check_permutation
-from .dbcv import dbcv_scores
 from .optics import Cuts, Partitions, best_of
 from .sampling import sample_scores
 
@@ -27,37 +29,26 @@ CRITERIA = ("silhouette", "dbcv")
 TRIVIAL_SCORE = -1.1
 #: From this number of samples on, silhouettes are estimated from a sample of them.
 EXACT_BELOW = 30_000
-#: The limit of the size of that sample is not below this.
+#: That sample may always grow to this size.
 _LARGEST_SAMPLE = 4096
 #: Partitions up to this number of runs are scored together; a million runs take 3 GB.
 _MOST_RUNS = 50_000
 #: The silhouettes of fewer samples are computed faster than threads are started.
 _FEWEST_TO_SHARE = 512
-
-#: Takes silhouettes (n_partitions, 2, ROWS) of rows, the rows, and the number of their block.
-_Use = Callable[[np.ndarray, np.ndarray, int], None]
+#: Points in a leaf of the tree by which distances for DBCV are found.
+_LEAF_SIZE = 128
+#: Sparseness and separation below this, in units of the data's spread, count as zero.
+_SMALLEST = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
 class Candidates(Cuts):
     """The distinct candidate clusterings of an ordering, their scores, and the chosen one.
 
-    Many cuts give the same clusters; they are one candidate, named after the first of them.
+    The attributes are those of :class:`Cuts` and these:
 
     Attributes
     ----------
-    rules : ndarray of str, of shape (n_candidates,)
-        "dbscan" or "xi".
-    parameters : ndarray of shape (n_candidates,)
-        The height of the cut in data units, or the steepness.
-    n_cuts : ndarray of shape (n_candidates,)
-        The number of cuts that give this candidate.
-    n_clusters : ndarray of shape (n_candidates,)
-    noise_share : ndarray of shape (n_candidates,)
-    partitions : Partitions
-        The runs of every candidate in the ordering.
-    order : ndarray of shape (n_samples,)
-        The ordering that was cut.
     criterion : str
         The kind of the scores: "silhouette" or "dbcv".
     scores : ndarray of shape (n_candidates,)
@@ -237,25 +228,11 @@ def silhouette_scores(
     n_jobs: int | None = None,
     weights: np.ndarray | None = None,
 ) -> np.ndarray:
-    r"""Score partitions of an ordering by their silhouettes, the noise being counted twice.
+    r"""Return the scores of partitions of points in order by silhouettes, counting noise twice.
 
     With noise share :math:`f`, the score is :math:`f S_1 + (1 - f) S_2`: the mean silhouette with
-    every noise point its own cluster, and with all noise as one cluster.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n_samples, n_features)
-        The points in order.
-    partitions : Partitions
-    n_jobs : int, optional
-        Number of threads.
-    weights : ndarray of shape (n_samples,), optional
-        The number of samples that every point stands for, in order; one by default.
-
-    Returns
-    -------
-    ndarray of shape (n_partitions,)
-        NaN for a partition of a single label.
+    every noise point its own cluster, and with all noise as one cluster. It is NaN for a partition
+    of a single label.
     """
     weights = np.ones(len(X)) if weights is None else weights
     return _Silhouettes.from_partitions(X, partitions, weights).scores(n_jobs)
@@ -269,20 +246,10 @@ def sampled_silhouette_scores(
     most: int,
     progress: Progress | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Estimate the scores of partitions from samples that are large enough to find the best.
+    """Return estimates of the silhouette scores of partitions, and their standard errors.
 
-    Parameters
-    ----------
-    X, partitions, n_jobs, weights
-        See :func:`silhouette_scores`; none of the partitions has a single label.
-    most : int
-        The sample stops growing at this size.
-    progress : callable, optional
-        Progress callback, called with (stage, fraction done).
-
-    Returns
-    -------
-    scores, errors : ndarray of shape (n_partitions,)
+    They come from a sample that is large enough to find the best partition, of up to ``most``
+    points. No partition may have a single label.
     """
     n_seen = 0
 
@@ -301,40 +268,22 @@ def sampled_silhouette_scores(
 
 
 def _groups(partitions: Partitions) -> list[Partitions]:
-    """Return the same partitions in groups that have few runs, or a single partition."""
+    """Divide partitions into groups of few runs, or of a single partition."""
     places = partitions.offsets[1:] // _MOST_RUNS
     return [partitions.take(np.flatnonzero(places == place)) for place in np.unique(places)]
 
 
-@dataclass(frozen=True, eq=False)
-class _Silhouettes:
-    """Points in order, and the runs over which distances to them are added up.
-
-    Attributes
-    ----------
-    X : ndarray of shape (n_samples, n_features)
-    weights : ndarray of shape (n_samples,)
-    edges : ndarray of shape (n_segments + 1,)
-        Where the segments begin, out of which all runs are made.
-    runs : ndarray of shape (n_runs, 3)
-        The first segment of every distinct run, the one behind its last, and whether it is noise.
-    masses : ndarray of shape (n_runs,)
-    parts : ndarray of shape (n_parts, 2)
-        The runs of all partitions, and their labels.
-    offsets : ndarray of shape (n_partitions + 1,)
-        Where the parts of every partition begin.
-    shares : ndarray of shape (n_partitions,)
-        How much of every partition is noise.
-    """
+class _Silhouettes(NamedTuple):
+    """Points in order, and the runs over which distances to them are added up."""
 
     X: np.ndarray
     weights: np.ndarray
-    edges: np.ndarray
-    runs: np.ndarray
-    masses: np.ndarray
-    parts: np.ndarray
-    offsets: np.ndarray
-    shares: np.ndarray
+    edges: np.ndarray  #: (n_segments + 1,) starts of the segments of all runs, and the end
+    runs: np.ndarray  #: (n_runs, 3) first segment, last + 1, and noise (1 or 0) of distinct runs
+    masses: np.ndarray  #: (n_runs,) sums of weights
+    parts: np.ndarray  #: (n_parts, 2) the runs of all partitions, and their labels
+    offsets: np.ndarray  #: (n_partitions + 1,) where the parts of every partition begin
+    shares: np.ndarray  #: (n_partitions,) the share of noise
 
     @classmethod
     def from_partitions(
@@ -374,12 +323,9 @@ class _Silhouettes:
         return self.shares * means[:, 0] + (1 - self.shares) * means[:, 1]
 
     def of_rows(self, rows: np.ndarray, n_jobs: int | None) -> np.ndarray:
-        """Return what some points, in ascending order, add to the scores.
+        """Return the contributions (n_partitions, n_rows) of ascending rows to the scores.
 
-        Returns
-        -------
-        ndarray of shape (n_partitions, n_rows)
-            The score of a partition is the weighted mean of its row over all points.
+        The score of a partition is the weighted mean of its contributions over all points.
         """
         out = np.empty((len(self.shares), len(rows)))
         share = self.shares[:, None]
@@ -391,8 +337,13 @@ class _Silhouettes:
         self._each_block(rows, keep, n_jobs)
         return out
 
-    def _each_block(self, rows: np.ndarray, use: _Use, n_jobs: int | None) -> None:
-        """Hand the silhouettes of rows on, one block of rows after another."""
+    def _each_block(
+        self,
+        rows: np.ndarray,
+        use: Callable[[np.ndarray, np.ndarray, int], None],
+        n_jobs: int | None,
+    ) -> None:
+        """Call ``use`` with silhouettes (n_partitions, 2, ROWS), rows and number of every block."""
         n_blocks = -(-len(rows) // ROWS)
         padded = np.zeros((n_blocks * ROWS, self.X.shape[1]))
         padded[: len(rows)] = self.X[rows]
@@ -419,17 +370,139 @@ class _Silhouettes:
 def _distinct_runs(
     starts: np.ndarray, ends: np.ndarray, noise: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the distinct ``(start, end, noise)``, by noise, start and end, and where each is."""
+    """Return the distinct runs by noise, start and end, and the index of every given run."""
     n_places = ends.max() + 1
-    key = (noise * n_places + starts) * n_places + ends
-    order = key.argsort()
-    ordered = key[order]
-    is_new = np.ones(len(key), dtype=bool)
-    is_new[1:] = ordered[1:] != ordered[:-1]
-    index = np.empty_like(order)
-    index[order] = is_new.cumsum() - 1
-    distinct = ordered[is_new]
-    runs = np.empty((len(distinct), 3), dtype=np.int64)
-    rest, runs[:, 1] = np.divmod(distinct, n_places)
-    runs[:, 2], runs[:, 0] = np.divmod(rest, n_places)
-    return runs, index
+    keys = (noise * n_places + starts) * n_places + ends
+    keys, index = np.unique(keys, return_inverse=True)
+    keys, ends = np.divmod(keys, n_places)
+    noise, starts = np.divmod(keys, n_places)
+    return np.stack([starts, ends, noise], axis=1), index
+
+
+def dbcv_scores(
+    X: np.ndarray,
+    partitions: Partitions,
+    n_neighbors: int,
+    n_jobs: int | None = None,
+    weights: np.ndarray | None = None,
+) -> np.ndarray:
+    r"""Return the scores of partitions of points in order by density-based validation.
+
+    With the reach :math:`a` of :func:`all_points_reach`, two points are
+    :math:`\max(d, a, a')` apart. The sparseness :math:`s_C` of a cluster is the longest edge of
+    the minimum spanning tree of its members, or its diameter if that is smaller; its separation
+    :math:`t_C` is the smallest distance to a member of another cluster. The score is
+
+    .. math:: \sum_C \frac{n_C}{N} \frac{t_C - s_C}{\max(s_C, t_C, 10^{-6})}
+
+    Noise counts only in :math:`N`.
+
+    References
+    ----------
+    D. Moulavi, P. A. Jaskowiak, R. J. G. B. Campello, A. Zimek, J. Sander: Density-Based
+    Clustering Validation. SDM 2014.
+    """
+    weights = np.ones(len(X)) if weights is None else weights
+    validation = _Validation(X, weights, n_neighbors)
+    scores = np.empty(len(partitions))
+
+    def score(indices: range) -> None:
+        workspace = Workspace.from_blocks(validation.blocks)
+        for index in indices:
+            scores[index] = validation.score(partitions[index], workspace)
+
+    map_blocks(score, len(partitions), n_jobs)
+    return scores
+
+
+def all_points_reach(
+    X: np.ndarray, weights: np.ndarray, blocks: Blocks, n_neighbors: int
+) -> np.ndarray:
+    r"""Return the reach of every point: a power mean of the distances to its nearest neighbors.
+
+    .. math:: a = \Big(\frac{1}{k} \sum_{j=1}^{k} d_j^{-M}\Big)^{-1 / M}, \qquad k = 2 k_c - 1
+
+    The reach is zero for a point that occurs more than once.
+    """
+    n_features = X.shape[1]
+    itself = np.minimum(weights, 1.0)
+    masses = np.minimum(2 * n_neighbors - 1, weights.sum() - itself)
+    n_kept = most_needed(weights, float((masses + itself).max()))
+    _, distances, others = nearest_distances(X, weights, blocks, masses + itself, n_kept)
+    others[:, 0] = np.maximum(others[:, 0] - itself, 0.0)  # one sample is the point itself
+    # The last neighbor counts in part, so that the weights add up to the number of neighbors.
+    before = np.cumsum(others, axis=1) - others
+    shares = np.clip(masses[:, None] - before, 0.0, others) / masses[:, None]
+    near = shares > 0
+    repeated = (near & (distances == 0)).any(axis=1)
+    logs = np.log(np.where(near & (distances > 0), distances, 1.0))
+    reach = np.exp(
+        logsumexp(-n_features * logs, axis=1, b=np.where(near, shares, 0.0)) / -n_features
+    )
+    return np.where(repeated, 0.0, reach)
+
+
+class _Validation:
+    """DBCV of partitions, whose spanning trees are all grown from the tree of all points."""
+
+    def __init__(self, X: np.ndarray, weights: np.ndarray, n_neighbors: int) -> None:
+        self.X, self.weights = X, weights
+        self.blocks = build_blocks(X, _LEAF_SIZE)
+        self.reach = all_points_reach(X, weights, self.blocks, n_neighbors)
+        self.tree = spanning_tree(X, self.reach)
+        #: Clusters occur in many partitions, so their sparseness is kept, by their runs.
+        self.sparseness: dict[bytes, float] = {}
+
+    def score(self, runs: np.ndarray, workspace: Workspace) -> float:
+        """Return the score of one partition."""
+        labels = np.repeat(runs[:, 2], runs[:, 1] - runs[:, 0])
+        sizes = np.bincount(labels + 1, self.weights)[1:]
+        edges, lengths = self.tree
+        kept = (labels[edges] >= 0).all(axis=1)
+        members = np.flatnonzero(labels >= 0)
+        edges, lengths = self._span(members, edges[kept], lengths[kept], workspace)
+
+        ends = labels[edges]
+        inside = ends[:, 0] == ends[:, 1]
+        separation = np.full(len(sizes), np.inf)
+        for side in (0, 1):
+            np.minimum.at(separation, ends[~inside, side], lengths[~inside])
+        own_runs = runs[runs[:, 2] >= 0]
+        run_groups = _by_label(own_runs[:, 2], len(sizes))
+        edge_groups = _by_label(ends[inside, 0], len(sizes))
+        edges, lengths = edges[inside], lengths[inside]
+        sparseness = np.array(
+            [
+                self._sparseness(own_runs[some, :2], edges[known], lengths[known], workspace)
+                for some, known in zip(run_groups, edge_groups, strict=True)
+            ]
+        )
+        separation = np.where(np.isinf(separation), sparseness, separation)
+        larger = np.maximum(np.maximum(sparseness, separation), _SMALLEST)
+        return float(sizes @ ((separation - sparseness) / larger) / self.weights.sum())
+
+    def _sparseness(
+        self, runs: np.ndarray, edges: np.ndarray, lengths: np.ndarray, workspace: Workspace
+    ) -> float:
+        """Return the longest edge of a cluster's tree, some edges of which are known.
+
+        It is the diameter of the cluster if that is smaller.
+        """
+        key = runs.tobytes()
+        if key not in self.sparseness:
+            members = np.concatenate([np.arange(start, end) for start, end in runs])
+            longest = self._span(members, edges, lengths, workspace)[1].max()
+            self.sparseness[key] = min(longest, diameter_beyond(self.X, members, longest))
+        return self.sparseness[key]
+
+    def _span(
+        self, members: np.ndarray, edges: np.ndarray, lengths: np.ndarray, workspace: Workspace
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the spanning tree of some points, given edges that belong to it."""
+        return span(self.X, self.reach, self.blocks, members, edges, lengths, workspace)
+
+
+def _by_label(labels: np.ndarray, n_labels: int) -> list[np.ndarray]:
+    """Return the indices of every label from 0 to ``n_labels - 1``."""
+    order = np.argsort(labels, kind="stable")
+    return np.split(order, np.searchsorted(labels[order], np.arange(1, n_labels)))

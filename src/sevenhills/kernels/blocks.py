@@ -4,7 +4,7 @@ The tree is complete: node ``i`` has the children ``2 i + 1`` and ``2 i + 2``, a
 ``n_leaves`` nodes are the leaves. A leaf holds its points feature-major and by ascending index,
 so that the first of equal values in a leaf belongs to the smallest index.
 
-Written by hand because the trees of scipy and scikit-learn cannot be walked from compiled code.
+Written by hand because the trees of scipy and scikit-learn cannot be traversed in compiled code.
 """
 
 from collections.abc import Callable
@@ -13,17 +13,16 @@ from typing import NamedTuple
 import numpy as np
 
 from .compile import inner, kernel
-from .distances import squared_distances
 
-#: Boxes are rotated from this number of features on, since few features are not worth it, and up to
-#: a number beyond which a rotation changes distances by more than the users of the boxes allow for.
+#: Numbers of features for which boxes are rotated. With fewer a rotation does not pay; with more it
+#: changes distances by more than the margin of the boxes.
 _FEWEST_ROTATED = 4
 _MOST_ROTATED = 100
-#: Boxes are passed over only if they are farther by more than rounding can explain.
-_SLACK = 1.0 - 1e-12
-#: Weights that fall short of what is asked for by this part do so by rounding.
+#: Factor on the distance to a box, so that no box is skipped because of rounding.
+SLACK = 1.0 - 1e-12
+#: A sum of weights may fall short of the required weight by this fraction.
 ROUNDING = 1e-9
-#: So many leaves are served by one call, which cannot be interrupted.
+#: The number of leaves in one call of a kernel, which cannot be interrupted.
 _STEP = 128
 
 
@@ -32,7 +31,7 @@ class Blocks(NamedTuple):
 
     columns: np.ndarray  #: (n_leaves, M, S) coordinates of the points of every leaf
     members: np.ndarray  #: (n_leaves, S) their indices, ascending
-    sizes: np.ndarray  #: (n_leaves,) how many there are
+    sizes: np.ndarray  #: (n_leaves,) the numbers of points
     lower: np.ndarray  #: (n_nodes, M) lower corner of every node's bounding box
     upper: np.ndarray  #: (n_nodes, M) upper corner
 
@@ -40,8 +39,8 @@ class Blocks(NamedTuple):
 def build_blocks(X: np.ndarray, leaf_size: int) -> Blocks:
     """Sort the rows of ``X`` (N, M) into the leaves of a balanced k-d tree.
 
-    Level by level, every node is halved at the median of its widest feature, until none of them
-    has more than ``leaf_size`` points.
+    Level by level, every node is halved at the median of its widest feature, until no node has more
+    than ``leaf_size`` points.
     """
     n_points, n_features = X.shape
     if n_points <= leaf_size:
@@ -50,7 +49,7 @@ def build_blocks(X: np.ndarray, leaf_size: int) -> Blocks:
     lower, upper = np.empty((2, 2 * n_leaves - 1, n_features))
     nodes, points = np.empty((len(lower), 2), dtype=np.int64), np.arange(n_points)
     nodes[0] = 0, n_points
-    # One layout only, so that it is compiled only once.
+    # The kernel is compiled for one layout only.
     X = np.require(X, requirements=["C_CONTIGUOUS", "WRITEABLE"])
     divide(X, points, nodes, lower, upper, np.empty(n_points))
 
@@ -68,19 +67,11 @@ def build_blocks(X: np.ndarray, leaf_size: int) -> Blocks:
 
 @kernel
 def divide(X, points, nodes, lower, upper, keys):
-    """Put the points of every node of a complete tree together, and boxes around them.
+    """Sort points into the nodes of a complete tree, and compute the bounding boxes.
 
-    Parameters
-    ----------
-    X : (N, M)
-    points : (N,)
-        The rows, in any order; changed.
-    nodes : (n_nodes, 2)
-        Where the points of every node start and end, given for the first; changed.
-    lower, upper : (n_nodes, M)
-        The corners of the boxes; changed.
-    keys : (N,)
-        Room to work in.
+    ``points`` (N,) are the rows of ``X`` (N, M) in any order, which changes. Output: ``nodes``
+    (n_nodes, 2), the first and last + 1 point of every node, given for the root; ``lower``,
+    ``upper`` (n_nodes, M), the corners of the boxes. ``keys`` (N,) is a workspace.
     """
     n_nodes = nodes.shape[0]
     for node in range(n_nodes):
@@ -100,7 +91,7 @@ def divide(X, points, nodes, lower, upper, keys):
 
 @inner
 def _enclose(X, points, start, end, lower, upper, node):
-    """Write the corners of the box of some points; return its widest feature."""
+    """Write the bounding box of the points of a node; return its widest feature."""
     widest = 0
     for m in range(X.shape[1]):
         low = X[points[start], m]
@@ -118,10 +109,10 @@ def _enclose(X, points, start, end, lower, upper, node):
 
 @inner
 def _halve(keys, points, start, middle, end):
-    """Put points before the middle whose keys are not above those from there on (quickselect).
+    """Move the points of smaller keys before the middle (quickselect).
 
-    Two of the three keys from which the pivot comes are at places that no order of points can
-    foresee, so that none is slow.
+    The pivot is the median of three keys, two of them at pseudo-random places, so that no order of
+    the points makes it slow.
     """
     low = start
     high = end - 1
@@ -153,7 +144,7 @@ def _halve(keys, points, start, middle, end):
 
 
 def _single_block(X: np.ndarray) -> Blocks:
-    """Return a tree that is one leaf; with small data, making it is most of the work."""
+    """Return a tree of one leaf, without the overhead of the general case for small data."""
     return Blocks(
         columns=np.ascontiguousarray(X.T)[None],
         members=np.arange(len(X))[None],
@@ -164,25 +155,21 @@ def _single_block(X: np.ndarray) -> Blocks:
 
 
 def build_rotated_blocks(X: np.ndarray, leaf_size: int) -> tuple[Blocks, np.ndarray]:
-    """Do the same with boxes along the principal axes of ``X``, where small boxes are of use.
+    """Build blocks whose boxes lie along the principal axes of ``X`` (N, M) where this pays.
 
-    Returns
-    -------
-    blocks : Blocks
-        The columns are those of ``X``; the boxes are wider than needed by what rounding may do.
-    coordinates : ndarray of shape (N, M)
-        The points in the coordinates of the boxes.
+    The columns are those of ``X``; the boxes have a margin for rounding. The second result (N, M)
+    holds the points in the coordinates of the boxes.
     """
     n_points, n_features = X.shape
     if n_points <= leaf_size or not _FEWEST_ROTATED <= n_features <= _MOST_ROTATED:
         return build_blocks(X, leaf_size), X
-    centred = X - X.mean(axis=0)
-    coordinates = centred @ np.linalg.eigh(centred.T @ centred)[1]
+    centered = X - X.mean(axis=0)
+    coordinates = centered @ np.linalg.eigh(centered.T @ centered)[1]
     blocks = build_blocks(coordinates, leaf_size)
-    room = 16 * n_features**1.5 * np.finfo(float).eps * np.abs(centred).max()
+    margin = 16 * n_features**1.5 * np.finfo(float).eps * np.abs(centered).max()
     columns = np.ascontiguousarray(X[blocks.members].transpose(0, 2, 1))
-    wider = blocks._replace(columns=columns, lower=blocks.lower - room, upper=blocks.upper + room)
-    return wider, coordinates
+    lower, upper = blocks.lower - margin, blocks.upper + margin
+    return blocks._replace(columns=columns, lower=lower, upper=upper), coordinates
 
 
 def core_distances(
@@ -192,7 +179,7 @@ def core_distances(
     mass: float,
     progress: Callable[[float], None] | None = None,
 ) -> np.ndarray:
-    """Return how far from every point the weights of points, its own among them, reach a mass."""
+    """Return the distance from every point within which weights, its own included, reach a mass."""
     masses = np.full(len(X), float(mass))
     return nearest_distances(X, weights, blocks, masses, progress=progress)[0]
 
@@ -205,32 +192,18 @@ def nearest_distances(
     n_kept: int = 0,
     progress: Callable[[float], None] | None = None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the distances from every point at which others, itself first, reach a mass.
+    """Return the distance from every point within which weights reach its mass, and its neighbors.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n_points, n_features)
-    weights : ndarray of shape (n_points,)
-    blocks : Blocks
-    masses : ndarray of shape (n_points,)
-        The mass for each point, not above that of all points.
-    n_kept : int
-        How many of the nearest to return, at most.
-    progress : callable, optional
-        Progress callback, called with the fraction done.
-
-    Returns
-    -------
-    distances : ndarray of shape (n_points,)
-    nearest, their_weights : ndarray of shape (n_points, n_kept)
-        The distances of the nearest, ascending, and their weights, or twice the mass if that is
-        less; infinite and zero after the one at which the mass is reached.
+    ``masses`` (n_points,) are not above the weight of all points. The neighbors are two arrays of
+    shape (n_points, n_kept): ascending distances, the point itself first, and weights, each at most
+    twice the mass; infinite and zero after the neighbor at which the mass is reached. ``progress``
+    is called with the fraction done.
     """
     leaf_size = blocks.members.shape[1]
-    room = most_needed(weights, masses.max())
+    most = most_needed(weights, masses.max())
     out = np.empty(len(X)), np.empty((len(X), n_kept)), np.empty((len(X), n_kept))
     work = (
-        np.empty((2, leaf_size, room + 1)),
+        np.empty((2, leaf_size, most + 1)),
         np.empty((2, leaf_size)),
         np.empty(leaf_size, dtype=np.int64),
         np.empty(blocks.lower.shape[0], dtype=np.int64),
@@ -247,7 +220,7 @@ def nearest_distances(
 
 
 def most_needed(weights: np.ndarray, mass: float) -> int:
-    """Return how many points are enough to reach a mass, whichever they are."""
+    """Return the number of points whose weights reach a mass, whichever points they are."""
     if weights.min() >= 1.0:
         return min(len(weights), int(np.ceil(mass)))
     reached = np.cumsum(np.sort(weights))
@@ -259,11 +232,11 @@ def _nearest_distances(
     X, weights, masses, columns, members, sizes, lower, upper, nearest, reached, counts, stack,
     row, distances, out, out_weights, first, last,
 ):  # fmt: skip
-    """Visit, for some leaves, the nodes near each, nearest first, own leaf before all others.
+    """Find the neighbors of the points of some leaves: own leaf first, then the nearest nodes.
 
-    ``nearest`` holds, for each point of the leaf, the smallest squared distances, sorted, and the
-    weights that belong to them, as many as ``counts``; ``reached`` their mass and the distance
-    from which on no other is needed.
+    ``nearest`` (2, S, most + 1) holds, for each point of the leaf, the ``counts`` (S,) smallest
+    squared distances, ascending, and their weights; ``reached`` (2, S) the sum of these weights and
+    the squared distance beyond which no point is needed.
     """
     first_leaf = sizes.shape[0] - 1
     for leaf in range(first, last):
@@ -281,7 +254,7 @@ def _nearest_distances(
         while n_open > 0:
             n_open -= 1
             other = stack[n_open]
-            bound = _box_to_box(lower, upper, node, other) * _SLACK
+            bound = _box_to_box(lower, upper, node, other) * SLACK
             if bound >= farthest or other == node:
                 continue
             if other >= first_leaf:
@@ -323,8 +296,8 @@ def _box_to_box(lower, upper, one, other):
 
 @inner
 def insert(i, square, weight, mass, nearest, reached, counts):
-    """Add a point at a squared distance to the neighbours of another, and drop those too many."""
-    # Beyond what matters, so that a large weight does not round the others away.
+    """Add a point to the neighbors of point ``i``, and drop neighbors beyond the mass."""
+    # A larger weight would make no difference, but would round the others away.
     weight = weight if weight < 2.0 * mass else 2.0 * mass
     slot = counts[i]
     while slot > 0 and nearest[0, i, slot - 1] > square:
@@ -348,7 +321,7 @@ def insert(i, square, weight, mass, nearest, reached, counts):
 def _merge(
     X, weights, masses, members, sizes, here, columns, there, bound, nearest, reached, counts, row
 ):
-    """Add the points of one leaf to the neighbours of another; return the farthest that counts."""
+    """Add the points of one leaf to the neighbors of another; return the farthest that counts."""
     farthest = 0.0
     for i in range(sizes[here]):
         if bound < reached[1, i]:
@@ -361,3 +334,70 @@ def _merge(
         if reached[1, i] > farthest:
             farthest = reached[1, i]
     return farthest
+
+
+@inner
+def squared_distances(X, i, blocks, b, out):
+    """Write the squared distances from ``X[i]`` (M,) to ``blocks[b]`` (M, S) into ``out`` (S,).
+
+    The squares are added in the order of the features, as in scikit-learn and scipy, so that the
+    results are equal to the bit. Four features at a time keep the sums in registers.
+    """
+    n_features = X.shape[1]
+    size = out.shape[0]
+    p = X[i, 0]
+    for s in range(size):
+        out[s] = (p - blocks[b, 0, s]) * (p - blocks[b, 0, s])
+    m = 1
+    while m + 4 <= n_features:
+        p, q, r, t = X[i, m], X[i, m + 1], X[i, m + 2], X[i, m + 3]
+        for s in range(size):
+            total = out[s] + (p - blocks[b, m, s]) * (p - blocks[b, m, s])
+            total += (q - blocks[b, m + 1, s]) * (q - blocks[b, m + 1, s])
+            total += (r - blocks[b, m + 2, s]) * (r - blocks[b, m + 2, s])
+            out[s] = total + (t - blocks[b, m + 3, s]) * (t - blocks[b, m + 3, s])
+        m += 4
+    while m < n_features:
+        p = X[i, m]
+        for s in range(size):
+            out[s] += (p - blocks[b, m, s]) * (p - blocks[b, m, s])
+        m += 1
+
+
+@kernel
+def neighborhood_moments(points, neighbors, weights, rows, n_neighbors, means, covariances):
+    """Write mean and covariance (``ddof=0``) of the nearest neighbors of some points.
+
+    ``neighbors`` (N, K) of ``points`` (N, M) are sorted by distance, the point itself included;
+    ``weights`` (N,) are numbers of samples, 0 for points that are left out. A neighborhood of one
+    of the ``rows`` (R,) has ``n_neighbors`` samples, or fewer if there are not enough; the last
+    neighbor counts in part. Output: ``means`` (R, M) relative to the point, ``covariances``
+    (R, M, M).
+    """
+    n_features = points.shape[1]
+    for r in range(rows.shape[0]):
+        i = rows[r]
+        means[r] = 0.0
+        covariances[r] = 0.0
+        size = 0.0
+        for k in range(neighbors.shape[1]):
+            j = neighbors[i, k]
+            part = min(weights[j], n_neighbors - size)
+            if part <= 0:
+                continue
+            # About the mean so far: sums about a point of small weight would lose digits.
+            share = part / (size + part)
+            for a in range(n_features):
+                apart = points[j, a] - points[i, a] - means[r, a]
+                for b in range(a + 1):
+                    other = points[j, b] - points[i, b] - means[r, b]
+                    covariances[r, a, b] += share * size * apart * other
+            for a in range(n_features):
+                means[r, a] += share * (points[j, a] - points[i, a] - means[r, a])
+            size += part
+            if size >= n_neighbors:
+                break
+        for a in range(n_features):
+            for b in range(a + 1):
+                covariances[r, a, b] /= size
+                covariances[r, b, a] = covariances[r, a, b]

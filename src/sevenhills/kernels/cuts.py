@@ -2,12 +2,11 @@
 
 A cut partitions the ordering into runs ``(start, end, label)``, label -1 being noise; runs of
 noise are maximal. The rules are those of scikit-learn's ``cluster_optics_dbscan`` and
-``cluster_optics_xi``, except that a cluster with a single member becomes noise. Points may weigh
-more than one sample, or less. Written by hand because a hundred cuts in Python take longer than all
-the rest of a fit.
+``cluster_optics_xi``, except that a cluster with a single member becomes noise, and that points
+have weights. Written by hand because a hundred cuts in Python take longer than the rest of a fit.
 
 Both kernels fill ``runs`` (n, 3) and ``offsets`` (n_cuts + 1,) from cut number ``done`` on, stop
-when the next cut might not fit, and return the number of the first cut that is missing.
+when the next cut might not fit, and return the number of the first missing cut.
 """
 
 from collections.abc import Callable
@@ -17,16 +16,16 @@ import numpy as np
 from .compile import ZERO, inner, kernel
 
 _NOISE = np.int64(-1)
-#: What weighs no more is one sample at most.
+#: Clusters up to this total weight count as a single sample.
 _SINGLE = 1.5
-#: Weights of flat stretches may be above what is allowed by this, for they are rounded.
+#: The weight of a flat stretch may exceed its limit by this, because of rounding.
 _ROUNDING = 1e-6
 
 
 def dbscan_cuts(
     reachability: np.ndarray, core: np.ndarray, weights: np.ndarray, heights: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Cut at every height; all arrays in the order of the points. Return runs and offsets."""
+    """Return runs and offsets of the cuts at all heights; arrays are in the order of the points."""
 
     def fill(runs: np.ndarray, offsets: np.ndarray, done: int) -> int:
         return _dbscan_cuts(reachability, core, weights, heights, runs, offsets, done)
@@ -41,7 +40,7 @@ def xi_cuts(
     steepness: np.ndarray,
     min_samples: int,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Cut at every steepness; predecessors are positions in the order. Return runs and offsets."""
+    """Return runs and offsets of the cuts at all steepnesses; predecessors are positions."""
     plot = np.append(reachability, np.inf)
     with np.errstate(invalid="ignore", divide="ignore"):
         ratio = plot[:-1] / plot[1:]
@@ -61,7 +60,7 @@ def xi_cuts(
 def _fill_growing(
     fill: Callable[[np.ndarray, np.ndarray, int], int], n_points: int, n_cuts: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Call ``fill`` with more and more room until it has made all cuts."""
+    """Call ``fill`` with larger and larger arrays until all cuts are made."""
     offsets = np.zeros(n_cuts + 1, dtype=np.int64)
     runs = np.empty((8 * n_points + 64, 3), dtype=np.int64)
     done = fill(runs, offsets, 0)
@@ -73,7 +72,7 @@ def _fill_growing(
 
 @kernel
 def _dbscan_cuts(reachability, core, weights, heights, runs, offsets, done):
-    """Cut at heights: a point above starts a cluster if it is core, and is noise if not."""
+    """Cut at heights: a point above the height starts a cluster if it is core, else it is noise."""
     n_points = reachability.shape[0]
     while done < heights.shape[0] and offsets[done] + n_points + 1 <= runs.shape[0]:
         height = heights[done]
@@ -111,7 +110,7 @@ def _append(runs, first, count, start, end, label):
 
 @inner
 def _demote_single(runs, first, count, label, size):
-    """Turn the last cluster into noise if it has one member, and join it to the noise beside it."""
+    """Turn the last cluster into noise if it has one member, joined to adjacent noise."""
     if size == 0.0 or size > _SINGLE:
         return count
     begin = count - 1
@@ -131,8 +130,8 @@ def _xi_cuts(
 ):  # fmt: skip
     """Match steep descents with steep ascents; of nested clusters the innermost is kept.
 
-    ``flanks`` and ``between`` hold start, end and highest value since of the open descents,
-    ``found`` the clusters of a cut by their place, labelled in the order in which they appeared.
+    ``flanks`` (2, N) and ``between`` (N,) hold start, end and highest later value of the open
+    descents, ``found`` (N, 3) the clusters of a cut by position, labeled by order of appearance.
     """
     n_points = ratio.shape[0]
     while done < complements.shape[0] and offsets[done] + n_points + 1 <= runs.shape[0]:
@@ -179,7 +178,7 @@ def _xi_cuts(
 
 @inner
 def _close_descents(plot, complement, highest, flanks, between, n_open):
-    """Forget the descents that the plot has since risen above; tell the others how high it was."""
+    """Drop the descents that the plot has risen above; update the highest value of the others."""
     kept = ZERO
     if highest == np.inf:
         return kept
@@ -194,7 +193,7 @@ def _close_descents(plot, complement, highest, flanks, between, n_open):
 
 @inner
 def _extend_flank(ratio, weights, complement, start, min_samples, rising):
-    """Return the last steep point of a flank that never turns and is not flat for too long."""
+    """Return the last steep point of a flank, which ends where it turns or is flat for too long."""
     flat = 0.0
     end = start
     for i in range(start, ratio.shape[0]):
@@ -215,7 +214,7 @@ def _match(
     plot, predecessor, weights, complement, down_start, down_end, between, up_start, up_end,
     found, n_found,
 ):  # fmt: skip
-    """Add the cluster between a descent and an ascent, if it is one and overlaps no other."""
+    """Add the cluster between a descent and an ascent, if it is valid and overlaps no other."""
     start, end = down_start, up_end
     after = plot[up_end + 1]
     if after * complement < between:
@@ -248,7 +247,7 @@ def _match(
 
 @inner
 def _is_single(weights, start, end):
-    """Whether points from start to end are one sample at most."""
+    """Whether the points from start to end count as a single sample."""
     size = 0.0
     for i in range(start, end + 1):
         size += weights[i]
@@ -259,7 +258,7 @@ def _is_single(weights, start, end):
 
 @kernel
 def first_equals(runs, offsets, hashes, first):
-    """Write, for every cut, the number of the first one that has the same runs into ``first``."""
+    """Write the number of the first cut with the same runs, for every cut, into ``first``."""
     for c in range(offsets.shape[0] - 1):
         hashes[c] = _hash(runs, offsets[c], offsets[c + 1])
         first[c] = c
@@ -271,7 +270,7 @@ def first_equals(runs, offsets, hashes, first):
 
 @inner
 def _hash(runs, start, end):
-    """Return a number that differs for most runs that differ."""
+    """Return a hash of the runs of a cut."""
     value = end - start
     for i in range(start, end):
         for j in range(3):
@@ -295,7 +294,7 @@ def _are_equal(runs, offsets, one, other):
 
 @kernel
 def noise_masses(runs, offsets, weights, out):
-    """Write the sum of the weights (N,), in order, of all noise of every cut into ``out``."""
+    """Write the total weight of the noise of every cut into ``out``; weights (N,) are in order."""
     for c in range(offsets.shape[0] - 1):
         out[c] = 0.0
         for r in range(offsets[c], offsets[c + 1]):

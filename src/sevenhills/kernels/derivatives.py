@@ -6,8 +6,8 @@ distances to them. Tiles, bounds and the exponential are those of the plain sums
 
 import numpy as np
 
+from .blocks import squared_distances
 from .compile import fused_inner, inner, kernel, summing_inner
-from .distances import squared_distances
 from .mixture import LOWEST, NEGLIGIBLE, bound_tiles, own_exponents, split_power
 
 

@@ -14,8 +14,8 @@ import numpy as np
 from numba import types
 from numba.extending import intrinsic
 
+from .blocks import squared_distances
 from .compile import comparing_inner, fused_inner, inner, kernel, summing_inner
-from .distances import squared_distances
 
 #: Exponents are cut off here, where the exponential is still a normal number.
 LOWEST = -708.0

@@ -3,43 +3,44 @@
 Each step takes the unordered point of smallest reachability and lets it lower the reachability of
 all others. Almost none of that has to be computed: a point just ordered is first a *message* at
 the root of the k-d tree, with a lower bound on the reachability that it can offer to any point
-below. It goes down the tree to where its bound is small, waits at the nodes where it is larger
-until that is below everything else that is known, and is dropped where an earlier one is sure to be
-as good; distances are computed only in the leaves that it reaches. In low dimension the whole takes
-about N log N.
+below. It goes down the tree to nodes where its bound is small, waits at the others until its bound
+is the smallest value known, and is dropped where an earlier message is at least as good; distances
+are computed only in the leaves that it reaches. In low dimension the whole takes about N log N.
 
-The messages of a node wait in a list. When the smallest of their bounds is due, all those go on
-that are larger by no more than a factor, so that a list is read a few times only. A node's *key* is
-the pair (smallest reachability below it, index of that point), where a waiting message counts as
-its bound with index -1: it comes first among equals, so that ties are settled by true values. When
-the root's key has a true index, that point is next. Messages may arrive in any order: of equal
-offers the earliest sender's counts.
+The messages of a node wait in a list. When the smallest of their bounds is due, all messages go on
+whose bounds are larger by no more than a factor, so that a list is read a few times only. A node's
+*key* is the pair (smallest reachability below it, index of that point), where a waiting message
+counts as its bound with index -1: it comes first among equals, so that ties are settled by true
+values. When the root's key has a true index, that point is next. Messages may arrive in any order:
+of equal offers the earliest sender's counts.
+
+A few points are ordered on the table of all distances, which is faster than building a tree. The
+results are the same to the bit.
 """
 
 from collections.abc import Callable
 
 import numpy as np
 
-from .blocks import Blocks
+from .blocks import ROUNDING, Blocks, insert, squared_distances
 from .compile import inner, kernel
-from .distances import squared_distances
 
 _NONE = -1
 #: scikit-learn rounds distances to 15 decimals.
-DECIMALS = 1e15
-#: Bounds leave room for that and for the rounding of sums.
+_DECIMALS = 1e15
+#: Margins of bounds for this rounding and for that of sums.
 _RELATIVE = 1e-13
 _ABSOLUTE = 1e-15
 #: A message goes on at once to where its bound is larger by this factor at most.
 _EAGER = 1.3
-#: Distances to fewer points than this part of a leaf are computed one by one.
+#: Distances to less than one in this number of points of a leaf are computed one by one.
 _FEW = 8
-#: So many points are ordered by one call, which cannot be interrupted.
+#: The number of points ordered by one call of a kernel, which cannot be interrupted.
 _STEP = 10_000
 
-#: What is known of every node of the tree. No unordered point below it will end up above the
-#: ceiling, thanks to senders no later than the rank; the first of its messages, and the least of
-#: their bounds.
+#: The state of a node: its key (smallest, index); an upper bound on the final reachability of the
+#: unordered points below (ceiling), which senders up to a position in the order give (rank); the
+#: first of its messages and the least of their bounds.
 _NODE = np.dtype(
     [
         ("smallest", "f8"),
@@ -50,7 +51,7 @@ _NODE = np.dtype(
         ("least", "f8"),
     ]
 )
-#: A message, and the one after it in the list of a node, or of those that are free.
+#: A message, and the next one in the list of a node or in the list of free messages.
 _MESSAGE = np.dtype([("bound", "f8"), ("sender", "i4"), ("next", "i4")])
 
 
@@ -61,21 +62,10 @@ def order_points(
     core: np.ndarray,
     progress: Callable[[float], None] | None = None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Order points, starting at the first row.
+    """Return order, reachability and predecessors of points, starting at the first row.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n_points, n_features)
-    coordinates : ndarray of shape (n_points, n_features)
-        The points in the coordinates of the boxes.
-    blocks : Blocks
-    core : ndarray of shape (n_points,)
-    progress : callable, optional
-        Progress callback, called with the fraction done.
-
-    Returns
-    -------
-    order, reachability, predecessor : ndarray of shape (n_points,)
+    ``coordinates`` (N, M) are the points in the coordinates of the boxes, ``core`` (N,) the core
+    distances; ``progress`` is called with the fraction done.
     """
     n_points, n_nodes = X.shape[0], blocks.lower.shape[0]
     blank = np.array((np.inf, n_points, np.inf, n_points, _NONE, np.inf), dtype=_NODE)
@@ -88,7 +78,7 @@ def order_points(
     home[blocks.members[occupied]] = np.flatnonzero(occupied)
     order, position, predecessor = np.empty((3, n_points), dtype=np.int64)
     reachability = np.empty(n_points)
-    offer = np.rint(core * DECIMALS) / DECIMALS
+    offer = np.rint(core * _DECIMALS) / _DECIMALS
     row, slots = np.empty(reach.shape[1]), np.empty(reach.shape[1], dtype=np.int64)
     stack, trail = np.empty((2, n_nodes), dtype=np.int64)
     mail, pool = np.empty(0, dtype=_MESSAGE), np.array([_NONE, 0])
@@ -107,7 +97,7 @@ def order_points(
 
 
 def _enlarge(mail: np.ndarray, pool: np.ndarray, room: int) -> tuple[np.ndarray, np.ndarray]:
-    """Add room for messages; the pool holds the first free one and the number in use."""
+    """Make space for more messages; the pool holds the first free message and the number in use."""
     used, size = len(mail), 2 * len(mail) + room
     larger = np.empty(size, dtype=_MESSAGE)
     larger[:used] = mail
@@ -121,9 +111,12 @@ def _order(
     X, coordinates, core, offer, columns, members, lower, upper, nodes, mail, pool, home, reach,
     source, row, slots, stack, trail, order, position, reachability, predecessor, done, stop, root,
 ):  # fmt: skip
-    """Order points until as many are as asked for, or the mail is full; return how many are.
+    """Order points until ``stop`` are ordered or the mail is full; return the number ordered.
 
-    A point once ordered has ``reach`` minus infinity.
+    Columns, members, lower and upper are those of the blocks, ``nodes`` (n_nodes,) and ``mail``
+    records. By leaf and slot, ``reach`` and ``source`` are the reachability so far, minus infinity
+    for ordered points, and its sender; ``home`` (N,) is the index of a point in these tables.
+    ``row``, ``slots``, ``stack`` and ``trail`` are workspaces, the last arrays the output.
     """
     leaf_size = reach.shape[1]
     first_leaf = reach.shape[0] - 1
@@ -131,7 +124,7 @@ def _order(
     rival = np.inf
     while done < stop and pool[1] + 2 * reach.shape[0] <= mail.shape[0]:
         if node > 0 and (nodes[node].smallest > rival or nodes[node].index != _NONE):
-            # Nothing here comes next for sure: look again from the root.
+            # The next point may be elsewhere: search again from the root.
             _climb(node, nodes)
             node = root
             rival = np.inf
@@ -145,7 +138,7 @@ def _order(
             reachability[point] = reach[leaf, slot]
             predecessor[point] = source[leaf, slot]
             reach[leaf, slot] = -np.inf
-            _summarise_leaf(first_leaf + leaf, leaf, done, members, reach, nodes)
+            _summarize_leaf(first_leaf + leaf, leaf, done, members, reach, nodes)
             _climb(first_leaf + leaf, nodes)
             _spread(
                 root, point, _EAGER * offer[point], done, X, coordinates, core, offer, columns,
@@ -154,7 +147,7 @@ def _order(
             )  # fmt: skip
             done += 1
         elif nodes[node].least > nodes[node].smallest:
-            # What comes next is below; the rival is the best that is not.
+            # The next point or message is below; the rival is the best value elsewhere.
             if nodes[node].least < rival:
                 rival = nodes[node].least
             node = 2 * node + 1
@@ -165,7 +158,7 @@ def _order(
             if nodes[other].smallest < rival:
                 rival = nodes[other].smallest
         else:
-            # A message comes next: pass it on, and those that come soon.
+            # A message is next: pass it on, with the messages of similar bounds.
             _sweep(
                 node, done, X, coordinates, core, offer, columns, members, lower, upper, nodes,
                 mail, pool, reach, source, position, row, slots, stack, trail,
@@ -179,9 +172,9 @@ def _spread(
     root, sender, limit, latest, X, coordinates, core, offer, columns, members, lower, upper, nodes,
     mail, pool, reach, source, position, row, slots, stack, trail,
 ):  # fmt: skip
-    """Bring a message to all leaves below a node for which its bound is within a limit.
+    """Apply a message to all leaves below a node for which its bound is within a limit.
 
-    Elsewhere it is left behind, unless an earlier one is as good for all points below.
+    Elsewhere the message waits, unless an earlier one is as good for all points below.
     """
     first_leaf = reach.shape[0] - 1
     stack[0] = root
@@ -202,16 +195,16 @@ def _spread(
         else:
             leaf = node - first_leaf
             _apply(sender, bound, leaf, X, core, columns, position, row, slots, reach, source)
-            _summarise_leaf(node, leaf, latest, members, reach, nodes)
+            _summarize_leaf(node, leaf, latest, members, reach, nodes)
     for i in range(n_passed - 1, -1, -1):
-        _summarise(trail[i], nodes)
+        _summarize(trail[i], nodes)
 
 
 @inner
 def _bound(node, coordinates, sender, position, offer, lower, upper, nodes):
-    """Return what a sender can offer to points below a node; infinity if that is no use.
+    """Return a lower bound on a sender's offers below a node; infinity if all are useless.
 
-    What it offers to all of them may lower the node's ceiling.
+    The upper bound on these offers may lower the node's ceiling.
     """
     near, far = 0.0, 0.0
     for m in range(coordinates.shape[1]):
@@ -255,7 +248,7 @@ def _sweep(
     node, latest, X, coordinates, core, offer, columns, members, lower, upper, nodes, mail, pool,
     reach, source, position, row, slots, stack, trail,
 ):  # fmt: skip
-    """Pass the messages of smallest bounds on from a node, and drop those that are no use."""
+    """Pass on the messages of smallest bounds from a node, and drop useless messages."""
     n_leaves = reach.shape[0]
     leaf = node - n_leaves + 1
     limit = _EAGER * nodes[node].least
@@ -288,14 +281,14 @@ def _sweep(
                     )  # fmt: skip
         message = following
     if leaf >= 0:
-        _summarise_leaf(node, leaf, latest, members, reach, nodes)
+        _summarize_leaf(node, leaf, latest, members, reach, nodes)
     else:
-        _summarise(node, nodes)
+        _summarize(node, nodes)
 
 
 @inner
 def _apply(sender, bound, leaf, X, core, columns, position, row, slots, reach, source):
-    """Let one sender lower the reachability of the points of a leaf that it may reach."""
+    """Lower the reachability of the points of a leaf by the offers of one sender."""
     n_open = 0
     for i in range(reach.shape[1]):
         slots[n_open] = i
@@ -313,7 +306,7 @@ def _apply(sender, bound, leaf, X, core, columns, position, row, slots, reach, s
         i = slots[j]
         distance = np.sqrt(row[i])
         distance = distance if distance > core[sender] else core[sender]
-        value = np.rint(distance * DECIMALS) / DECIMALS
+        value = np.rint(distance * _DECIMALS) / _DECIMALS
         if value < reach[leaf, i] or (
             value == reach[leaf, i] and position[sender] < position[source[leaf, i]]
         ):
@@ -331,14 +324,14 @@ def _precedes(one, other, nodes):
 
 @inner
 def _climb(node, nodes):
-    """Bring all ancestors of a node up to date."""
+    """Update all ancestors of a node."""
     while node > 0:
         node = (node - 1) // 2
-        _summarise(node, nodes)
+        _summarize(node, nodes)
 
 
 @inner
-def _summarise(node, nodes):
+def _summarize(node, nodes):
     """Derive key and ceiling of an inner node from its children and its messages."""
     left = 2 * node + 1
     right = left + 1
@@ -357,7 +350,7 @@ def _summarise(node, nodes):
 
 
 @inner
-def _summarise_leaf(node, leaf, latest, members, reach, nodes):
+def _summarize_leaf(node, leaf, latest, members, reach, nodes):
     """Derive key and ceiling of a leaf from its points and its messages."""
     smallest, largest, slot = np.inf, -np.inf, -1
     for i in range(reach.shape[1]):
@@ -376,7 +369,67 @@ def _summarise_leaf(node, leaf, latest, members, reach, nodes):
 
 @inner
 def _admit_message(node, nodes):
-    """Let the messages of a node lower its key."""
+    """Lower the key of a node to the least bound of its messages."""
     if nodes[node].least <= nodes[node].smallest and nodes[node].first != _NONE:
         nodes[node].smallest = nodes[node].least
         nodes[node].index = _NONE
+
+
+def order_few_points(
+    X: np.ndarray, weights: np.ndarray, mass: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Return order, reachability, core distances and predecessors; memory is N x N.
+
+    The weights of points within the core distance add up to ``mass``.
+    """
+    n_points = len(X)
+    order, predecessor = np.empty((2, n_points), dtype=np.int64)
+    reachability, core = np.empty((2, n_points))
+    nearest = np.empty((2, 1, n_points + 1))
+    squares = np.empty((n_points, n_points))
+    columns = np.ascontiguousarray(X.T)[None]
+    _measure_table(X, columns, weights, mass * (1 - ROUNDING), nearest, squares, core)
+    is_open = np.ones(n_points, dtype=np.bool_)
+    _order_table(squares, is_open, order, reachability, core, predecessor)
+    return order, reachability, core, predecessor
+
+
+@kernel
+def _measure_table(X, columns, weights, mass, nearest, squares, core):
+    """Write all squared distances (N, N) and the core distances (N,)."""
+    reached = np.empty((2, 1))
+    counts = np.empty(1, dtype=np.int64)
+    for i in range(X.shape[0]):
+        squared_distances(X, i, columns, 0, squares[i])
+        counts[0] = 0
+        reached[0, 0] = 0.0
+        reached[1, 0] = np.inf
+        for j in range(X.shape[0]):
+            if squares[i, j] < reached[1, 0]:
+                insert(0, squares[i, j], weights[j], mass, nearest, reached, counts)
+        core[i] = np.rint(np.sqrt(nearest[0, 0, counts[0] - 1]) * _DECIMALS) / _DECIMALS
+
+
+@kernel
+def _order_table(squares, is_open, order, reachability, core, predecessor):
+    """Take the open point of smallest reachability, the first among equals, until none remains."""
+    n_points = order.shape[0]
+    for i in range(n_points):
+        reachability[i] = np.inf
+        predecessor[i] = -1
+    point = 0
+    for done in range(n_points):
+        order[done] = point
+        is_open[point] = False
+        sender, best, offer = point, np.inf, core[point]
+        point = -1
+        for i in range(n_points):
+            if is_open[i]:
+                distance = np.sqrt(squares[sender, i])
+                distance = distance if distance > offer else offer
+                value = np.rint(distance * _DECIMALS) / _DECIMALS
+                if value < reachability[i]:
+                    reachability[i] = value
+                    predecessor[i] = sender
+                if point == -1 or reachability[i] < best:
+                    point, best = i, reachability[i]

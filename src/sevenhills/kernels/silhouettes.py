@@ -1,17 +1,17 @@
 """Silhouettes of many partitions of one ordering, in one pass over the distances.
 
 In the ordering every cluster is made of runs, so the sums of distances that all the partitions
-need are sums over runs of elementary segments, the pieces between neighbouring boundaries of any
+need are sums over runs of elementary segments, the pieces between neighboring boundaries of any
 partition. For a block of rows at a time the distances to all points are added up by segment, and
 a binary tree over the segments gives the sum of every distinct run without cancellation.
 """
 
 import numpy as np
 
+from .blocks import squared_distances
 from .compile import inner, kernel
-from .distances import squared_distances
 
-#: Rows in a block; a number known to the compiler keeps its loops short.
+#: Rows in a block, a constant so that the compiler can unroll loops.
 ROWS = 64
 
 
@@ -19,22 +19,9 @@ ROWS = 64
 def sum_segments(X, weights, rows, block, edges, sums, lows, squares):
     """Add up the distances from every row of a block to the points of every segment.
 
-    Parameters
-    ----------
-    X : (N, M)
-        The points in order.
-    weights : (N,)
-        How many samples every point is.
-    rows : (n_blocks, M, ROWS)
-        The same points in blocks, feature-major.
-    block : int
-        The block to take.
-    edges : (E + 1,)
-        Where the segments begin and the last one ends.
-    sums, lows : (2 E, ROWS)
-        The sums and minima of distances, a binary tree over the segments.
-    squares : (ROWS,)
-        Room to work in.
+    ``X`` (N, M) are the points in order, ``rows`` (n_blocks, M, ROWS) blocks of points, and
+    ``edges`` (E + 1,) the starts of the segments, and the end. Output: ``sums``, ``lows``
+    (2 E, ROWS), the weighted sums and the minima of distances, as binary trees over the segments.
     """
     n_segments = edges.shape[0] - 1
     for e in range(n_segments):
@@ -68,17 +55,10 @@ def weigh_runs(runs, edges, weights, out):
 
 @kernel
 def sum_runs(runs, sums, lows, run_sums, run_lows):
-    """Derive the sum of every run from the tree over segments, and the minimum of noise.
+    """Write sums of distances over runs, and minima over runs of noise, both of shape (R, ROWS).
 
-    Parameters
-    ----------
-    runs : (R, 3)
-        First and last + 1 segment of every distinct run, and whether (1 or 0) it is noise. A run
-        that begins like the one before it only adds what is new.
-    sums, lows : (2 E, ROWS)
-        See :func:`sum_segments`.
-    run_sums, run_lows : (R, ROWS)
-        The sums of distances from every row, and the minima of noise.
+    ``runs`` (R, 3) are first segment, last + 1, and noise (1 or 0) of distinct runs. A run that
+    begins like the one before it only adds the segments that follow.
     """
     n_segments = sums.shape[0] // 2
     for r in range(runs.shape[0]):
@@ -116,31 +96,15 @@ def _add_node(node, r, noise, sums, lows, run_sums, run_lows):
 def row_silhouettes(
     places, weights, masses, edges, runs, parts, offsets, run_sums, run_lows, own, work, out
 ):
-    """Return, for every partition, the silhouettes of some rows.
+    """Write the silhouettes of some rows for every partition.
 
-    Parameters
-    ----------
-    places : (n_rows,)
-        Where the rows are in the order, ascending; at most as many as a block holds.
-    weights : (n_rows,)
-        How many samples every row is.
-    masses : (R,)
-        The sum of the weights of every run.
-    edges, runs, run_sums, run_lows
-        See above.
-    parts : (P, 2)
-        The parts of all partitions, in order: run and label, -1 for noise. The parts of a
-        cluster have nothing but noise between them.
-    offsets : (C + 1,)
-        Where the parts of every partition begin.
-    own : (ROWS,)
-        Room for the label of every row.
-    work : (6, ROWS)
-        Room for the sum of the distances from every row to its own cluster, for the mass of that,
-        for the mean distance to the nearest other cluster, for a sum, and for the sum and the
-        minimum of the distances to noise.
-    out : (C, 2, ROWS)
-        The silhouettes, with every noise point on its own, and with all noise as one.
+    ``places`` (n,) and ``weights`` (n,) are positions, ascending, and weights of at most ROWS rows;
+    ``masses`` (R,) are the weights of runs. ``parts`` (P, 2) are run and label, -1 for noise, of
+    the parts of all partitions, which begin at ``offsets`` (C + 1,); the parts of a cluster have
+    nothing but noise between them. Output: ``out`` (C, 2, ROWS), with every noise point on its
+    own, and with all noise as one cluster. Workspaces: ``own`` (ROWS,), the label of every row, and
+    ``work`` (6, ROWS): the sum of distances to the own cluster, its weight, the mean distance to
+    the nearest other cluster, a sum, and the sum and the minimum of distances to noise.
     """
     for c in range(offsets.shape[0] - 1):
         for s in range(ROWS):
@@ -180,7 +144,7 @@ def row_silhouettes(
                 mass = 0.0
         for s in range(places.shape[0]):
             between, noise, nearest = work[2, s], work[4, s], work[5, s]
-            # What is left of a cluster without one sample of this point.
+            # A point of less than one sample takes only its own weight out of its cluster.
             itself = weights[s] if weights[s] < 1.0 else 1.0
             out[c, 0, s] = 0.0
             out[c, 1, s] = 0.0
@@ -207,6 +171,6 @@ def add_rows(weights, values, out, block):
 
 @inner
 def _silhouette(within, between):
-    """How much nearer a point is to its own cluster than to the next, from -1 to 1."""
+    """Return the silhouette, from mean distances within the own and to the nearest cluster."""
     larger = within if within > between else between
     return (between - within) / larger if larger > 0.0 else 0.0

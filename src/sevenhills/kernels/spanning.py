@@ -7,12 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .blocks import Blocks
+from .blocks import SLACK, Blocks, squared_distances
 from .compile import inner, kernel
-from .distances import squared_distances
-
-#: Boxes are passed over only if they are farther by more than rounding can explain.
-_SLACK = 1.0 - 1e-12
 
 
 def spanning_tree(X: np.ndarray, reach: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -26,64 +22,52 @@ def spanning_tree(X: np.ndarray, reach: np.ndarray) -> tuple[np.ndarray, np.ndar
     return edges, lengths
 
 
-class Room(NamedTuple):
-    """Room to work in for :func:`span`, in which every point is outside."""
+class Workspace(NamedTuple):
+    """Workspace of :func:`span`, in which no point belongs to a part."""
 
-    part: np.ndarray  #: (N,) the part that every point belongs to, named after its first point
+    leaves: np.ndarray  #: (N,) the leaf of every point
+    part: np.ndarray  #: (N,) the part of every point, named after its first point; -1 for none
     following: np.ndarray  #: (N,) the next point of the same part
     final: np.ndarray  #: (N,) the last point of every part
-    size: np.ndarray  #: (N,) how many points every part has
+    size: np.ndarray  #: (N,) the number of points of every part
     touched: np.ndarray  #: (n_leaves,) whether a leaf has points of other parts
     row: np.ndarray  #: (S,)
 
     @classmethod
-    def over(cls, blocks: Blocks) -> "Room":
-        """Return room for spanning points in blocks."""
-        n_points, (n_leaves, leaf_size) = int(blocks.sizes.sum()), blocks.members.shape
-        part, following, final, size = np.full((4, n_points), -1)
+    def from_blocks(cls, blocks: Blocks) -> "Workspace":
+        """Return a workspace for spanning points in blocks."""
+        n_leaves, leaf_size = blocks.members.shape
+        leaf, slot = np.nonzero(np.arange(leaf_size) < blocks.sizes[:, None])
+        leaves, part, following, final, size = np.full((5, len(leaf)), -1)
+        leaves[blocks.members[leaf, slot]] = leaf
         touched = np.zeros(n_leaves, dtype=np.int64)
-        return cls(part, following, final, size, touched, np.empty(leaf_size))
+        return cls(leaves, part, following, final, size, touched, np.empty(leaf_size))
 
 
 def span(
     X: np.ndarray,
     reach: np.ndarray,
     blocks: Blocks,
-    leaves: np.ndarray,
     members: np.ndarray,
     edges: np.ndarray,
     lengths: np.ndarray,
-    room: Room,
+    workspace: Workspace,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return a minimum spanning tree of some points, given those of its edges that are known.
+    """Return edges (n_members - 1, 2) and lengths of a minimum spanning tree of some points.
 
-    Parameters
-    ----------
-    X, reach : ndarray of shape (n_points, n_features), (n_points,)
-    blocks, leaves : Blocks, ndarray of shape (n_points,)
-        All points in blocks, and the leaf of every point.
-    members : ndarray of shape (n_members,)
-        The indices of the points to span.
-    edges, lengths : ndarray of shape (n_edges, 2), (n_edges,)
-        Edges between members that are part of a minimum spanning tree of theirs.
-    room : Room
-
-    Returns
-    -------
-    edges, lengths : ndarray of shape (n_members - 1, 2), (n_members - 1,)
-        The given ones, then the others.
+    ``edges`` and ``lengths`` are those known to belong to the tree of the members; they come first.
     """
     n_edges, n_known = len(members) - 1, len(edges)
     if n_known == n_edges:
         return edges, lengths
     all_edges, all_lengths = np.empty((n_edges, 2), dtype=np.int64), np.empty(n_edges)
     all_edges[:n_known], all_lengths[:n_known] = edges, lengths
-    _join_parts(X, reach, *blocks, leaves, members, n_known, *room, all_edges, all_lengths)
+    _join_parts(X, reach, *blocks, members, n_known, *workspace, all_edges, all_lengths)
     return all_edges, all_lengths
 
 
 def diameter_beyond(X: np.ndarray, members: np.ndarray, length: float) -> float:
-    """Return the largest distance between two members, or one that is at least ``length``."""
+    """Return the largest distance between two members, or any distance of at least ``length``."""
     points = X[members]
     columns = np.ascontiguousarray(points.T)[None]
     return float(_diameter_beyond(points, columns, length, np.empty(len(members))))
@@ -91,10 +75,10 @@ def diameter_beyond(X: np.ndarray, members: np.ndarray, length: float) -> float:
 
 @kernel
 def _grow_tree(X, reach, columns, indices, lows, nearest, row, edges, lengths):
-    """Prim's algorithm: add the nearest point that is left, again and again.
+    """Add the nearest remaining point to the tree until none remains (Prim's algorithm).
 
-    The points that are left fill the front of ``columns`` (1, M, N), ``reach``, ``indices``,
-    ``lows`` (their distance to the tree) and ``nearest`` (the point of the tree that is nearest).
+    The remaining points fill the front of ``columns`` (1, M, N), ``reach``, ``indices``, ``lows``
+    (their distances to the tree) and ``nearest`` (the nearest point of the tree).
     """
     n_points = X.shape[0]
     current, own, slot = 0, reach[0], 0
@@ -123,28 +107,13 @@ def _grow_tree(X, reach, columns, indices, lows, nearest, row, edges, lengths):
 
 @kernel
 def _join_parts(
-    X,
-    reach,
-    columns,
-    leaf_members,
-    leaf_sizes,
-    lower,
-    upper,
-    leaves,
-    members,
-    n_known,
-    part,
-    following,
-    final,
-    size,
-    touched,
-    row,
-    edges,
-    lengths,
-):
-    """Join the smallest part of a forest to what is nearest to it, until there is one part.
+    X, reach, columns, leaf_members, leaf_sizes, lower, upper, members, n_known, leaves, part,
+    following, final, size, touched, row, edges, lengths,
+):  # fmt: skip
+    """Join the smallest part of a forest to its nearest neighbor, until there is one part.
 
-    The shortest edge that leaves a part belongs to a minimum spanning tree.
+    The shortest edge that leaves a part belongs to a minimum spanning tree. ``edges`` and
+    ``lengths`` hold ``n_known`` edges at first, and all edges in the end.
     """
     first_leaf = leaf_sizes.shape[0] - 1
     for i in members:
@@ -170,7 +139,7 @@ def _join_parts(
             for leaf in range(leaf_sizes.shape[0]):
                 if touched[leaf] == 0 or reach[i] >= length:
                     continue
-                gap = _point_to_box(X, i, lower, upper, first_leaf + leaf) * _SLACK
+                gap = _point_to_box(X, i, lower, upper, first_leaf + leaf) * SLACK
                 if gap >= length * length:
                     continue
                 squared_distances(X, i, columns, leaf, row)
@@ -205,7 +174,7 @@ def _point_to_box(X, i, lower, upper, node):
 
 @inner
 def _merge_parts(one, other, part, following, final, size):
-    """Make the smaller of two parts a piece of the larger."""
+    """Add the smaller of two parts to the larger."""
     if size[one] > size[other]:
         one, other = other, one
     i = one
@@ -227,7 +196,7 @@ def _mutual(squared_distance, reach, other_reach):
 
 @kernel
 def _diameter_beyond(X, columns, length, row):
-    """Look for a distance of at least ``length``, first from the first point."""
+    """Return the largest distance between two points, or the first one that reaches ``length``."""
     largest = 0.0
     for i in range(X.shape[0]):
         squared_distances(X, i, columns, 0, row)

@@ -24,7 +24,7 @@ from ..covariance import (
 )
 from ..density import KernelMixture
 from ..folds import Fold, count, deal
-from ..kernels.neighborhoods import neighborhood_moments
+from ..kernels.blocks import neighborhood_moments
 from .components import (
     ComponentFit,
     Prior,

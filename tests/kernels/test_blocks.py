@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.spatial import KDTree
 
 from sevenhills.covariance import weighted_moments
-from sevenhills.kernels.neighborhoods import neighborhood_moments
+from sevenhills.kernels.blocks import neighborhood_moments
 
 from ..oracles import neighbourhood
 from ..strategies import samples
