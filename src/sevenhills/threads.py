@@ -27,25 +27,10 @@ def map_blocks(work: Callable[[range], None], n_blocks: int, n_jobs: int | None)
 def map_rows(
     function: Callable[[np.ndarray], Any], X: np.ndarray, size: int, n_jobs: int | None, out: _Out
 ) -> _Out:
-    """Write the results of a function for blocks of rows into an array, in threads.
+    """Write the results of a function for blocks of ``size`` rows into ``out``, in threads.
 
-    Parameters
-    ----------
-    function : callable
-        Returns one array for a block of rows, or a tuple of arrays if ``out`` is a tuple; each has
-        one entry per row.
-    X : ndarray of shape (n_rows, ...)
-    size : int
-        Rows in a block.
-    n_jobs : int or None
-        Number of threads.
-    out : ndarray of shape (n_rows, ...) or tuple of such arrays
-        Receives the results.
-
-    Returns
-    -------
-    ndarray or tuple of ndarray
-        The argument ``out``.
+    The function returns one array with an entry per row, or a tuple of arrays if ``out`` is a
+    tuple. The result is ``out``.
     """
 
     def evaluate(blocks: range) -> None:

@@ -27,18 +27,15 @@ def check_samples(estimator: Any, X: Any, *, reset: bool, missing: bool = False)
     if _is_plain(X):
         _check_features(estimator, X, reset)
         return np.array(X, order="C")
-    finite = "allow-nan" if missing else True
     with _clear_errors(X):
-        out = validate_data(
-            estimator,
-            X,
-            dtype=np.float64,
-            order="C",
-            copy=True,
-            reset=reset,
-            ensure_all_finite=finite,
-        )
+        out = validate_data(estimator, X, reset=reset, copy=True, **_floats(missing))
     return np.ascontiguousarray(out)
+
+
+def _floats(missing: bool) -> dict[str, Any]:
+    """Return the arguments of scikit-learn's checks for finite floats, or floats with NaN."""
+    finite = "allow-nan" if missing else True
+    return {"dtype": np.float64, "order": "C", "ensure_all_finite": finite}
 
 
 def without_tensors(values: Any) -> Any:
@@ -71,11 +68,8 @@ def check_queries(
     X = without_tensors(X)
     if not _is_plain(X):
         _check_columns(X, names)
-        finite = "allow-nan" if missing else True
         with _clear_errors(X):
-            X = check_array(
-                X, dtype=np.float64, order="C", ensure_all_finite=finite, input_name="X"
-            )
+            X = check_array(X, input_name="X", **_floats(missing))
     if X.shape[1] != n_features:
         raise ValueError(f"X has {X.shape[1]} features, but the density has {n_features}")
     return np.ascontiguousarray(X)
@@ -139,8 +133,7 @@ def check_numbers(values: Any, name: str) -> np.ndarray:
 
 def check_count(value: Any, name: str, least: int = 0) -> int:
     """Return a whole number that is at least ``least``."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
-        raise TypeError(f"{name} must be a whole number, got {value!r}")
+    _check_type(value, numbers.Integral, name, "a whole number")
     if value < least:
         raise ValueError(f"{name} must be at least {least}, got {value}")
     return int(value)
@@ -171,12 +164,16 @@ def check_confidence(confidence: Any) -> float:
 
 
 def _check_real(value: Any, name: str, kind: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise TypeError(f"{name} must be {kind}, got {value!r}")
+    _check_type(value, numbers.Real, name, kind)
     try:
         return float(value)
     except OverflowError:  # a whole number can be larger than any float
         return np.inf
+
+
+def _check_type(value: Any, number_type: type, name: str, kind: str) -> None:
+    if isinstance(value, bool) or not isinstance(value, number_type):
+        raise TypeError(f"{name} must be {kind}, got {value!r}")
 
 
 def check_min_std(value: Any) -> None:
@@ -189,8 +186,7 @@ def check_n_jobs(n_jobs: Any) -> None:
     """Refuse an ``n_jobs`` that is neither None nor a whole number other than zero."""
     if n_jobs is None:
         return
-    if isinstance(n_jobs, bool) or not isinstance(n_jobs, numbers.Integral):
-        raise TypeError(f"n_jobs must be a whole number or None, got {n_jobs!r}")
+    _check_type(n_jobs, numbers.Integral, "n_jobs", "a whole number or None")
     if n_jobs == 0:
         raise ValueError("n_jobs must not be 0; give a number of workers, or -1 for one per core")
 
@@ -203,9 +199,7 @@ def check_flag(value: Any, name: str) -> None:
 
 def check_choice(value: Any, name: str, choices: tuple[Any, ...]) -> None:
     """Refuse a value that is not one of the choices."""
-    if not any(
-        value is choice or (isinstance(value, str) and value == choice) for choice in choices
-    ):
+    if not any(value is each or (isinstance(value, str) and value == each) for each in choices):
         raise ValueError(f"{name} must be one of {list(choices)}, got {value!r}")
 
 
@@ -244,16 +238,13 @@ def check_weights(sample_weight: Any, n_samples: int) -> np.ndarray | None:
         raise ValueError("sample_weight must be finite, got NaN or infinity")
     if (out < 0).any():
         raise ValueError("sample_weight must not be negative")
-    _check_total(out)
-    return out
-
-
-def _check_total(weights: np.ndarray) -> None:
     with np.errstate(over="ignore"):
-        total = weights.sum()
+        total = out.sum()
+    if total == 0:
+        raise ValueError("sample_weight has nothing but zeros")
     if not _LEAST_WEIGHT < total < np.inf:
-        what = "has nothing but zeros" if total == 0 else f"adds up to {total:g} samples"
-        raise ValueError(f"sample_weight {what}")
+        raise ValueError(f"sample_weight adds up to {total:g} samples")
+    return out
 
 
 def random_generator(random_state: Any) -> np.random.RandomState:
@@ -330,9 +321,8 @@ def unfitted_copy(estimator: BaseEstimator) -> Any:
     If all parameters are numbers, strings or None, a shallow copy does the same; ``clone`` takes a
     twentieth of the time of a small fit.
     """
-    is_plain = all(
-        isinstance(value, str | int | float | None) for value in vars(estimator).values()
-    )
+    values = vars(estimator).values()
+    is_plain = all(isinstance(value, str | int | float | None) for value in values)
     return copy(estimator) if is_plain else clone(estimator)
 
 

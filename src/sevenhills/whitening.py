@@ -20,31 +20,15 @@ _SQUARES_LOST = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class Grouping:
-    """Samples by cluster: the proper clusters by ascending label, then the noise.
+    """Samples by cluster: the proper clusters by ascending label, then the noise."""
 
-    Attributes
-    ----------
-    labels : ndarray of shape (n_clusters,)
-    offsets : ndarray of shape (n_clusters + 1,)
-        The first member of every cluster.
-    means : ndarray of shape (n_clusters, n_features)
-    points : ndarray of shape (n_samples, n_features)
-        The members of every cluster, one cluster after another, in multiples of ``unit``.
-    deviations : ndarray of shape (n_samples, n_features)
-        The members' deviations from their mean, exactly zero if all members are equal.
-    weights : ndarray of shape (n_samples,)
-        The number of samples that every member stands for.
-    unit : float
-        The unit of length, in data units.
-    """
-
-    labels: np.ndarray
-    offsets: np.ndarray
-    means: np.ndarray
-    points: np.ndarray
-    deviations: np.ndarray
-    weights: np.ndarray
-    unit: float = 1.0
+    labels: np.ndarray  #: (n_clusters,)
+    offsets: np.ndarray  #: (n_clusters + 1,) the first member of every cluster
+    means: np.ndarray  #: (n_clusters, n_features)
+    points: np.ndarray  #: (n_samples, n_features) the members by cluster, in multiples of ``unit``
+    deviations: np.ndarray  #: (n_samples, n_features) from the mean; zero if all members are equal
+    weights: np.ndarray  #: (n_samples,) the number of samples that every member stands for
+    unit: float = 1.0  #: the unit of length, in data units
 
     @classmethod
     def from_points(cls, points: Points) -> "Grouping":
@@ -127,21 +111,12 @@ def resolve_min_std(min_std: float | str, clusters: Grouping) -> float:
 
 
 class Whitening(NamedTuple):
-    r"""The maps :math:`x \mapsto (x - m) T` under which clusters have about unit covariance.
+    r"""The maps :math:`x \mapsto (x - m) T` under which clusters have about unit covariance."""
 
-    Attributes
-    ----------
-    transforms : ndarray of shape (n_clusters, n_features, n_features)
-        :math:`T = R^\top \mathrm{diag}(1 / \tilde s)`.
-    log_dets : ndarray of shape (n_clusters,)
-        :math:`\log |\det T|`.
-    stds : ndarray of shape (n_clusters, n_features)
-        The standard deviations along the axes before regularization.
-    """
-
+    #: (n_clusters, n_features, n_features) :math:`T = R^\top \mathrm{diag}(1 / \tilde s)`
     transforms: np.ndarray
-    log_dets: np.ndarray
-    stds: np.ndarray
+    log_dets: np.ndarray  #: (n_clusters,) :math:`\log |\det T|`
+    stds: np.ndarray  #: (n_clusters, n_features) along the axes, before regularization
 
 
 def whiten(
@@ -159,31 +134,13 @@ def whiten(
     r"""Rotate clusters onto their principal axes and scale each axis to about unit variance.
 
     The standard deviations :math:`s` (``ddof=1``; zero along axes that fewer members than features
-    leave undetermined) are regularized to
+    leave undetermined) are regularized by ``min_std`` to
     :math:`\tilde s = \max(0, 1 - s_{\min} / s_{\max}) s + s_{\min}`.
 
-    Parameters
-    ----------
-    deviations : ndarray of shape (n_members, n_features)
-    weights : ndarray of shape (n_members,)
-        The number of samples that every member stands for.
-    offsets : ndarray of shape (n_clusters + 1,)
-    min_std : float
-        The smallest standard deviation :math:`s_{\min}`.
-    decorrelate : bool, default=True
-        Whether to rotate; if not, :math:`s` is taken by feature with ``ddof=0``.
-    normalize : bool, default=True
-        Whether to scale; if not, the scale is one data unit.
-    tiled : bool, default=False
-        Whether fewer members than features are repeated until there are enough, as in romepy.
-    unit : float, default=1
-        The length of one unit of ``deviations`` in data units.
-    shrunk : Shrunk, optional
-        Covariances to use for some clusters in place of those of their members.
-
-    Returns
-    -------
-    Whitening
+    Without ``decorrelate``, they are those of the features, with ``ddof=0``; without ``normalize``,
+    the scale is one data unit, which is ``1 / unit`` units of ``deviations``. ``tiled`` repeats
+    fewer members than features until there are enough, as romepy does. ``shrunk`` has covariances
+    that replace those of the members of some clusters.
     """
     if decorrelate:
         axes, stds = principal_axes(deviations, weights, offsets, tiled, shrunk)
@@ -285,13 +242,7 @@ def silverman(n_samples: float, n_features: int) -> float:
 
     .. math:: b = \left(\frac{M + 2}{4} n\right)^{-1 / (M + 4)}
 
-    The bandwidth is a standard deviation.
-
-    Parameters
-    ----------
-    n_samples : float
-        The number of samples, or the sum of their weights.
-    n_features : int
+    The bandwidth is a standard deviation; ``n_samples`` may be a sum of weights.
 
     Examples
     --------
