@@ -58,7 +58,7 @@ class Fold(NamedTuple):
 
 
 def deal(weights: np.ndarray, rng: np.random.RandomState) -> tuple[Fold, ...]:
-    """Deal the copies of rows out to folds at random, equally many to each."""
+    """Deal the copies of rows out to folds at random, in equal numbers."""
     n_rows = len(weights)
     copies, order = _shuffled(weights, rng)
     each = weights / copies

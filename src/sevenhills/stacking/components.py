@@ -200,8 +200,8 @@ class Prior(NamedTuple):
     """The shrinkage of the covariances of components.
 
     ``round`` and ``pooled`` are the weights, in samples, of a multiple of the identity and of the
-    pooled covariance ``shape``, both scaled to the trace. Without a ``shape`` it is estimated from
-    the components. The ridge is added to every covariance, so that none is singular.
+    pooled covariance ``shape``, both scaled to the trace. If ``shape`` is None, the covariance is
+    pooled over the components. The ridge is added to every covariance, so that none is singular.
     """
 
     round: float

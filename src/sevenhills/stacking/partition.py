@@ -80,7 +80,7 @@ def _is_far(X: np.ndarray, labels: np.ndarray) -> np.ndarray:
 def _radii(X: np.ndarray, weights: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """Return the standard deviation of every cluster, but at least the pooled one.
 
-    If all clusters are single values, it is that of all samples.
+    If all clusters are single values, the standard deviation is that of all samples.
     """
     moments = [weighted_moments(X[rows], weights[rows]) for rows in _rows_of(labels)]
     own = np.array([np.trace(each.covariance) for each in moments])

@@ -1,4 +1,4 @@
-"""The search for the members of a cluster: few if it looks Gaussian, more if it does not."""
+"""The search for the members of a cluster: few if the cluster looks Gaussian, more if not."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -30,9 +30,9 @@ from .members import (
 ENOUGH_TO_STOP = 300
 #: Below this number of samples, more members cannot be distinguished.
 _ENOUGH_TO_SEARCH = 30
-#: A member is better than the Gaussian if the gain exceeds this many standard errors.
+#: A member is better than the Gaussian if the gain exceeds this number of standard errors.
 _STANDARD_ERRORS = 2.0
-#: A family of members is given up if its first is worse than the best by this many standard errors.
+#: A family of members is given up if its first is this number of standard errors below the best.
 _FAR_BEHIND = 5.0
 #: Widths of kernels, as multiples of Silverman's: those that are tried first, and the others.
 _FIRST_WIDTHS = (0.5, 1.0)
