@@ -35,9 +35,13 @@ def refused(*arguments, given=None):
     return lines[-1]
 
 
+#: The command in a process of its own.
+COMMAND = [sys.executable, "-c", "from sevenhills.cli import main; main()"]
+
+
 def start(*arguments, **options):
     """Run a command in a process of its own."""
-    command = [sys.executable, "-m", "sevenhills.cli", *map(str, arguments)]
+    command = [*COMMAND, *map(str, arguments)]
     return subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options
     )

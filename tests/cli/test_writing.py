@@ -1,12 +1,13 @@
 """Outputs are written as a whole or not at all."""
 
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from .runner import done, refused
+from .runner import COMMAND, done, refused
 
 
 def test_outputs_are_replaced_whole(model, tmp_path, monkeypatch):
@@ -33,7 +34,8 @@ def test_what_is_no_file_is_not_replaced(model):
 def test_a_shell_reads_and_appends(folder, model, tmp_path):
     out = tmp_path / "all.csv"
     out.write_text("old\n")
-    command = f"{sys.executable} -m sevenhills.cli score {model} - -o /dev/stdout --format csv"
+    output = ["-o", "/dev/stdout", "--format", "csv"]
+    command = shlex.join([*COMMAND, "score", str(model), "-", *output])
     script = f"{{ echo head; {command}; echo tail; }} < {folder / 'second.csv'} >> {out}"
     done = subprocess.run(["sh", "-c", script], check=True, stderr=subprocess.PIPE)
     lines = out.read_text().splitlines()

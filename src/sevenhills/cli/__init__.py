@@ -2,19 +2,18 @@
 
 Commands import numpy, pandas and the estimators when they run, so that help appears at once.
 
-================  ==========================================================================
-``app``           the list of commands
-``options``       options that several commands share
-``screen``        remarks, progress and errors on standard error; exit codes
-``columns``       cells as numbers, missing values or words
-``csv_dialects``  csv: separator, decimal mark, header and encoding are recognized
-``table_files``   tables in any format, from a path or standard input
-``samples``       samples from a table; columns and rows that are left out, and remarks on them
-``model_files``   estimators by name, model files, and rows in the columns of a model
-``writing``       results as csv, npy, parquet, JSON lines or JSON
-================  ==========================================================================
+===============  ===========================================================================
+``app``          the list of commands
+``options``      options that several commands share
+``screen``       remarks, progress and errors on standard error; exit codes
+``columns``      cells as numbers, missing values or words
+``table_files``  tables in any format, from a path or standard input; the dialects of csv
+``samples``      samples from a table; columns and rows that are left out, and remarks on them
+``model_files``  estimators by name, model files, and rows in the columns of a model
+``writing``      results as csv, npy, parquet, JSON lines or JSON
+===============  ===========================================================================
 
-Every other module is a command.
+Commands are in the other modules: ``fit``, ``query``, ``outliers``, ``compare`` and ``pages``.
 """
 
 import sys

@@ -8,14 +8,11 @@ import typer
 from typer.core import TyperGroup
 
 from .compare import compare
-from .demo import demo
-from .describe import describe
 from .fit import fit
-from .forecast import forecast
 from .options import with_groups
 from .outliers import outliers
-from .report import report
-from .score import sample, score
+from .pages import demo, forecast, report
+from .query import describe, sample, score
 from .screen import guarded, remark, set_debug
 
 #: In the order in which ``sevenhills --help`` lists them. A command is a function whose module

@@ -1,6 +1,5 @@
 """The command ``compare``."""
 
-from itertools import compress
 from math import ceil
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -22,7 +21,7 @@ _TITLES = {
 }
 #: Permutations by default; all but the energy distance solve a transport or fit twice for each.
 _N_PERMUTATIONS = {"energy": 999, "wasserstein": 99, "divergence": 99}
-#: Sequential tests stop after this many permutations with a distance at least as large.
+#: Sequential tests stop after this number of permutations with a distance at least as large.
 _MIN_EXCEEDANCES = 10
 
 
@@ -67,20 +66,20 @@ def compare(
     """
     from .writing import write_json
 
-    wanted = _tests_to_run(tests)
-    planned = {name: permutations or _N_PERMUTATIONS[name] for name in wanted}
-    _check_permutations(max(planned.values()), len(wanted), alpha)
+    planned = {name: permutations or _N_PERMUTATIONS[name] for name in _tests_to_run(tests)}
+    _check_permutations(max(planned.values()), len(planned), alpha)
     first, second = _read(a, b, choices, layout)
-    names, X, Y = _shared(first, second)
-    X, Y = _drawn_rows(first, X, max_rows, seed), _drawn_rows(second, Y, max_rows, seed + 1)
+    A, B = _common_columns(first, second)
+    X = _drawn_rows(first.source, A, max_rows, seed)
+    Y = _drawn_rows(second.source, B, max_rows, seed + 1)
     if units == "std":
         X, Y = _standardized(X, Y)
     results = [_run_test(name, X, Y, n, alpha, seed) for name, n in planned.items()]
     p_value = min(1.0, len(results) * min(result["p_value"] for result in results))
     found = {
-        "a": {"data": a, "n_rows": len(first.X), "n_compared": len(X)},
-        "b": {"data": b, "n_rows": len(second.X), "n_compared": len(Y)},
-        "columns": names,
+        "a": {"data": a, "n_rows": len(first.frame), "n_compared": len(X)},
+        "b": {"data": b, "n_rows": len(second.frame), "n_compared": len(Y)},
+        "columns": list(A.columns),
         "units": units,
         "n_permutations": max(planned.values()),
         "tests": results,
@@ -111,19 +110,18 @@ def _tests_to_run(tests: str | None) -> list[str]:
     """Return the tests to run; by default all that the installed libraries allow."""
     from ..extras import import_extra
 
-    wanted = list(_TITLES) if tests is None else [each.strip() for each in tests.split(",")]
-    unknown = [each for each in wanted if each not in _TITLES]
-    if unknown or len(set(wanted)) < len(wanted):
+    chosen = list(_TITLES) if tests is None else [each.strip() for each in tests.split(",")]
+    if not set(chosen) <= set(_TITLES) or len(set(chosen)) < len(chosen):
         raise ValueError(f"--tests must be different ones of {', '.join(_TITLES)}, got {tests!r}")
-    if "wasserstein" in wanted:
+    if "wasserstein" in chosen:
         try:
             import_extra("ot", "ot", "the Wasserstein distance needs POT")
         except ImportError as error:
             if tests is not None:
                 raise
             remark(f"left out: {error}")
-            wanted.remove("wasserstein")
-    return wanted
+            chosen.remove("wasserstein")
+    return chosen
 
 
 def _read(
@@ -137,56 +135,46 @@ def _read(
     # A column that is constant in one table may have another value in the other.
     first, second = (samples_of(read_table(path, layout), choices, "keep") for path in (a, b))
     for samples in (first, second):
-        prefix = f"{samples.source}: "
-        remark(
-            *(
-                each if each.startswith(samples.source) else prefix + each
-                for each in samples.remarks
-            )
-        )
+        source = samples.source
+        remark(*(s if s.startswith(source) else f"{source}: {s}" for s in samples.remarks))
     return first, second
 
 
-def _shared(first: "Samples", second: "Samples") -> "tuple[list[str], np.ndarray, np.ndarray]":
-    """Return the common columns, by name, or by position if a table has no names."""
-    by_name = first.has_names and second.has_names
-    if not by_name and first.X.shape[1] != second.X.shape[1]:
+def _common_columns(first: "Samples", second: "Samples") -> tuple[Any, Any]:
+    """Return frames of the common columns, by name, or by position if a table has no names."""
+    A, B = first.frame, second.frame
+    if first.has_names and second.has_names:
+        names = [name for name in A.columns if name in B.columns]
+        if not names:
+            raise ValueError(
+                f"{first.source} and {second.source} have no column of numbers in common"
+            )
+        unmatched = sorted(A.columns.symmetric_difference(B.columns))
+        if unmatched:
+            remark(f"not compared, because only one table has them: {listed(unmatched)}")
+        A, B = A[names], B[names]
+    elif A.shape[1] != B.shape[1]:
         raise ValueError(
-            f"{first.source} has {first.X.shape[1]} columns and {second.source} has "
-            f"{second.X.shape[1]}, and not both have names to match columns by"
+            f"{first.source} has {A.shape[1]} columns and {second.source} has {B.shape[1]}, and "
+            "not both have names to match columns by"
         )
-    names = [name for name in first.names if name in second.names] if by_name else first.names
-    if not names:
-        raise ValueError(f"{first.source} and {second.source} have no column of numbers in common")
-    unmatched = sorted(set(first.names) ^ set(second.names)) if by_name else []
-    if unmatched:
-        remark(f"not compared, because only one table has them: {listed(unmatched)}")
-    X = first.X[:, [first.names.index(name) for name in names]]
-    Y = second.X[:, [second.names.index(name) for name in names]] if by_name else second.X
-    return _varying(names, X, Y)
-
-
-def _varying(
-    names: list[str], X: "np.ndarray", Y: "np.ndarray"
-) -> "tuple[list[str], np.ndarray, np.ndarray]":
-    """Leave out columns that have the same value everywhere."""
-    first = X[0]
-    varies = (first != X).any(axis=0) | (first != Y).any(axis=0)
-    if not varies.any():
+    is_flat = ((A.iloc[0] == A).all() & (B.set_axis(A.columns, axis=1) == A.iloc[0]).all()).array
+    if is_flat.all():
         raise ValueError("every column has the same value in both tables: nothing to compare")
-    flat = list(compress(names, ~varies))
-    if flat:
+    if is_flat.any():
+        flat = A.columns[is_flat]
         remark(f"not compared, because they have one value only: {listed(flat)}")
-    return list(compress(names, varies)), X[:, varies], Y[:, varies]
+    return A.loc[:, ~is_flat], B.loc[:, ~is_flat]
 
 
-def _drawn_rows(samples: "Samples", X: "np.ndarray", max_rows: int, seed: int) -> "np.ndarray":
+def _drawn_rows(source: str, frame: Any, max_rows: int, seed: int) -> "np.ndarray":
     """Return a random subset of the rows if there are more than ``max_rows``."""
     import numpy as np
 
+    X = np.ascontiguousarray(frame)
     if len(X) <= max_rows:
         return X
-    remark(f"{samples.source}: {max_rows:,} of {counted(len(X), 'row')} drawn (--max-rows)")
+    remark(f"{source}: {max_rows:,} of {counted(len(X), 'row')} drawn (--max-rows)")
     return X[np.sort(np.random.RandomState(seed).choice(len(X), max_rows, replace=False))]
 
 
@@ -237,25 +225,22 @@ def _divergence(X: "np.ndarray", Y: "np.ndarray") -> float:
 
 
 def _in_words(found: dict[str, Any]) -> str:
-    unit = "standard deviations" if found["units"] == "std" else "data units"
+    a, b, tests = found["a"], found["b"], found["tests"]
     lines = [
-        f"{counted(found['a']['n_compared'], 'row')} of {found['a']['data']} and "
-        f"{found['b']['n_compared']:,} of {found['b']['data']}, in "
-        f"{counted(len(found['columns']), 'column')}: {listed(found['columns'])}",
+        f"{counted(a['n_compared'], 'row')} of {a['data']} and {b['n_compared']:,} of {b['data']}, "
+        f"in {counted(len(found['columns']), 'column')}: {listed(found['columns'])}",
         f"{'':<27}{'distance':>10}{'p-value':>10}{'permutations':>14}",
     ]
     lines += [
         f"{_TITLES[each['name']]:<27}{each['statistic']:>10.4g}{each['p_value']:>10.4g}"
         f"{each['n_permutations']:>14,}"
-        for each in found["tests"]
+        for each in tests
     ]
-    has_divergence = any(each["name"] == "divergence" for each in found["tests"])
+    unit = "standard deviations" if found["units"] == "std" else "data units"
+    has_divergence = any(each["name"] == "divergence" for each in tests)
     lines.append(f"(distances in {unit}{'; the divergence has no unit' * has_divergence})")
-    n_tests = len(found["tests"])
-    why = f"p = {found['p_value']:.3g}" + (f" over {n_tests} tests" if n_tests > 1 else "")
-    verdict, below = (
-        ("different distributions", "below")
-        if found["different"]
-        else ("no difference found", "not below")
-    )
+    why = f"p = {found['p_value']:.3g}" + (f" over {len(tests)} tests" if len(tests) > 1 else "")
+    verdict, below = "no difference found", "not below"
+    if found["different"]:
+        verdict, below = "different distributions", "below"
     return "\n".join([*lines, f"{verdict}: {why}, {below} alpha = {found['alpha']:g}"])

@@ -21,8 +21,17 @@ def fit(
         typer.Option(help="Column with the number of samples that every row stands for."),
     ] = None,
     estimator: options.Estimator = "rome",
-    min_std: options.MinStd = None,
-    resolution: options.Resolution = None,
+    min_std: Annotated[
+        str | None,
+        typer.Option(help="Smallest standard deviation in data units, or auto."),
+    ] = None,
+    resolution: Annotated[
+        str | None,
+        typer.Option(
+            help="Unit to which values are rounded: auto recognizes it for every column, none "
+            "takes all values as exact, a number applies to all columns."
+        ),
+    ] = None,
     selection: Annotated[
         Literal["silhouette", "dbcv", "none"] | None,
         typer.Option(help="Score by which ROME chooses clusters; none makes one cluster."),
@@ -56,7 +65,8 @@ def fit(
     check_writable(output)
     samples = samples_of(read_table(data, layout), choices, constant, weights)
     remark(*samples.remarks)
-    with working(f"fitting {counted(len(samples.X), 'row')}"):
+    n_rows = counted(len(samples.frame), "row")
+    with working(f"fitting {n_rows}"):
         # These take a second to import; errors in tables are reported before.
         from ..estimators.summary import describe_resolution
         from ..storage import save
@@ -72,21 +82,28 @@ def fit(
         )
         model = fit_samples(unfitted, samples)
         save(model, output)
-    found = {
-        "model": str(output),
-        "estimator": estimator,
-        "data": data,
-        "n_rows": len(samples.X),
-        "columns": samples.names,
-        "left_out": samples.left_out,
-        **_clusters(model),
-        "resolution": resolutions(model, samples.names),
-    }
+    clusters = _clusters(model)
     if json:
-        write_json(found)
-    else:
-        units = getattr(model, "resolution_", ())
-        typer.echo(_in_words(found, describe_resolution(units, samples.names, "--resolution none")))
+        write_json(
+            {
+                "model": str(output),
+                "estimator": estimator,
+                "data": data,
+                "n_rows": len(samples.frame),
+                "columns": samples.names,
+                "left_out": samples.left_out,
+                **clusters,
+                "resolution": resolutions(model, samples.names),
+            }
+        )
+        return
+    n_columns = counted(len(samples.names), "column")
+    typer.echo(f"fitted {n_rows} of {n_columns} ({listed(samples.names)}){_in_words(**clusters)}")
+    units = getattr(model, "resolution_", ())
+    rounded = describe_resolution(units, samples.names, "--resolution none")
+    if rounded:
+        typer.echo(rounded)
+    typer.echo(f"saved as {output}")
 
 
 def _clusters(model: Any) -> dict[str, int | None]:
@@ -97,14 +114,8 @@ def _clusters(model: Any) -> dict[str, int | None]:
     return {"n_clusters": len(set(labels[labels >= 0])), "n_noise": int((labels < 0).sum())}
 
 
-def _in_words(found: dict[str, Any], rounded: str) -> str:
-    text = (
-        f"fitted {counted(found['n_rows'], 'row')} of {counted(len(found['columns']), 'column')} "
-        f"({listed(found['columns'])})"
-    )
-    if found["n_clusters"] is not None:
-        text += f": {counted(found['n_clusters'], 'cluster')}"
-        if found["n_noise"]:
-            text += f", {found['n_noise']:,} noise rows"
-    parts = [text, rounded, f"saved as {found['model']}"]
-    return "\n".join(part for part in parts if part)
+def _in_words(n_clusters: int | None, n_noise: int | None) -> str:
+    if n_clusters is None:
+        return ""
+    noise = f", {n_noise:,} noise rows" if n_noise else ""
+    return f": {counted(n_clusters, 'cluster')}{noise}"

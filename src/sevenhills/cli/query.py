@@ -1,11 +1,11 @@
-"""The command ``describe``."""
+"""The commands that query a model: ``describe``, ``score`` and ``sample``."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from . import options
-from .screen import counted, listed, working
+from .screen import counted, listed, remark, working
 
 if TYPE_CHECKING:
     import numpy as np
@@ -49,7 +49,7 @@ def describe(
     if json:
         write_json(found)
     else:
-        typer.echo(_in_words(known, found))
+        typer.echo(_description(known, found))
 
 
 def _clusters(model: "Model") -> list[dict[str, Any]] | None:
@@ -122,10 +122,7 @@ def _correlation(density: Any) -> "np.ndarray":
     return covariance / np.outer(deviations, deviations)
 
 
-# In words
-
-
-def _in_words(model: "Model", found: dict[str, Any]) -> str:
+def _description(model: "Model", found: dict[str, Any]) -> str:
     names = found["columns"]
     parts = [
         f"{found['model']}: {found['kind']} of {counted(len(names), 'column')}: {listed(names)}"
@@ -135,11 +132,11 @@ def _in_words(model: "Model", found: dict[str, Any]) -> str:
     if not found["normalized"]:
         parts.append("The density does not integrate to one.")
     if found["clusters"] and len(names) <= 12:
-        parts.append(_means(found["clusters"], names))
+        parts.append(_table_of_means(found["clusters"], names))
     if found["modes"] is not None:
-        parts.append(_modes_in_words(found["modes"], names))
+        parts.append(_table_of_modes(found["modes"], names))
     if found["correlations"] is not None:
-        parts.append(_correlations_in_words(found["correlations"], names))
+        parts.append(_strongest_correlations(found["correlations"], names))
     return "\n\n".join(parts)
 
 
@@ -149,7 +146,7 @@ def _row(cells: list[str], first: int = 15, width: int = 13) -> str:
     return f"{cells[0]:>{first}}" + "".join(f"{cell:>{width}}" for cell in short)
 
 
-def _means(clusters: list[dict[str, Any]], names: list[str]) -> str:
+def _table_of_means(clusters: list[dict[str, Any]], names: list[str]) -> str:
     lines = ["Means of the clusters", _row(["cluster", *names])]
     for cluster in clusters:
         label = "noise" if cluster["label"] < 0 else str(cluster["label"])
@@ -157,12 +154,9 @@ def _means(clusters: list[dict[str, Any]], names: list[str]) -> str:
     return "\n".join(lines)
 
 
-def _modes_in_words(modes: list[dict[str, Any]], names: list[str]) -> str:
+def _table_of_modes(modes: list[dict[str, Any]], names: list[str]) -> str:
     shown = names[:8]
-    lines = [
-        f"{counted(len(modes), 'mode')} ",
-        _row(["share", "log density", *shown]),
-    ]
+    lines = [f"{counted(len(modes), 'mode')} ", _row(["share", "log density", *shown])]
     for mode in modes[:_MAX_SHOWN]:
         place = [f"{mode['location'][name]:.4g}" for name in shown]
         lines.append(_row([f"{mode['share']:.1%}", f"{mode['log_density']:.4g}", *place]))
@@ -171,7 +165,7 @@ def _modes_in_words(modes: list[dict[str, Any]], names: list[str]) -> str:
     return "\n".join(lines)
 
 
-def _correlations_in_words(correlations: dict[str, Any], names: list[str]) -> str:
+def _strongest_correlations(correlations: dict[str, Any], names: list[str]) -> str:
     lines = ["Strongest correlations", f"  overall: {_strongest(correlations['all'], names)}"]
     for label, matrix in list(correlations["within_clusters"].items())[: 2 * _MAX_SHOWN]:
         lines.append(f"  within cluster {label}: {_strongest(matrix, names)}")
@@ -184,5 +178,99 @@ def _strongest(matrix: "np.ndarray", names: list[str]) -> str:
 
     rows, columns = np.triu_indices(len(names), 1)
     order = np.argsort(-np.abs(matrix[rows, columns]), kind="stable")[:3]
-    pairs = ((rows[i], columns[i]) for i in order)
+    pairs = zip(rows[order], columns[order], strict=True)
     return ", ".join(f"{names[i]} and {names[j]} {matrix[i, j]:+.2f}" for i, j in pairs)
+
+
+def score(
+    model: options.ModelFile,
+    data: options.Data,
+    layout: options.Layout,
+    destination: options.Destination,
+    mean: Annotated[bool, typer.Option("--mean", help="Print only the mean over rows.")] = False,
+    missing: Annotated[
+        Literal["skip", "marginal", "raise"],
+        typer.Option(
+            help="Rows with missing or infinite values: leave their log density empty, give the "
+            "marginal log density of their other values, or refuse them."
+        ),
+    ] = "skip",
+    jobs: options.Jobs = None,
+) -> None:
+    """Print log densities of rows, or their mean.
+
+    There is one log density per row of the table, in its order. Columns are matched by name, and
+    columns that the model does not have are ignored. Tables without names are matched by position.
+
+    For example:
+      sevenhills score model.sevenhills new.csv > scores.csv
+      sevenhills score model.sevenhills new.csv -o scores.parquet
+      sevenhills score model.sevenhills new.csv --mean
+      cat new.csv | sevenhills score model.sevenhills - --mean --json
+    """
+    from .model_files import log_densities, read_model, read_queries
+    from .writing import check_output, write_json, write_rows
+
+    format = check_output(destination.output, destination.format)
+    known = read_model(model)
+    queries = read_queries(known, data, layout)
+    remark(*queries.remarks)
+    n_rows = counted(len(queries.frame), "row")
+    n_incomplete = int(queries.frame.isna().any(axis=1).sum())
+    if n_incomplete and missing == "skip":
+        remark(
+            f"{n_incomplete:,} of {n_rows} have missing or infinite values and get no log density "
+            "(--missing marginal scores their other values)"
+        )
+    with working(f"scoring {n_rows}"):
+        values = log_densities(known.density, queries, missing, jobs)
+    found = _mean(values)
+    if not mean or destination.output != "-":
+        rows = {"log_densities": values}
+        write_rows({"log_density": values}, destination, format, found, rows)
+    elif destination.json:
+        write_json(found)
+    if mean and not destination.json:
+        from ..estimate import Estimate
+
+        figure = Estimate(found["mean_log_density"], found["std_error"], found["n_scored"])
+        typer.echo(f"{figure} (mean log density of {counted(found['n_scored'], 'row')})")
+
+
+def _mean(values: Any) -> dict[str, Any]:
+    """Return the mean of the values that are not missing, with its standard error."""
+    from ..estimate import mean_with_error
+
+    known = values[values == values]
+    average, error = mean_with_error(known) if len(known) else (float("nan"), float("nan"))
+    return {
+        "n_rows": len(values),
+        "n_scored": len(known),
+        "mean_log_density": average,
+        "std_error": error,
+    }
+
+
+def sample(
+    model: options.ModelFile,
+    destination: options.Destination,
+    n: Annotated[int, typer.Option("-n", "--number", min=0, help="Number of rows to draw.")] = 1000,
+    seed: Annotated[int | None, typer.Option(help="Seed of the random numbers.")] = None,
+) -> None:
+    """Draw new rows from a fitted density.
+
+    For example:
+      sevenhills sample model.sevenhills -n 5
+      sevenhills sample model.sevenhills -n 100000 --seed 0 -o draws.parquet
+      sevenhills sample model.sevenhills -n 100 --json
+    """
+    from .model_files import read_model
+    from .writing import check_output, write_rows
+
+    format = check_output(destination.output, destination.format)
+    known = read_model(model)
+    with working(f"drawing {counted(n, 'row')}"):
+        rows = known.density.sample(n, seed)
+    names = known.shown_names
+    table = dict(zip(names, rows.T, strict=True))
+    write_rows(table, destination, format, {"columns": names, "n_rows": n}, {"rows": rows})

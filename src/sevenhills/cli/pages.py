@@ -1,0 +1,272 @@
+"""The commands that write pages and pictures: ``report``, ``forecast`` and ``demo``."""
+
+import time
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from . import options
+from .screen import counted, remark, working
+
+if TYPE_CHECKING:
+    from .samples import Samples
+
+
+def report(
+    source: Annotated[str, typer.Argument(help="A model file, or data to fit a model to.")],
+    choices: options.Choices,
+    layout: options.Layout,
+    output: Annotated[Path, typer.Option("--output", "-o", help="HTML file to write.")] = Path(
+        "report.html"
+    ),
+    data: Annotated[
+        str | None, typer.Option(help="Data that the model was fitted to; - is standard input.")
+    ] = None,
+    title: Annotated[str | None, typer.Option(help="The title of the page.")] = None,
+    estimator: options.Estimator = "rome",
+    constant: options.Constant = "drop",
+    json: options.Json = False,
+) -> None:
+    """Write a report about a model, or about a fit to data, as one HTML page.
+
+    The page is interactive and needs no network.
+
+    For example:
+      sevenhills report data.csv -o report.html
+      sevenhills report model.sevenhills --data data.csv --title "Sea levels"
+    """
+    from ..report import report as write_report
+    from .model_files import fit_samples, make_estimator
+    from .samples import samples_of
+    from .table_files import is_model, opened, table_of
+    from .writing import check_page_output, write_json
+
+    check_page_output(output)
+    with opened(source) as file:
+        if is_model(file):
+            model, shown = _saved_model(file, source, data, layout)
+        elif data is not None:
+            raise ValueError(f"--data belongs to a model, but {source} is not a model")
+        else:
+            samples = samples_of(table_of(file, source, layout), choices, constant)
+            remark(*samples.remarks)
+            with working(f"fitting {counted(len(samples.frame), 'row')}"):
+                model = fit_samples(make_estimator(estimator), samples)
+            shown = _shown(samples)
+    with working("writing the report"):
+        try:
+            write_report(model, output, title=title, **shown)
+        except ValueError as error:
+            if data is None or not str(error).startswith("X must be the"):
+                raise
+            raise ValueError(
+                f"{data} does not hold the rows that {source} was fitted to"
+            ) from error
+    if json:
+        write_json({"report": str(output), "n_rows": len(shown["X"]) if shown else None})
+    else:
+        typer.echo(f"wrote {output}")
+
+
+def _saved_model(
+    file: IO[bytes], source: str, data: str | None, layout: options.Layout
+) -> tuple[Any, dict[str, Any]]:
+    """Return a saved model, and the complete rows of its data."""
+    from .model_files import model_of, read_complete_queries
+
+    model = model_of(file, source)
+    if data is None:
+        return model.value, {}
+    samples = read_complete_queries(model, data, layout)
+    remark(*samples.remarks)
+    return model.value, _shown(samples)
+
+
+def _shown(samples: "Samples") -> dict[str, Any]:
+    """Return the samples of a page and notes on them; rows are numbered from 1."""
+    note = f"Rows of {samples.source} are numbered from 1, without the header."
+    rows = samples.frame.index.to_numpy() + 1
+    return {"X": samples.X, "rows": rows, "notes": [note, *samples.remarks]}
+
+
+def forecast(
+    predictions: Annotated[
+        Path,
+        typer.Argument(help="Samples (scenes, samples, steps, coordinates): npz, npy, parquet."),
+    ],
+    truth: Annotated[Path, typer.Argument(help="The true paths: npz, npy or parquet.")],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="HTML page to write.")
+    ] = None,
+    estimator: Annotated[
+        str, typer.Option(help="Density of whole paths: rome, kde or auto.")
+    ] = "rome",
+    step_estimator: Annotated[
+        str, typer.Option(help="Density of single steps: kde, rome or auto.")
+    ] = "kde",
+    measure: Annotated[
+        list[str] | None, typer.Option(help="A measure, may be repeated; all by default.")
+    ] = None,
+    shrinkage: Annotated[
+        str, typer.Option(help="Covariance shrinkage of ROME: auto, always or none.")
+    ] = "auto",
+    errors: Annotated[
+        str, typer.Option(help="Samples without a density: floor, skip or raise.")
+    ] = "floor",
+    floor: Annotated[
+        float | None, typer.Option(help="Standard deviation of such samples, in data units.")
+    ] = None,
+    lower_bound: Annotated[
+        float | None, typer.Option(help="Lower bound of log densities of steps; -20 is customary.")
+    ] = None,
+    k: Annotated[
+        list[int] | None,
+        typer.Option("-k", help="Number of samples for minimum distances, may be repeated."),
+    ] = None,
+    miss_threshold: Annotated[
+        float, typer.Option(help="Distance beyond which a forecast is a miss.")
+    ] = 2.0,
+    agents: Annotated[
+        bool, typer.Option("--agents", help="The files have an axis of agents.")
+    ] = False,
+    check_units: Annotated[
+        bool, typer.Option(help="Refuse units or axes that look inconsistent.")
+    ] = True,
+    jobs: Annotated[int, typer.Option(help="Number of processes, -1 for all cores.")] = 1,
+    seed: Annotated[int, typer.Option(help="Seed of the bootstrap.")] = 0,
+    parquet: Annotated[
+        Path | None, typer.Option(help="Parquet file to write with the figures of all scenes.")
+    ] = None,
+    json: options.Json = False,
+    title: Annotated[str, typer.Option(help="Title of the page.")] = "Evaluation of forecasts",
+    verbose: Annotated[bool, typer.Option("--verbose", help="Show progress.")] = False,
+) -> None:
+    """Evaluate forecasts that are given as samples.
+
+    For example:
+      sevenhills forecast predictions.npz truth.npz -o report.html
+      sevenhills forecast samples.parquet truth.parquet --estimator kde --lower-bound -20
+    """
+    from ..forecast import evaluate
+    from ..report.evaluation_report import forecast_report, verdicts
+    from .writing import check_output, check_page_output, write_json
+
+    if output is not None:
+        check_page_output(output)
+    if parquet is not None:
+        check_output(str(parquet), "parquet")
+    evaluation = evaluate(
+        predictions,
+        truth,
+        estimator=estimator,
+        step_estimator=step_estimator,
+        measures=measure or None,
+        shrinkage=None if shrinkage == "none" else shrinkage,
+        errors=errors,
+        floor=floor,
+        lower_bound=lower_bound,
+        k=k or None,
+        miss_threshold=miss_threshold,
+        agents=agents,
+        check_units=check_units,
+        n_jobs=jobs,
+        random_state=seed,
+        verbose=verbose,
+    )
+    if output is not None:
+        forecast_report(evaluation, output, predictions, truth, agents=agents, title=title)
+    if parquet is not None:
+        evaluation.to_parquet(parquet)
+    if json:
+        write_json(
+            {
+                "summary": evaluation.columns("summary"),
+                "coverage": evaluation.columns("coverage"),
+                "degenerate": evaluation.degenerate,
+                "settings": evaluation.settings,
+            }
+        )
+        return
+    written = [f"wrote {path}" for path in (output, parquet) if path is not None]
+    for line in (evaluation, *verdicts(evaluation), *written):
+        typer.echo(line)
+
+
+def demo(
+    folder: Annotated[Path, typer.Argument(help="Where to write tables and pictures.")] = Path(
+        "demo"
+    ),
+) -> None:
+    """Fit two embedded data sets and draw them.
+
+    Writes the pictures, and two tables to try the other commands on: aniso.csv and, of the same
+    distribution, aniso_new.csv.
+
+    For example:
+      sevenhills demo
+      sevenhills fit demo/aniso.csv -o aniso.sevenhills
+      sevenhills compare demo/aniso.csv demo/aniso_new.csv
+    """
+    from .. import datasets
+    from .writing import write_table
+
+    folder.mkdir(parents=True, exist_ok=True)
+    tables = datasets.load("aniso").split(run=0)
+    for name, rows in zip(("aniso.csv", "aniso_new.csv"), tables, strict=True):
+        write_table({"x": rows[:, 0], "y": rows[:, 1]}, str(folder / name), "csv")
+    has_pictures = _can_draw()
+    for name in ("aniso", "trajectories"):
+        rome, train = _fit(name)
+        if has_pictures:
+            _draw(rome, train, folder / f"{name}.png")
+
+
+def _can_draw() -> bool:
+    """Return whether matplotlib is there; remark on it if it is not."""
+    from ..extras import import_extra
+
+    try:
+        import_extra("matplotlib", "plot", "the pictures need matplotlib")
+    except ImportError as error:
+        remark(f"no pictures: {error}")
+        return False
+    return True
+
+
+def _fit(name: str) -> tuple[Any, Any]:
+    """Fit ROME to an embedded data set, print a summary, and return the fit and its samples."""
+    from .. import ROME, datasets
+
+    distribution = datasets.load(name)
+    train, test = distribution.split(run=0)
+    start = time.perf_counter()
+    rome = ROME().fit(train)
+    print(
+        f"fitted {name} ({len(train)} samples) in {time.perf_counter() - start:.2f} s", flush=True
+    )
+    print(f"\n== {name}: {distribution.description}")
+    print(rome.summary())
+    print(f"mean log density of {len(test)} held-out samples: {rome.score(test):.3f}")
+    return rome, train
+
+
+def _draw(rome: Any, X: Any, path: Path) -> None:
+    """Draw a fit to points of the plane, or to walks, into three panels."""
+    from .. import plotting
+    from ..atomic_write import atomic_write
+    from ..plotting.canvas import new_figure
+
+    figure, axes = new_figure(1, 3, (15, 4.5))
+    first, second, third = axes[0]
+    plotting.plot_reachability(rome, first)
+    if X.shape[1] == 2:
+        plotting.plot_clusters(rome, X, second)
+        plotting.plot_density(rome, X, third)
+    else:
+        plotting.plot_trajectories(X, rome.labels_, second).set_title("walks, colored by cluster")
+        plotting.plot_samples(X, rome.sample(150, random_state=0), third)
+        third.set_title("samples of the density over the walks")
+    with atomic_write(path) as file:
+        figure.savefig(file, format="png", dpi=120)
+    print(f"wrote {path}")

@@ -1,0 +1,167 @@
+"""The commands report, forecast and demo."""
+
+import json
+import os
+import sys
+import types
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+from typer.testing import CliRunner
+
+from sevenhills.cli.app import app
+from sevenhills.cli.options import Choices
+from sevenhills.cli.samples import samples_of
+from sevenhills.cli.table_files import read_table
+from sevenhills.datasets import make_walks
+from sevenhills.forecast import evaluate, read_evaluation
+
+from ..forecast.scenes import long_frame
+from .runner import ANISO, done, refused
+
+
+@pytest.fixture
+def reports(monkeypatch):
+    """Stand in for the package that writes reports, and return what it is given."""
+    given = []
+
+    def report(model, path, *, X=None, title=None, rows=(), notes=()):
+        assert len(rows) == (0 if X is None else len(X))
+        given.append((type(model).__name__, None if X is None else X.shape, title))
+        Path(path).write_text("page", encoding="utf-8")
+
+    stand_in = types.ModuleType("sevenhills.report")
+    stand_in.report = report
+    monkeypatch.setitem(sys.modules, "sevenhills.report", stand_in)
+    return given
+
+
+def test_report(reports, folder, model, tmp_path):
+    out = tmp_path / "page.html"
+    assert f"wrote {out}" in done("report", folder / "first.csv", "-o", out).stdout
+    done("report", model, "-o", out, "--title", "Two words")
+    found = json.loads(
+        done("report", model, "--data", folder / "first.csv", "-o", out, "--json").stdout
+    )
+    assert found == {"report": str(out), "n_rows": 150}
+    assert reports == [
+        ("ROME", (150, 2), None), ("ROME", None, "Two words"), ("ROME", (150, 2), None),
+    ]  # fmt: skip
+    assert "must end with .html" in refused("report", model, "-o", tmp_path / "page")
+    assert "belongs to a model" in refused(
+        "report", folder / "first.csv", "--data", folder / "first.csv", "-o", out
+    )
+
+
+def test_a_report_names_rows_as_the_table_does(tmp_path):
+    lines = ["x,y,name", "1,,a", *(f"{a},{b},b" for a, b in ANISO.sample(40, random_state=0))]
+    (tmp_path / "t.csv").write_text("\n".join([*lines, "90,90,c", ""]), encoding="utf-8")
+    done("report", tmp_path / "t.csv", "-o", tmp_path / "t.html")
+    page = (tmp_path / "t.html").read_text(encoding="utf-8")
+    assert ">42</button>" in page  # the last row of the table, though the first was left out
+    assert "left out column name" in page
+
+
+def test_what_cannot_be_written_is_named(folder, tmp_path, monkeypatch):
+    for output in (["fit", "-o", tmp_path / "m"], ["report", "-o", tmp_path / "r.html"]):
+        command, *rest = output
+        monkeypatch.setattr(os, "access", lambda *_: False)
+        assert "cannot be written" in refused(command, folder / "first.csv", *rest)
+    monkeypatch.undo()
+    said = refused("report", folder / "first.csv", "-o", tmp_path)
+    assert "is a folder" in said
+
+
+def test_a_report_needs_the_data_of_its_model(folder, model, tmp_path):
+    said = refused("report", model, "--data", folder / "second.csv", "-o", tmp_path / "t.html")
+    assert "does not hold the rows that" in said
+    assert not (tmp_path / "t.html").exists()
+
+
+@pytest.fixture(scope="module")
+def walks():
+    return make_walks(40, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def samples(walks):
+    return walks.law.predictors()["over-confident"].draw(20, 1)
+
+
+@pytest.fixture(scope="module")
+def files(walks, samples, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("files")
+    np.savez(folder / "p.npz", predictions=samples)
+    long_frame(samples, "sample").to_parquet(folder / "p.parquet")
+    np.savez(folder / "t.npz", truth=walks.truth)
+    np.save(folder / "short.npy", walks.truth[:, 1:])
+    return folder
+
+
+@pytest.fixture
+def run(files):
+    def call(*arguments):
+        return CliRunner().invoke(app, ["forecast", *(str(each) for each in arguments)])
+
+    return call
+
+
+FAST = ("--measure", "nll_step", "--measure", "ade")
+
+
+class TestCommand:
+    def test_writes_a_page_and_shows_a_table(self, run, files, tmp_path):
+        written = tmp_path / "report.html", tmp_path / "e.parquet"
+        result = run(
+            files / "p.npz", files / "t.npz", "-o", written[0], "--parquet", written[1], *FAST
+        )
+        assert result.exit_code == 0, result.output
+        assert "nll_step" in result.stdout
+        assert written[0].read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+        assert read_evaluation(written[1])["ade"].n_scenes == 40
+
+    def test_json(self, run, files, walks, samples):
+        result = run(files / "p.parquet", files / "t.npz", "--json", "-k", 5, "--measure", "ade")
+        told = json.loads(result.stdout)
+        expected = evaluate(samples, walks.truth, measures="ade")
+        assert told["summary"]["measure"] == ["ade"]
+        assert told["summary"]["mean"] == pytest.approx([expected["ade"].mean])
+        assert told["settings"]["k"] == [5]
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            (("p.npz", "nothing.npz"), "there is no file"),
+            (("p.npz", "short.npy"), "do not match truth of shape"),
+            (("p.npz", "t.npz", "--measure", "luck"), "measures must be among"),
+            (("p.npz", "t.npz", "--estimator", "guess"), "estimator must be one of"),
+            (("p.npz", "t.npz", "--shrinkage", "some"), "shrinkage must be one of"),
+            (("p.npz", "t.npz", "-o", "no/such/folder.html", *FAST), "does not exist"),
+        ],
+    )
+    def test_errors_are_one_line(self, run, files, arguments, message):
+        names = [files / each if each.endswith(("npz", "npy")) else each for each in arguments]
+        result = run(*names)
+        assert result.exit_code == 2
+        assert result.stderr.startswith("error: ")
+        assert result.stderr.count("\n") == 1
+        assert message in result.stderr
+
+
+@pytest.mark.whole
+def test_demo_writes_tables_and_pictures(tmp_path, monkeypatch):
+    found = done("demo", tmp_path / "tour")
+    assert "wrote 3,000 rows" in found.stderr
+    assert "3 clusters" in found.stdout
+    assert "5 clusters" in found.stdout
+    for name in ("aniso", "trajectories"):
+        assert (tmp_path / "tour" / f"{name}.png").stat().st_size > 20_000
+    train, test = ANISO.split(run=0)
+    for name, rows in (("aniso.csv", train), ("aniso_new.csv", test)):
+        found = samples_of(read_table(str(tmp_path / "tour" / name)), Choices())
+        assert_array_equal(found.X, rows)
+        assert found.names == ["x", "y"]
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    assert "no pictures: the pictures need matplotlib" in done("demo", tmp_path).stderr
