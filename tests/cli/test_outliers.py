@@ -43,3 +43,9 @@ def test_rows_in_a_file_are_not_repeated_in_json(folder, model, tmp_path):
     rows = found.pop("rows")
     assert json.loads(done(*arguments, "-o", out).stdout) == found
     assert len(out.read_text().splitlines()) == 1 + len(rows) == 1 + found["n_outliers"]
+
+
+def test_a_table_without_outliers_has_a_header(folder, model):
+    result = done("outliers", folder / "first.csv", "--model", model, "--p-value", "0.00005")
+    assert result.stdout == "row,log_density,p_value,x,y\n"
+    assert "0 of 150 rows are outliers" in result.stderr

@@ -84,26 +84,17 @@ class Words:
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """The columns of a file as numbers.
+    """The columns of a file as numbers."""
 
-    Attributes
-    ----------
-    source : str
-        The name of the file in messages.
-    frame : DataFrame of shape (n_rows, n_columns)
-        Floats, NaN where values are missing or words.
-    words : dict from str to Words
-        The words of the columns that have some.
-    has_names : bool
-        Whether the file itself names its columns.
-    remarks : tuple of str
-        Decisions that were made to read the file.
-    """
-
+    #: The name of the file in messages.
     source: str
+    #: DataFrame of floats, NaN where values are missing or words.
     frame: Any
+    #: The words of the columns that have some.
     words: dict[str, Words]
+    #: Whether the file itself names its columns.
     has_names: bool
+    #: Decisions that were made to read the file.
     remarks: tuple[str, ...]
 
     @property

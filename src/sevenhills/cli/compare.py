@@ -4,6 +4,7 @@ from math import ceil
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
+from typer import Argument, Option
 
 from . import options
 from .screen import FINDING, counted, listed, remark, working
@@ -26,29 +27,28 @@ _MIN_EXCEEDANCES = 10
 
 
 def compare(
-    a: Annotated[str, typer.Argument(help="The first table; - is standard input.")],
-    b: Annotated[str, typer.Argument(help="The second table; - is standard input.")],
+    a: Annotated[str, Argument(help="The first table; - is standard input.")],
+    b: Annotated[str, Argument(help="The second table; - is standard input.")],
     choices: options.Choices,
     layout: options.Layout,
     tests: Annotated[
         str | None,
-        typer.Option(help="energy, wasserstein, divergence, separated by commas; all by default."),
+        Option(help="energy, wasserstein, divergence, separated by commas; all by default."),
     ] = None,
     alpha: Annotated[
-        float, typer.Option(help="Significance level: the accepted rate of false alarms.")
+        float, Option(help="Significance level: the accepted rate of false alarms.")
     ] = 0.05,
     permutations: Annotated[
-        int | None,
-        typer.Option(min=1, help="Number of permutations; 999 for energy, 99 for the others."),
+        int | None, Option(min=1, help="Number of permutations; 999 for energy, 99 for the others.")
     ] = None,
     max_rows: Annotated[
-        int, typer.Option(min=5, help="Rows that are drawn at random from longer tables.")
+        int, Option(min=5, help="Rows that are drawn at random from longer tables.")
     ] = 1000,
     units: Annotated[
         Literal["std", "data"],
-        typer.Option(help="Measure columns in pooled standard deviations or in data units."),
+        Option(help="Measure columns in pooled standard deviations or in data units."),
     ] = "std",
-    seed: Annotated[int, typer.Option(help="Seed of the permutations and the drawn rows.")] = 0,
+    seed: Annotated[int, Option(help="Seed of the permutations and the drawn rows.")] = 0,
     json: options.Json = False,
 ) -> None:
     """Test whether two tables have the same distribution.

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
+from typer import Option
 
 from . import options
 from .screen import counted, listed, remark, working
@@ -12,33 +13,31 @@ from .screen import counted, listed, remark, working
 def fit(
     data: options.Data,
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="Model file to write, like m.sevenhills.")
+        Path, Option("--output", "-o", help="Model file to write, like m.sevenhills.")
     ],
     choices: options.Choices,
     layout: options.Layout,
     weights: Annotated[
-        str | None,
-        typer.Option(help="Column with the number of samples that every row stands for."),
+        str | None, Option(help="Column with the number of samples that every row stands for.")
     ] = None,
     estimator: options.Estimator = "rome",
     min_std: Annotated[
-        str | None,
-        typer.Option(help="Smallest standard deviation in data units, or auto."),
+        str | None, Option(help="Smallest standard deviation in data units, or auto.")
     ] = None,
     resolution: Annotated[
         str | None,
-        typer.Option(
+        Option(
             help="Unit to which values are rounded: auto recognizes it for every column, none "
             "takes all values as exact, a number applies to all columns."
         ),
     ] = None,
     selection: Annotated[
         Literal["silhouette", "dbcv", "none"] | None,
-        typer.Option(help="Score by which ROME chooses clusters; none makes one cluster."),
+        Option(help="Score by which ROME chooses clusters; none makes one cluster."),
     ] = None,
     density: Annotated[
         Literal["kde", "gaussian", "knn", "mpw"] | None,
-        typer.Option(help="Density of every cluster in ROME; knn cannot be sampled."),
+        Option(help="Density of every cluster in ROME; knn cannot be sampled."),
     ] = None,
     constant: options.Constant = "drop",
     jobs: options.Jobs = None,

@@ -153,20 +153,21 @@ def log_densities(
 ) -> np.ndarray:
     """Return the log density of every row, NaN for rows that are skipped."""
     X = queries.X
-    known = np.isfinite(X)
-    is_complete = known.all(axis=1)
-    if missing == "raise" and not is_complete.all():
-        row = int((~is_complete).argmax()) + 1
+    is_missing = np.isnan(X)
+    is_scored = ~is_missing.any(axis=1)
+    options = {}
+    if missing == "raise" and not is_scored.all():
+        row = int(is_scored.argmin()) + 1
         raise ValueError(f"{queries.source}: row {row} has a missing or infinite value")
-    out = np.full(len(X), np.nan)
-    if missing == "marginal" and not is_complete.all():
+    if missing == "marginal" and not is_scored.all():
         if not isinstance(density, KernelMixture):
             raise ValueError(
                 f"--missing marginal needs a mixture of kernels, but the model is a "
                 f"{type(density).__name__}"
             )
-        is_known = known.any(axis=1)
-        out[is_known] = density.logpdf(X[is_known], n_jobs, missing="marginal")
-    elif is_complete.any():
-        out[is_complete] = density.logpdf(X[is_complete], n_jobs)
+        is_scored = ~is_missing.all(axis=1)
+        options = {"missing": "marginal"}
+    out = np.full(len(X), np.nan)
+    if is_scored.any():
+        out[is_scored] = density.logpdf(X[is_scored], n_jobs, **options)
     return out

@@ -7,7 +7,7 @@ from inspect import Parameter, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import typer
+from typer import Argument, Option
 
 from ..estimators import ESTIMATORS
 
@@ -15,14 +15,12 @@ _NAMED_SEPARATORS = {"tab": "\t", "\\t": "\t", "space": " "}
 
 Data = Annotated[
     str,
-    typer.Argument(
-        help="csv, xlsx, parquet, npy, npz or JSON lines, also .gz; - is standard input."
-    ),
+    Argument(help="csv, xlsx, parquet, npy, npz or JSON lines, also .gz; - is standard input."),
 ]
-ModelFile = Annotated[Path, typer.Argument(help="A model written by `sevenhills fit`.")]
+ModelFile = Annotated[Path, Argument(help="A model written by `sevenhills fit`.")]
 Constant = Annotated[
     Literal["drop", "keep", "raise"],
-    typer.Option(help="Columns with one value only: leave them out, keep or refuse them."),
+    Option(help="Columns with one value only: leave them out, keep or refuse them."),
 ]
 if TYPE_CHECKING:  # A type checker cannot read the names of the registry.
     EstimatorName = str
@@ -30,13 +28,13 @@ else:
     EstimatorName = Literal[tuple(ESTIMATORS)]
 Estimator = Annotated[
     EstimatorName,
-    typer.Option(
+    Option(
         help="ROME, AutoROME, Gaussian KDE, KDE with a cross-validated bandwidth, Gaussian "
         "mixture, manifold Parzen windows, or vine copula (extra vine)."
     ),
 ]
-Jobs = Annotated[int | None, typer.Option(help="Number of threads, -1 for one per core.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+Jobs = Annotated[int | None, Option(help="Number of threads, -1 for one per core.")]
+Json = Annotated[bool, Option("--json", help="Print one JSON object.")]
 
 
 @dataclass(frozen=True)
@@ -44,16 +42,14 @@ class Layout:
     """The layout of a CSV file, as far as the user has set it."""
 
     separator: Annotated[
-        str | None,
-        typer.Option(help="Separator of csv: , ; | tab or space; recognized by default."),
+        str | None, Option(help="Separator of csv: , ; | tab or space; recognized by default.")
     ] = None
     decimal: Annotated[
-        Literal["auto", ".", ","],
-        typer.Option(help="Decimal mark of csv; auto recognizes it."),
+        Literal["auto", ".", ","], Option(help="Decimal mark of csv; auto recognizes it.")
     ] = "auto"
     header: Annotated[
         bool | None,
-        typer.Option(
+        Option(
             "--header/--no-header",
             help="Whether the first row of csv holds names; recognized by default.",
         ),
@@ -74,21 +70,21 @@ class Choices:
 
     columns: Annotated[
         str | None,
-        typer.Option(help="Columns to use, names or indices separated by commas; all by default."),
+        Option(help="Columns to use, names or indices separated by commas; all by default."),
     ] = None
     text: Annotated[
         Literal["drop", "raise", "missing"],
-        typer.Option(
+        Option(
             help="Columns with words: leave them out, refuse them, or take words as missing values."
         ),
     ] = "drop"
     missing: Annotated[
         Literal["skip", "raise"],
-        typer.Option(help="Rows with missing or infinite values: leave them out or refuse them."),
+        Option(help="Rows with missing or infinite values: leave them out or refuse them."),
     ] = "skip"
     duplicates: Annotated[
         Literal["keep", "drop"],
-        typer.Option(help="Rows that repeat others: keep all of them, or one of each."),
+        Option(help="Rows that repeat others: keep all of them, or one of each."),
     ] = "keep"
 
 
@@ -98,7 +94,7 @@ class Destination:
 
     output: Annotated[
         str,
-        typer.Option(
+        Option(
             "--output",
             "-o",
             help="File to write: .csv, .npy, .parquet or .jsonl; - is standard output.",
@@ -106,7 +102,7 @@ class Destination:
     ] = "-"
     format: Annotated[
         Literal["csv", "npy", "parquet", "jsonl"] | None,
-        typer.Option(help="Format of the output if its name has no suffix; csv by default."),
+        Option(help="Format of the output if its name has no suffix; csv by default."),
     ] = None
     json: Json = False
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Option
 
 from . import options
 from .screen import counted, remark, working
@@ -22,18 +22,16 @@ def outliers(
     layout: options.Layout,
     destination: options.Destination,
     model: Annotated[
-        Path | None,
-        typer.Option(help="Model to score rows with; by default one is fitted to the data."),
+        Path | None, Option(help="Model to score rows with; by default one is fitted to the data.")
     ] = None,
     contamination: Annotated[
-        float | None, typer.Option(help="Share of the rows that are outliers, up to 0.5.")
+        float | None, Option(help="Share of the rows that are outliers, up to 0.5.")
     ] = None,
     p_value: Annotated[
-        float | None,
-        typer.Option(help="Outliers are rows whose p-value is below this threshold."),
+        float | None, Option(help="Outliers are rows whose p-value is below this threshold.")
     ] = None,
     every_row: Annotated[
-        bool, typer.Option("--all", help="Write every row, with a column that is 1 for outliers.")
+        bool, Option("--all", help="Write every row, with a column that is 1 for outliers.")
     ] = False,
     estimator: options.Estimator = "rome",
     constant: options.Constant = "drop",

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from . import options
 from .screen import counted, remark, working
@@ -14,16 +15,16 @@ if TYPE_CHECKING:
 
 
 def report(
-    source: Annotated[str, typer.Argument(help="A model file, or data to fit a model to.")],
+    source: Annotated[str, Argument(help="A model file, or data to fit a model to.")],
     choices: options.Choices,
     layout: options.Layout,
-    output: Annotated[Path, typer.Option("--output", "-o", help="HTML file to write.")] = Path(
+    output: Annotated[Path, Option("--output", "-o", help="HTML file to write.")] = Path(
         "report.html"
     ),
     data: Annotated[
-        str | None, typer.Option(help="Data that the model was fitted to; - is standard input.")
+        str | None, Option(help="Data that the model was fitted to; - is standard input.")
     ] = None,
-    title: Annotated[str | None, typer.Option(help="The title of the page.")] = None,
+    title: Annotated[str | None, Option(help="The title of the page.")] = None,
     estimator: options.Estimator = "rome",
     constant: options.Constant = "drop",
     json: options.Json = False,
@@ -93,54 +94,41 @@ def _shown(samples: "Samples") -> dict[str, Any]:
 def forecast(
     predictions: Annotated[
         Path,
-        typer.Argument(help="Samples (scenes, samples, steps, coordinates): npz, npy, parquet."),
+        Argument(help="Samples (scenes, samples, steps, coordinates): npz, npy, parquet."),
     ],
-    truth: Annotated[Path, typer.Argument(help="The true paths: npz, npy or parquet.")],
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="HTML page to write.")
-    ] = None,
-    estimator: Annotated[
-        str, typer.Option(help="Density of whole paths: rome, kde or auto.")
-    ] = "rome",
+    truth: Annotated[Path, Argument(help="The true paths: npz, npy or parquet.")],
+    output: Annotated[Path | None, Option("--output", "-o", help="HTML page to write.")] = None,
+    estimator: Annotated[str, Option(help="Density of whole paths: rome, kde or auto.")] = "rome",
     step_estimator: Annotated[
-        str, typer.Option(help="Density of single steps: kde, rome or auto.")
+        str, Option(help="Density of single steps: kde, rome or auto.")
     ] = "kde",
     measure: Annotated[
-        list[str] | None, typer.Option(help="A measure, may be repeated; all by default.")
+        list[str] | None, Option(help="A measure, may be repeated; all by default.")
     ] = None,
     shrinkage: Annotated[
-        str, typer.Option(help="Covariance shrinkage of ROME: auto, always or none.")
+        str, Option(help="Covariance shrinkage of ROME: auto, always or none.")
     ] = "auto",
-    errors: Annotated[
-        str, typer.Option(help="Samples without a density: floor, skip or raise.")
-    ] = "floor",
-    floor: Annotated[
-        float | None, typer.Option(help="Standard deviation of such samples, in data units.")
-    ] = None,
     lower_bound: Annotated[
-        float | None, typer.Option(help="Lower bound of log densities of steps; -20 is customary.")
+        float | None, Option(help="Lower bound of log densities of steps; -20 is customary.")
     ] = None,
     k: Annotated[
         list[int] | None,
-        typer.Option("-k", help="Number of samples for minimum distances, may be repeated."),
+        Option("-k", help="Number of samples for minimum distances, may be repeated."),
     ] = None,
     miss_threshold: Annotated[
-        float, typer.Option(help="Distance beyond which a forecast is a miss.")
+        float, Option(help="Distance beyond which a forecast is a miss.")
     ] = 2.0,
-    agents: Annotated[
-        bool, typer.Option("--agents", help="The files have an axis of agents.")
-    ] = False,
+    agents: Annotated[bool, Option("--agents", help="The files have an axis of agents.")] = False,
     check_units: Annotated[
-        bool, typer.Option(help="Refuse units or axes that look inconsistent.")
+        bool, Option(help="Refuse units or axes that look inconsistent.")
     ] = True,
-    jobs: Annotated[int, typer.Option(help="Number of processes, -1 for all cores.")] = 1,
-    seed: Annotated[int, typer.Option(help="Seed of the bootstrap.")] = 0,
+    jobs: Annotated[int, Option(help="Number of processes, -1 for all cores.")] = 1,
+    seed: Annotated[int, Option(help="Seed of the bootstrap.")] = 0,
     parquet: Annotated[
-        Path | None, typer.Option(help="Parquet file to write with the figures of all scenes.")
+        Path | None, Option(help="Parquet file to write with the figures of all scenes.")
     ] = None,
     json: options.Json = False,
-    title: Annotated[str, typer.Option(help="Title of the page.")] = "Evaluation of forecasts",
-    verbose: Annotated[bool, typer.Option("--verbose", help="Show progress.")] = False,
+    verbose: Annotated[bool, Option("--verbose", help="Show progress.")] = False,
 ) -> None:
     """Evaluate forecasts that are given as samples.
 
@@ -163,8 +151,6 @@ def forecast(
         step_estimator=step_estimator,
         measures=measure or None,
         shrinkage=None if shrinkage == "none" else shrinkage,
-        errors=errors,
-        floor=floor,
         lower_bound=lower_bound,
         k=k or None,
         miss_threshold=miss_threshold,
@@ -175,7 +161,7 @@ def forecast(
         verbose=verbose,
     )
     if output is not None:
-        forecast_report(evaluation, output, predictions, truth, agents=agents, title=title)
+        forecast_report(evaluation, output, predictions, truth, agents=agents)
     if parquet is not None:
         evaluation.to_parquet(parquet)
     if json:
@@ -194,9 +180,7 @@ def forecast(
 
 
 def demo(
-    folder: Annotated[Path, typer.Argument(help="Where to write tables and pictures.")] = Path(
-        "demo"
-    ),
+    folder: Annotated[Path, Argument(help="Where to write tables and pictures.")] = Path("demo"),
 ) -> None:
     """Fit two embedded data sets and draw them.
 

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
+from typer import Option
 
 from . import options
 from .screen import counted, listed, remark, working
@@ -187,10 +188,10 @@ def score(
     data: options.Data,
     layout: options.Layout,
     destination: options.Destination,
-    mean: Annotated[bool, typer.Option("--mean", help="Print only the mean over rows.")] = False,
+    mean: Annotated[bool, Option("--mean", help="Print only the mean over rows.")] = False,
     missing: Annotated[
         Literal["skip", "marginal", "raise"],
-        typer.Option(
+        Option(
             help="Rows with missing or infinite values: leave their log density empty, give the "
             "marginal log density of their other values, or refuse them."
         ),
@@ -254,8 +255,8 @@ def _mean(values: Any) -> dict[str, Any]:
 def sample(
     model: options.ModelFile,
     destination: options.Destination,
-    n: Annotated[int, typer.Option("-n", "--number", min=0, help="Number of rows to draw.")] = 1000,
-    seed: Annotated[int | None, typer.Option(help="Seed of the random numbers.")] = None,
+    n: Annotated[int, Option("-n", "--number", min=0, help="Number of rows to draw.")] = 1000,
+    seed: Annotated[int | None, Option(help="Seed of the random numbers.")] = None,
 ) -> None:
     """Draw new rows from a fitted density.
 

@@ -17,28 +17,18 @@ _MAX_REMARKS = 8
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """The samples that a density is fitted to.
+    """The samples that a density is fitted to."""
 
-    Attributes
-    ----------
-    source : str
-        The name of the file in messages.
-    frame : DataFrame of shape (n_samples, n_features)
-        Its index holds the rows of the table, counted from zero.
-    weights : ndarray of shape (n_samples,) or None
-    has_names : bool
-        Whether the file itself names its columns.
-    left_out : dict
-        Names of the columns and numbers of the rows that were left out, by reason.
-    remarks : tuple of str
-        The same in words.
-    """
-
+    #: The name of the file in messages.
     source: str
+    #: DataFrame of shape (n_samples, n_features); the index is the row of the table, from zero.
     frame: Any
     weights: np.ndarray | None
+    #: Whether the file itself names its columns.
     has_names: bool
+    #: Names of the columns and numbers of the rows that were left out, by reason.
     left_out: dict[str, list[str] | int]
+    #: The same in words.
     remarks: tuple[str, ...]
 
     @property

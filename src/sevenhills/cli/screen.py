@@ -40,14 +40,7 @@ def remark(*texts: str) -> None:
 
 
 def shortened(text: str, limit: int = _MAX_NAME) -> str:
-    """Return a text, without its middle if it is too long.
-
-    Examples
-    --------
-    >>> from sevenhills.cli.screen import shortened
-    >>> shortened("height"), shortened("abcdefghijklmnopqrst", limit=11)
-    ('height', 'abcdef...st')
-    """
+    """Return a text, without its middle if it is too long."""
     if len(text) <= limit:
         return text
     end = (limit - 3) // 3
@@ -70,14 +63,7 @@ def listed(names: Iterable[str], limit: int = 5) -> str:
 
 
 def counted(number: int, thing: str) -> str:
-    """Return a number with its noun.
-
-    Examples
-    --------
-    >>> from sevenhills.cli.screen import counted
-    >>> counted(1, "row"), counted(2500, "row")
-    ('1 row', '2,500 rows')
-    """
+    """Return a number with its noun, like 1 row and 2,500 rows."""
     return f"{number:,} {thing}{'' if number == 1 else 's'}"
 
 
