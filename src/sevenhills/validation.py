@@ -293,8 +293,8 @@ def check_permutation(values: np.ndarray, name: str) -> None:
 
 def check_offsets(values: np.ndarray, name: str, n_rows: int) -> None:
     """Raise an error unless offsets rise from zero to the number of rows."""
-    check_field(values, name, "i", (len(values),))
-    if len(values) < 2 or values[0] != 0 or values[-1] != n_rows or (np.diff(values) < 1).any():
+    check_field(values, name, "i", values.shape[:1])
+    if values.size < 2 or values[0] != 0 or values[-1] != n_rows or (np.diff(values) < 1).any():
         raise ValueError(f"{name} must rise from 0 to {n_rows}")
 
 
