@@ -457,8 +457,8 @@ def _ranks(values: np.ndarray) -> np.ndarray:
 def _lexicographic(X: np.ndarray, labels: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
     """Sort rows by their columns, then by label; return the order and where a new row begins."""
     order = np.argsort(X[:, 0], kind="stable")
-    first = X[order, 0]
-    is_new = np.append(True, first[1:] != first[:-1])
+    first, is_new = X[order, 0], np.ones(len(X), dtype=bool)
+    is_new[1:] = first[1:] != first[:-1]
     if not is_new.all():  # which is rare, and a sort by all columns takes longer
         keys = X.T[::-1] if labels is None else np.concatenate([labels[None], X.T[::-1]])
         order = np.lexsort(keys)
