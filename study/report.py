@@ -130,7 +130,7 @@ class Picture(Protocol):
 
     @property
     def caption(self) -> str:
-        """What can be seen in it."""
+        """The text below it."""
 
 
 def write_tables(folder: Path, rows: Sequence[Row]) -> list[Table]:

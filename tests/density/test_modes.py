@@ -41,7 +41,7 @@ def climb(density, starts):
     """Return the ends of ascents from points, and the log densities there."""
     standard = Standard.from_kernels(density.weights, density.kernels)
     Y = (starts - standard.center) @ standard.transform
-    points, log_sums = find_maxima(standard.surface, Y, None)
+    points, log_sums = find_maxima(standard.surface, Y)
     ends = standard.points(points[: len(starts)])
     return ends, standard.log_densities(log_sums[: len(starts)])
 

@@ -55,24 +55,28 @@ class Curvatures(NamedTuple):
 
 
 class LogSurface:
-    """The log of a sum of kernels, and its derivatives, prepared for many points."""
+    """The log of a sum of kernels, and its derivatives, prepared for many points.
 
-    def __init__(self, kernels: Kernels) -> None:
+    ``n_jobs`` is the number of threads if a call does not give another.
+    """
+
+    def __init__(self, kernels: Kernels, n_jobs: int | None = None) -> None:
         self.kernels = kernels
+        self.n_jobs = n_jobs
 
     @cached_property
     def log_sums(self) -> LogSums:
         """The function that sums the kernels."""
         return log_sums_of(self.kernels)
 
-    def values(self, X: np.ndarray, n_jobs: int | None = None) -> np.ndarray:
+    def values(self, X: np.ndarray) -> np.ndarray:
         """Return the log sums at points, without the Gaussians' constant."""
-        return sums_at(self.log_sums, X, n_jobs)
+        return sums_at(self.log_sums, X, self.n_jobs)
 
     def slopes(self, X: np.ndarray, n_jobs: int | None = None) -> Slopes:
         """Return the log sums and gradients at points."""
         out = Slopes(np.empty(len(X)), np.empty(X.shape))
-        return map_rows(self._slopes, X, _POINTS, n_jobs, out)
+        return map_rows(self._slopes, X, _POINTS, n_jobs or self.n_jobs, out)
 
     def curvatures(self, X: np.ndarray, n_jobs: int | None = None) -> Curvatures:
         """Return the log sums, gradients, Hessians and mean precisions at points."""
@@ -80,7 +84,7 @@ class LogSurface:
         out = Curvatures(np.empty(len(X)), np.empty(X.shape), np.empty(shape), np.empty(shape))
         n_numbers = max(part.n_groups for part in self._parts) * X.shape[1] ** 2
         n_points = min(_POINTS, max(1, _BLOCK_NUMBERS // n_numbers))
-        return map_rows(self._curvatures, X, n_points, n_jobs, out)
+        return map_rows(self._curvatures, X, n_points, n_jobs or self.n_jobs, out)
 
     def _slopes(self, X: np.ndarray) -> Slopes:
         with np.errstate(all="ignore"):  # holds for this thread only

@@ -52,7 +52,7 @@ _MAX_STEPS = 200
 _MAX_STEP = 0.5
 #: An ascent ends where the expected gain of the next step, in log density, is smaller.
 _MIN_GAIN = 1e-14
-#: Curvatures, relative to a kernel's, for which a flat maximum cannot be told from a saddle.
+#: Smaller curvatures, relative to a kernel's, do not distinguish a flat maximum from a saddle.
 _FLAT = 1e-7
 #: The ascent continues this far from a saddle, in widths of kernels.
 _NUDGE = 0.1
@@ -105,20 +105,20 @@ def find_modes(
     n_jobs: int | None,
 ) -> ModeTable:
     """Find the maxima of a density, and those of them that are significant."""
-    standard = Standard.from_kernels(weights, kernels)
+    standard = Standard.from_kernels(weights, kernels, n_jobs)
     surface = standard.surface
-    heights = surface.values(surface.kernels.means, n_jobs)
+    heights = surface.values(surface.kernels.means)
     isolated = significance == 0 or counts is None
-    starts, start_of_kernel = _starts(surface, weights, clusters, heights, isolated, n_jobs)
-    ends, end_sums = find_maxima(surface, starts, n_jobs)
-    points, log_sums, maximum_of_end = _distinct(surface, ends, end_sums, n_jobs)
+    starts, start_of_kernel = _starts(surface, weights, clusters, heights, isolated)
+    ends, end_sums = find_maxima(surface, starts)
+    points, log_sums, maximum_of_end = _distinct(surface, ends, end_sums)
     maxima = maximum_of_end[start_of_kernel]
     peak_of_maximum, significances = np.arange(len(points)), np.full(len(points), np.inf)
     if counts is not None:
         left_out = _left_out(surface.kernels, counts, heights)
         samples = KernelSamples(weights, counts, left_out, maxima)
         peak_of_maximum, significances = find_peaks(
-            surface, samples, points, log_sums, significance, n_jobs
+            surface, samples, points, log_sums, significance
         )
     shares = np.bincount(peak_of_maximum[maxima], weights, len(points))
     highest = _highest(peak_of_maximum, log_sums)
@@ -138,8 +138,8 @@ def find_modes(
 
 def find_highest_mode(weights: np.ndarray, kernels: Kernels, n_jobs: int | None) -> np.ndarray:
     """Return the location of the highest maximum of a density."""
-    standard = Standard.from_kernels(weights, kernels)
-    points, log_sums = find_maxima(standard.surface, _best_starts(standard.surface, n_jobs), n_jobs)
+    standard = Standard.from_kernels(weights, kernels, n_jobs)
+    points, log_sums = find_maxima(standard.surface, _best_starts(standard.surface))
     return standard.points(points[[np.argmax(log_sums)]])[0]
 
 
@@ -168,7 +168,9 @@ class Standard(NamedTuple):
     log_det: float
 
     @classmethod
-    def from_kernels(cls, weights: np.ndarray, kernels: Kernels) -> "Standard":
+    def from_kernels(
+        cls, weights: np.ndarray, kernels: Kernels, n_jobs: int | None = None
+    ) -> "Standard":
         """Transform kernels into these coordinates."""
         heaviest = np.argmax(np.add.reduceat(weights, kernels.offsets[:-1]))
         transform = kernels.transforms[heaviest]
@@ -179,7 +181,7 @@ class Standard(NamedTuple):
             transforms=np.ascontiguousarray(np.linalg.solve(transform, kernels.transforms)),
             log_dets=kernels.log_dets - log_det,
         )
-        return cls(LogSurface(transformed), center, transform, log_det)
+        return cls(LogSurface(transformed, n_jobs), center, transform, log_det)
 
     def points(self, Y: np.ndarray) -> np.ndarray:
         """Return the points of given coordinates."""
@@ -199,7 +201,6 @@ def _starts(
     clusters: np.ndarray,
     heights: np.ndarray,
     isolated: bool,
-    n_jobs: int | None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the points at which ascents start, and the start of every kernel.
 
@@ -209,27 +210,27 @@ def _starts(
     if kernels.n_kernels <= _FEW_KERNELS:
         points = kernels.means
         if kernels.n_kernels <= _FEW_FOR_PAIRS:
-            points = np.concatenate([points, _ridge_maxima(surface, n_jobs)])
+            points = np.concatenate([points, _ridge_maxima(surface)])
         return points, np.arange(kernels.n_kernels)
     parts = _parts(kernels, weights, clusters)
-    roots = _roots(surface, parts, heights, isolated, n_jobs)
+    roots = _roots(surface, parts, heights, isolated)
     chosen, of_kernel = np.unique(roots, return_inverse=True)
     return kernels.means[chosen], of_kernel
 
 
-def _best_starts(surface: LogSurface, n_jobs: int | None) -> np.ndarray:
+def _best_starts(surface: LogSurface) -> np.ndarray:
     """Return a few points from which the highest maximum is found."""
     kernels = surface.kernels
     if kernels.n_kernels <= _FEW_FOR_PAIRS:
-        return np.concatenate([kernels.means, _ridge_maxima(surface, n_jobs)])
+        return np.concatenate([kernels.means, _ridge_maxima(surface)])
     # Of a conditional density, few kernels matter; the others cannot be at the highest mode.
     own = kernels.log_heights
     points = kernels.means[own > own.max() - _NEGLIGIBLE]
-    highest = np.argsort(-surface.values(points, n_jobs), kind="stable")
+    highest = np.argsort(-surface.values(points), kind="stable")
     return points[highest[:_MAX_BEST_STARTS]]
 
 
-def _ridge_maxima(surface: LogSurface, n_jobs: int | None) -> np.ndarray:
+def _ridge_maxima(surface: LogSurface) -> np.ndarray:
     """Return the local maxima along the ridges between pairs of kernels.
 
     All modes of a pair lie on its ridge, the points at which a weighted product of the two kernels
@@ -248,7 +249,7 @@ def _ridge_maxima(surface: LogSurface, n_jobs: int | None) -> np.ndarray:
         joint = (1 - weight) * precisions[first] + weight * precisions[second]
         steps = np.linalg.solve(joint, weight * pulls[:, :, None])[:, :, 0]
         ridges[i] = kernels.means[first] + steps
-    heights = surface.values(ridges.reshape(-1, kernels.n_features), n_jobs)
+    heights = surface.values(ridges.reshape(-1, kernels.n_features))
     heights = np.pad(heights.reshape(ridges.shape[:2]), [(1, 1), (0, 0)], constant_values=np.inf)
     is_maximum = (heights[1:-1] >= heights[:-2]) & (heights[1:-1] >= heights[2:])
     return ridges[is_maximum]
@@ -285,7 +286,6 @@ def _roots(
     parts: Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]],
     heights: np.ndarray,
     isolated: bool,
-    n_jobs: int | None,
 ) -> np.ndarray:
     """Return, for every kernel, the kernel to which a walk over denser neighbors leads.
 
@@ -302,7 +302,7 @@ def _roots(
     for rows, among, Y in parts:
         k = np.arange(1, min(_N_NEIGHBORS, len(among)) + 1)
         distances, near = KDTree(Y).query(
-            Y[np.searchsorted(among, rows)], k, workers=effective_n_jobs(n_jobs)
+            Y[np.searchsorted(among, rows)], k, workers=effective_n_jobs(surface.n_jobs)
         )
         denser = rank[among[near]] > rank[rows, None]
         at = np.arange(len(rows)), denser.argmax(axis=1)
@@ -311,7 +311,7 @@ def _roots(
     is_root = parent == np.arange(n_kernels)
     doubtful = np.flatnonzero(is_long & ~is_root)
     halfway = (kernels.means[doubtful] + kernels.means[parent[doubtful]]) / 2
-    is_root[doubtful] = surface.values(halfway, n_jobs) < heights[doubtful]
+    is_root[doubtful] = surface.values(halfway) < heights[doubtful]
     if isolated:
         is_root |= kernels.log_heights > heights + np.log(_MAIN_SHARE)
     parent = np.where(is_root, np.arange(n_kernels), parent)
@@ -339,21 +339,19 @@ class _Ends(NamedTuple):
     directions: np.ndarray  #: (n, M) in which it is, one kernel width long
 
 
-def find_maxima(
-    surface: LogSurface, starts: np.ndarray, n_jobs: int | None
-) -> tuple[np.ndarray, np.ndarray]:
+def find_maxima(surface: LogSurface, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Ascend from starts, and further from the saddles at which ascents end.
 
     Return the ends (n, M), those from the starts first, and the log sums there.
     """
-    ends = _ascend(surface, starts, n_jobs)
+    ends = _ascend(surface, starts)
     limit = -_FLAT
     for _ in range(_MAX_SADDLES):
         rows = np.flatnonzero(ends.curvatures > limit)
         if not len(rows):
             break
         middle, nudge = ends.points[rows], _NUDGE * ends.directions[rows]
-        sides = _ascend(surface, np.concatenate([middle + nudge, middle - nudge]), n_jobs)
+        sides = _ascend(surface, np.concatenate([middle + nudge, middle - nudge]))
         higher = np.arange(len(rows))
         higher += len(rows) * (sides.log_sums[len(rows) :] > sides.log_sums[: len(rows)])
         for values, found in zip(ends, sides, strict=True):
@@ -366,21 +364,21 @@ def find_maxima(
     return ends.points[kept], ends.log_sums[kept]
 
 
-def _ascend(surface: LogSurface, starts: np.ndarray, n_jobs: int | None) -> _Ends:
+def _ascend(surface: LogSurface, starts: np.ndarray) -> _Ends:
     """Ascend from every start until nothing more is gained."""
     n_starts, n_features = starts.shape
     points = starts.copy()
-    values = surface.values(points, n_jobs)
+    values = surface.values(points)
     curvatures, directions = np.full(n_starts, -np.inf), np.zeros((n_starts, n_features))
     active = np.arange(n_starts)
     for _ in range(_MAX_STEPS):
         with np.errstate(over="ignore", invalid="ignore"):
             newton, mean_shift, gains, curvatures[active], directions[active] = _steps(
-                surface.curvatures(points[active], n_jobs)
+                surface.curvatures(points[active])
             )
         here = points[active]
         trials = np.concatenate([here + newton, here + mean_shift])
-        found = surface.values(trials, n_jobs)
+        found = surface.values(trials)
         taken, other = np.arange(len(here)), np.arange(len(here)) + len(here)
         taken = np.where(found[other] > found[taken], other, taken)
         rises = (found[taken] > values[active]) | ~np.isfinite(values[active])
@@ -428,7 +426,7 @@ def _highest(labels: np.ndarray, log_sums: np.ndarray) -> np.ndarray:
 
 
 def _distinct(
-    surface: LogSurface, points: np.ndarray, log_sums: np.ndarray, n_jobs: int | None
+    surface: LogSurface, points: np.ndarray, log_sums: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the highest end of every maximum, and the index of the maximum of every end.
 
@@ -438,10 +436,10 @@ def _distinct(
     rounded = np.column_stack([points.round(9), log_sums.round(9)])
     _, one, same = np.unique(rounded, axis=0, return_index=True, return_inverse=True)
     points, log_sums = points[one], log_sums[one]
-    first, second = _near_pairs(surface, points, n_jobs)
+    first, second = _near_pairs(surface, points)
     differences = points[second] - points[first]
     paths = points[first, None] + _DIP_POSITIONS[:, None] * differences[:, None]
-    on_path = surface.values(paths.reshape(-1, points.shape[1]), n_jobs)
+    on_path = surface.values(paths.reshape(-1, points.shape[1]))
     lower = np.minimum(log_sums[first], log_sums[second])
     dips = lower - on_path.reshape(paths.shape[:2]).min(axis=1, initial=np.inf)
     joint = dips <= _MIN_DIP * (1 + np.abs(lower))
@@ -451,11 +449,9 @@ def _distinct(
     return points[highest], log_sums[highest], maximum[same.ravel()]
 
 
-def _near_pairs(
-    surface: LogSurface, points: np.ndarray, n_jobs: int | None
-) -> tuple[np.ndarray, np.ndarray]:
+def _near_pairs(surface: LogSurface, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the pairs of points that are less than one kernel width apart."""
-    precisions = surface.curvatures(points, n_jobs).precisions
+    precisions = surface.curvatures(points).precisions
     widest = 1 / np.sqrt(np.linalg.eigvalsh(precisions)[:, 0].clip(np.finfo(float).tiny))
     found = KDTree(points).query_ball_point(points, widest)
     first = np.repeat(np.arange(len(points)), [len(each) for each in found])

@@ -29,7 +29,7 @@ _PATH_POINTS = 15
 _KNOTS, _BETWEEN = 24, 6
 #: Rounds in which paths are moved, each in a metric of its own, and the steps of a round.
 _ROUNDS, _STEPS = 3, 5
-#: Along a line, peaks are told apart only if the saddle is lower than both by _MIN_DEPTH, in log
+#: Along a line, peaks are separate only if the saddle is lower than both by _MIN_DEPTH, in log
 #: density, and if at most this share of their samples would be there without a peak. Halves of a
 #: ring, which is one curved peak, have a share of 0.64; Gaussians 4 standard deviations apart 0.35.
 _MIN_DEPTH, _MAX_BACKGROUND = 1.0, 0.5
@@ -57,7 +57,6 @@ def find_peaks(
     points: np.ndarray,
     log_sums: np.ndarray,
     significance: float,
-    n_jobs: int | None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Find the peaks of significant excess mass.
 
@@ -67,18 +66,18 @@ def find_peaks(
     """
     edges = _edges(points, log_sums)
     merging = _Merging(log_sums, samples, Profiles(surface.kernels, samples), significance)
-    levels, lowest = _lowest(surface, _straight(points[edges], _PATH_POINTS), n_jobs)
+    levels, lowest = _lowest(surface, _straight(points[edges], _PATH_POINTS))
     bent = np.zeros(len(edges), dtype=bool)
     while True:
         tree = _spanning_tree(edges, levels)
-        errors = _squared_errors(surface, samples.counts, levels[tree], lowest[tree], n_jobs)
+        errors = _squared_errors(surface, samples.counts, levels[tree], lowest[tree])
         home, significances, separating = merging.run(edges[tree], levels[tree], errors)
         doubtful = tree[separating]
         doubtful = doubtful[~bent[doubtful]]
         if not len(doubtful):
             return home, significances
         bent[doubtful] = True
-        levels[doubtful], lowest[doubtful] = _bent(surface, points[edges[doubtful]], n_jobs)
+        levels[doubtful], lowest[doubtful] = _bent(surface, points[edges[doubtful]])
 
 
 # Excess mass
@@ -94,8 +93,8 @@ class Excess(NamedTuple):
     def significance(self, n_samples: float) -> float:
         """Return the excess of samples, relative to that expected by chance.
 
-        The square root of a count has the standard error 1/2. The excess expected by chance is that
-        of the largest of as many peaks as the samples allow.
+        The square root of a count has the standard error 1/2. The excess expected by chance is the
+        largest among all peaks of this size that the samples allow.
         """
         if self.n_above <= 0:
             return 0.0
@@ -188,18 +187,15 @@ class _Merging:
 
 
 def _squared_errors(
-    surface: LogSurface,
-    counts: np.ndarray,
-    log_sums: np.ndarray,
-    points: np.ndarray,
-    n_jobs: int | None,
+    surface: LogSurface, counts: np.ndarray, log_sums: np.ndarray, points: np.ndarray
 ) -> np.ndarray:
     """Return the squared standard errors of log p, sum_k r_k^2 / n_k with the shares r_k."""
     log_squares = log_squares_of(surface.kernels, counts)
     most = -np.log(counts[counts > 0].min(initial=np.inf))
+    squares = sums_at(log_squares, points, surface.n_jobs)
     with np.errstate(invalid="ignore"):
         # Far from all kernels, the difference is rounding; it has an upper bound.
-        found = np.exp(np.minimum(sums_at(log_squares, points, n_jobs) - 2 * log_sums, most))
+        found = np.exp(np.minimum(squares - 2 * log_sums, most))
     # Where the density is zero, no samples are expected.
     return np.where(np.isfinite(log_sums), found, 0.0)
 
@@ -239,40 +235,34 @@ def _straight(ends: np.ndarray, n_points: int) -> np.ndarray:
     return np.asarray(first + at * (second - first))
 
 
-def _lowest(
-    surface: LogSurface, paths: np.ndarray, n_jobs: int | None
-) -> tuple[np.ndarray, np.ndarray]:
+def _lowest(surface: LogSurface, paths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the lowest log sums (E,) on paths, and their points (E, M)."""
-    log_sums = surface.values(paths.reshape(-1, paths.shape[2]), n_jobs)
+    log_sums = surface.values(paths.reshape(-1, paths.shape[2]))
     log_sums = log_sums.reshape(paths.shape[:2])
     at = np.arange(len(paths)), log_sums.argmin(axis=1)
     return log_sums[at], paths[at]
 
 
-def _bent(
-    surface: LogSurface, ends: np.ndarray, n_jobs: int | None
-) -> tuple[np.ndarray, np.ndarray]:
+def _bent(surface: LogSurface, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the lowest log sums and points of paths that are moved sideways, to higher density."""
     paths = np.concatenate([ends[:, :1], _straight(ends, _KNOTS), ends[:, 1:]], axis=1)
-    levels, lowest = _lowest(surface, _refined(paths), n_jobs)
+    levels, lowest = _lowest(surface, _refined(paths))
     for _ in range(_ROUNDS):
         inner = paths[:, 1:-1].reshape(-1, paths.shape[2])
-        precisions = surface.curvatures(inner, n_jobs).precisions
+        precisions = surface.curvatures(inner).precisions
         for _ in range(_STEPS):
-            paths = _evenly_spaced(_moved(surface, paths, precisions, n_jobs))
-        found, points = _lowest(surface, _refined(paths), n_jobs)
+            paths = _evenly_spaced(_moved(surface, paths, precisions))
+        found, points = _lowest(surface, _refined(paths))
         higher = found > levels
         levels[higher], lowest[higher] = found[higher], points[higher]
     return levels, lowest
 
 
-def _moved(
-    surface: LogSurface, paths: np.ndarray, precisions: np.ndarray, n_jobs: int | None
-) -> np.ndarray:
+def _moved(surface: LogSurface, paths: np.ndarray, precisions: np.ndarray) -> np.ndarray:
     """Return paths after a sideways step of mean shift, at most one kernel width long."""
     inner = paths[:, 1:-1].reshape(-1, paths.shape[2])
     along = (paths[:, 2:] - paths[:, :-2]).reshape(inner.shape)
-    gradients = surface.slopes(inner, n_jobs).gradients
+    gradients = surface.slopes(inner).gradients
     steps = np.linalg.solve(precisions, gradients[:, :, None])[:, :, 0]
     scaled = (precisions @ along[:, :, None])[:, :, 0]
     size = (scaled * along).sum(axis=1)
