@@ -17,6 +17,9 @@ from .base import DensityEstimator
 _BLOCK_NUMBERS = 2**20
 #: Eigenvalues below this fraction of the largest may be rounding errors.
 _SQUARES_LOST = 1e-8
+#: Eigenvalues that differ by less than this fraction are equal. Rounding alone would decide which
+#: of their axes is kept, and the density would depend on the order of the features.
+_TIED = 1e-9
 
 
 def window_neighbors(total: float, n_features: int) -> int:
@@ -69,8 +72,9 @@ def window_transforms(
 
     .. math:: S_i = \frac{1}{k} \sum_j (x_j - x_i)(x_j - x_i)^\top + s_{\min}^2 I
 
-    With fewer directions than features, only the largest eigenvalues of the moment are kept. The
-    results have the shapes (n_points, n_features, n_features) and (n_points,).
+    With fewer directions than features, only the largest eigenvalues of the moment are kept, and
+    those equal to the smallest of them. The results have the shapes
+    (n_points, n_features, n_features) and (n_points,).
     """
     n_points, n_features = points.shape
     transforms, log_dets = np.empty((n_points, n_features, n_features)), np.empty(n_points)
@@ -81,7 +85,9 @@ def window_transforms(
         apart = points[neighbors] - points[rows, None]
         variances, axes = _principal_moments(apart * np.sqrt(shares)[:, :, None])
         if n_directions is not None:
-            variances[:, : n_features - n_directions] = 0.0
+            kept = variances[:, n_features - n_directions :]
+            smallest = kept.min(axis=1, initial=np.inf, keepdims=True)
+            variances[variances < (1 - _TIED) * smallest] = 0.0
         variances += min_std**2
         if not (variances > 0).all():
             raise ValueError(
@@ -129,7 +135,8 @@ class ManifoldParzen(DensityEstimator):
         The number of neighbors; "auto" is :math:`\max(M, \lfloor\sqrt N / 1.5\rfloor)`.
     n_directions : int, optional
         The number of principal directions of a neighborhood to keep; along all others a kernel has
-        the standard deviation ``min_std``. All by default.
+        the standard deviation ``min_std``. Directions of equal variance are kept together. All by
+        default.
     n_jobs : int, optional
         Number of threads; one by default.
 
