@@ -104,6 +104,8 @@ class Reach(NamedTuple):
 class Bootstrap:
     """Bootstrap replicates that differ in the weights of their kernels.
 
+    Arguments of methods are those of :class:`~sevenhills.KernelMixture`.
+
     Parameters
     ----------
     density : KernelMixture
@@ -122,37 +124,16 @@ class Bootstrap:
         return f"Bootstrap({self.density!r}, n_replicates={len(self.weights)})"
 
     def logpdf(self, X: Any, n_jobs: int | None = None) -> np.ndarray:
-        """Return the log density of every replicate at every row of ``X``.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-        n_jobs : int, optional
-            Number of threads.
-
-        Returns
-        -------
-        ndarray of shape (n_replicates, n_samples)
-        """
+        """Return the log density (n_replicates, n_samples) of every replicate at every row."""
         return self._summary(lambda values: values, len(self.weights), X, n_jobs).T
 
     def band(
         self, X: Any, confidence: float = 0.9, n_jobs: int | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return pointwise confidence limits of the log density.
+        """Return pointwise confidence limits of the log density, two arrays (n_samples,).
 
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-        confidence : float, default=0.9
-            The share of replicates between the limits at every point, between 0 and 1.
-        n_jobs : int, optional
-            Number of threads.
-
-        Returns
-        -------
-        lower, upper : ndarray of shape (n_samples,)
-            Quantiles of the log density; their exponentials are those of the density.
+        The share ``confidence`` of replicates lies between the limits at every point. The limits
+        are quantiles of the log density; their exponentials are those of the density.
         """
         tail = round(0.5 - 0.5 * check_confidence(confidence), 12)  # 0.1, not a little less
 
@@ -168,18 +149,8 @@ class Bootstrap:
     def std_error(self, X: Any, n_jobs: int | None = None) -> np.ndarray:
         """Return the standard error of the log density at every row of ``X``.
 
-        A small value is also the relative standard error of the density.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-        n_jobs : int, optional
-            Number of threads.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            Infinite where the density of a replicate is zero.
+        A small value is also the relative standard error of the density. The value is infinite
+        where the density of a replicate is zero.
         """
 
         def spread(values: np.ndarray) -> np.ndarray:

@@ -27,7 +27,13 @@ _CLOSE = 1e-14
 
 
 class Density(ABC):
-    """A density: ``logpdf``, ``sample``, and questions that need only these two."""
+    """A density: ``logpdf``, ``sample``, and questions that need only these two.
+
+    Some arguments of methods are always the same: ``X`` is array-like of shape (n_samples,
+    n_features), ``confidence`` a probability between 0 and 1, ``n_draws`` the number of draws by
+    which an answer is estimated, ``random_state`` an int, a generator of numpy or None, which means
+    other draws in every call, and ``n_jobs`` the number of threads.
+    """
 
     #: Whether the density integrates to one.
     is_normalized: ClassVar[bool] = True
@@ -56,22 +62,9 @@ class Density(ABC):
     def entropy(
         self, n_draws: int = 10_000, random_state: Any = 0, n_jobs: int | None = None
     ) -> Estimate:
-        r"""Return the differential entropy, in nats.
+        r"""Return the differential entropy, in nats, with its standard error.
 
         .. math:: H = -\int p(x) \log p(x) \, dx
-
-        Parameters
-        ----------
-        n_draws : int, default=10000
-            The number of draws over which the log density is averaged.
-        random_state : int, RandomState instance or None, default=0
-        n_jobs : int, optional
-            Number of threads.
-
-        Returns
-        -------
-        Estimate
-            A float with its standard error ``std_error``.
 
         Examples
         --------
@@ -95,23 +88,8 @@ class Density(ABC):
 
         .. math:: P\big(\log p(x) \ge \ell\big) = \text{confidence}
 
-        The region :math:`\{x : \log p(x) \ge \ell\}` is the smallest of that probability.
-
-        Parameters
-        ----------
-        confidence : float
-            The probability of the region, between 0 and 1.
-        n_draws : int, default=10000
-            The number of draws, of whose log densities the level is a quantile.
-        random_state : int, RandomState instance or None, default=0
-        n_jobs : int, optional
-            Number of threads.
-
-        Returns
-        -------
-        Estimate
-            The log density :math:`\ell` with its standard error ``std_error``, which is NaN if
-            there are too few draws.
+        The region :math:`\{x : \log p(x) \ge \ell\}` is the smallest of that probability. The level
+        is a quantile of the log densities of draws; its ``std_error`` is NaN if these are too few.
 
         Examples
         --------
@@ -148,11 +126,8 @@ class Density(ABC):
         n_draws : int, default=10000
             The number of draws. Their log densities are cached for the next call if
             ``random_state`` is an integer.
-        random_state : int, RandomState instance or None, default=0
         return_std : bool, default=False
             Whether to also return standard errors.
-        n_jobs : int, optional
-            Number of threads.
 
         Returns
         -------
@@ -188,24 +163,9 @@ class Density(ABC):
         random_state: Any = 0,
         n_jobs: int | None = None,
     ) -> np.ndarray:
-        """Return the highest-density region of a density of one feature, as intervals.
+        """Return the highest-density region of one feature, as ascending intervals (n, 2).
 
-        Parameters
-        ----------
-        confidence : float
-            The joint probability of the intervals, between 0 and 1.
-        n_grid : int, default=4096
-            The number of grid values between which the ends of intervals are searched.
-        n_draws : int, default=10000
-            The number of draws for :meth:`hdr_level`.
-        random_state : int, RandomState instance or None, default=0
-        n_jobs : int, optional
-            Number of threads.
-
-        Returns
-        -------
-        ndarray of shape (n_intervals, 2)
-            Lower and upper ends, ascending.
+        The ends of intervals are searched between ``n_grid`` values; draws give :meth:`hdr_level`.
 
         Examples
         --------
@@ -215,7 +175,6 @@ class Density(ABC):
         array([[-10.9,  -7.1],
                [  7.1,  10.9]])
         """
-        check_confidence(confidence)
         check_dimension(self, 1, "hdr_intervals", "marginal(feature) first")
         n_grid = check_count(n_grid, "n_grid", least=4)
         region = self._region(confidence, n_draws, random_state, n_jobs)
@@ -231,26 +190,16 @@ class Density(ABC):
     ) -> list[np.ndarray]:
         """Return the outlines of the highest-density region of a density of two features.
 
-        Needs contourpy, which comes with matplotlib: ``pip install 'sevenhills[plot]'``.
+        Needs contourpy, which comes with matplotlib: ``pip install 'sevenhills[plot]'``. An outline
+        (n_vertices, 2) is a closed polygon: the first vertex is also the last. Outlines are
+        counter-clockwise around the region, and clockwise around holes. Every vertex is on the
+        level; draws give :meth:`hdr_level`.
 
         Parameters
         ----------
-        confidence : float
-            The probability of the region, between 0 and 1.
         n_grid : int, default=256
             The number of grid lines for every feature, dense where draws are. Parts of the region
             that fit between grid lines may be missed.
-        n_draws : int, default=10000
-            The number of draws for :meth:`hdr_level`.
-        random_state : int, RandomState instance or None, default=0
-        n_jobs : int, optional
-            Number of threads.
-
-        Returns
-        -------
-        list of ndarray of shape (n_vertices, 2)
-            Closed polygons: the first vertex is also the last. They are counter-clockwise around
-            the region, and clockwise around holes. Every vertex is on the level.
 
         Examples
         --------
@@ -261,7 +210,6 @@ class Density(ABC):
         >>> np.linalg.norm(outline, axis=1).round(1)[:3]  # about sqrt(2 log 2) = 1.18
         array([1.2, 1.2, 1.2])
         """
-        check_confidence(confidence)
         check_dimension(self, 2, "hdr_contours", "marginal([i, j]) first")
         n_grid = check_count(n_grid, "n_grid", least=4)
         region = self._region(confidence, n_draws, random_state, n_jobs)
