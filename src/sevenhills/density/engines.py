@@ -6,7 +6,7 @@ from seven dimensions on. In between, sums are direct, without tiles of kernels 
 within the tolerance. Kernels that have covariances of their own are always summed directly.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache, partial
 from typing import NamedTuple
 
@@ -258,10 +258,7 @@ class GaussTransform(NamedTuple):
         """Prepare the sums; kernels of zero weight are left out."""
         kernels = kernels.with_weight()
         centers = kernels.centers()
-        groups = [
-            _TransformGroup.from_kernels(kernels, g, center) for g, center in enumerate(centers)
-        ]
-        return cls(kernels.transforms, centers, _Prepared.from_groups(groups))
+        return cls(kernels.transforms, centers, _Prepared.from_kernels(kernels, centers))
 
     @property
     def n_points(self) -> int:
@@ -307,56 +304,48 @@ class _Prepared(NamedTuple):
     tile_starts: np.ndarray
 
     @classmethod
-    def from_groups(cls, groups: list["_TransformGroup"]) -> "_Prepared":
+    def from_kernels(cls, kernels: Kernels, centers: np.ndarray) -> "_Prepared":
         """Concatenate groups, padding all leaves to the size of the largest."""
-        size = -(-max(group.tiles.shape[2] for group in groups) // _LANES) * _LANES
+        groups = [_tree_and_series(kernels, g, center) for g, center in enumerate(centers)]
+        log_masses, series, boxes, tiles, log_weights = zip(*groups, strict=True)
+        size = -(-max(each.shape[2] for each in tiles) // _LANES) * _LANES
         return cls(
-            log_masses=np.array([group.log_mass for group in groups]),
+            log_masses=np.array(log_masses),
             side=_SIDE,
             n_side=_N_SIDE,
-            keys=np.concatenate([group.series.keys for group in groups]),
-            cell_starts=_starts([len(group.series.keys) for group in groups]),
-            series=np.concatenate([group.series.coefficients for group in groups]),
-            errors=np.concatenate([group.series.errors for group in groups]),
-            boxes=np.concatenate([group.boxes for group in groups]),
-            node_starts=_starts([len(group.boxes) for group in groups]),
-            tiles=padded([group.tiles for group in groups], size, 0.0),
-            log_weights=padded([group.log_weights for group in groups], size, -np.inf),
-            log_tops=np.concatenate([group.log_weights.max(axis=1) for group in groups]),
-            tile_starts=_starts([len(group.tiles) for group in groups]),
+            keys=np.concatenate([each.keys for each in series]),
+            cell_starts=_starts([each.keys for each in series]),
+            series=np.concatenate([each.coefficients for each in series]),
+            errors=np.concatenate([each.errors for each in series]),
+            boxes=np.concatenate(boxes),
+            node_starts=_starts(boxes),
+            tiles=padded(tiles, size, 0.0),
+            log_weights=padded(log_weights, size, -np.inf),
+            log_tops=np.concatenate([each.max(axis=1) for each in log_weights]),
+            tile_starts=_starts(tiles),
         )
 
 
-def _starts(sizes: list[int]) -> np.ndarray:
-    return np.append(0, np.cumsum(sizes))
+def _starts(arrays: Sequence[np.ndarray]) -> np.ndarray:
+    """Return the rows at which arrays start after they are concatenated, and the end."""
+    return np.append(0, np.cumsum([len(each) for each in arrays]))
 
 
-class _TransformGroup(NamedTuple):
-    """A group of kernels: a tree of all of them, and series where they are many."""
-
-    log_mass: float
-    series: "_Series"
-    boxes: np.ndarray
-    tiles: np.ndarray
-    log_weights: np.ndarray
-
-    @classmethod
-    def from_kernels(cls, kernels: Kernels, g: int, center: np.ndarray) -> "_TransformGroup":
-        Z, log_weights = kernels.coordinates(g, center), kernels.heights(g)
-        keys = _cell_keys(Z)
-        order = np.argsort(keys, kind="stable")
-        keys, Z, log_weights = keys[order], Z[order], log_weights[order]
-        top = log_weights.max()
-        log_mass = float(top + np.log(np.exp(log_weights - top).sum()))
-        # The rows are in the order of cells, so that the leaves of the tree are close in memory.
-        blocks = build_blocks(Z, _LEAF_SIZE)
-        return cls(
-            log_mass,
-            _Series.from_cells(_Cells.from_sorted(keys, Z, np.exp(log_weights - log_mass))),
-            np.stack([blocks.lower, blocks.upper], axis=1),
-            blocks.columns,
-            leaf_values(blocks, log_weights),
-        )
+def _tree_and_series(
+    kernels: Kernels, g: int, center: np.ndarray
+) -> tuple[float, "_Series", np.ndarray, np.ndarray, np.ndarray]:
+    """Return the log mass of a group, its series, and the boxes, leaves and weights of its tree."""
+    Z, log_weights = kernels.coordinates(g, center), kernels.heights(g)
+    keys = _cell_keys(Z)
+    order = np.argsort(keys, kind="stable")
+    keys, Z, log_weights = keys[order], Z[order], log_weights[order]
+    top = log_weights.max()
+    log_mass = float(top + np.log(np.exp(log_weights - top).sum()))
+    series = _Series.from_cells(_Cells.from_sorted(keys, Z, np.exp(log_weights - log_mass)))
+    # The rows are in the order of cells, so that the leaves of the tree are close in memory.
+    blocks = build_blocks(Z, _LEAF_SIZE)
+    boxes = np.stack([blocks.lower, blocks.upper], axis=1)
+    return log_mass, series, boxes, blocks.columns, leaf_values(blocks, log_weights)
 
 
 class _Series(NamedTuple):

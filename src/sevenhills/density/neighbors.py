@@ -31,15 +31,13 @@ class NeighborCluster:
 
     Parameters
     ----------
-    members : ndarray of shape (n_members, n_features)
-    weights : ndarray of shape (n_members,)
-        The number of samples that every member stands for.
+    members, weights : ndarray of shape (n_members, n_features) and (n_members,)
+        The points, and the number of samples that every one stands for.
     location : ndarray of shape (n_features,)
         The origin of the coordinates, near the members so that digits are kept.
-    transform : ndarray of shape (n_features, n_features)
-        The map from differences to the coordinates of the cluster, from the right.
-    log_det : float
-        The logarithm of its absolute determinant.
+    transform, log_det : ndarray of shape (n_features, n_features) and float
+        The map from differences to the coordinates of the cluster, from the right, and the
+        logarithm of its absolute determinant.
     n_neighbors : float
         The number :math:`k` of samples.
     min_radius : float

@@ -175,6 +175,7 @@ class Density(ABC):
         array([[-10.9,  -7.1],
                [  7.1,  10.9]])
         """
+        check_confidence(confidence)
         check_dimension(self, 1, "hdr_intervals", "marginal(feature) first")
         n_grid = check_count(n_grid, "n_grid", least=4)
         region = self._region(confidence, n_draws, random_state, n_jobs)
@@ -210,6 +211,7 @@ class Density(ABC):
         >>> np.linalg.norm(outline, axis=1).round(1)[:3]  # about sqrt(2 log 2) = 1.18
         array([1.2, 1.2, 1.2])
         """
+        check_confidence(confidence)
         check_dimension(self, 2, "hdr_contours", "marginal([i, j]) first")
         n_grid = check_count(n_grid, "n_grid", least=4)
         region = self._region(confidence, n_draws, random_state, n_jobs)
