@@ -14,7 +14,7 @@ from scipy.spatial.distance import cdist
 from sevenhills.datasets import make_walks
 from sevenhills.forecast import compare, evaluate
 from sevenhills.plotting import plot_calibration, plot_comparison, plot_forecast
-from sevenhills.report import forecast_html
+from sevenhills.report import forecast_report
 
 N_SAMPLES = 30
 training, test = make_walks(1000, random_state=0), make_walks(40, random_state=1)
@@ -99,8 +99,8 @@ axes[1].set_title("Coverage")
 axes[1].legend(frameon=False, loc="lower right")
 
 # %%
-# The results as a page of HTML; ``forecast_report`` and the command ``sevenhills forecast`` write
-# it to a file.
-page = forecast_html(evaluations["nearest pasts"], samples["nearest pasts"], test.truth)
-print(f"a page of {len(page) / 1e6:.1f} MB")
+# The results as a page of HTML, which ``page.save`` writes to a file, as the command
+# ``sevenhills forecast`` does.
+page = forecast_report(evaluations["nearest pasts"], samples["nearest pasts"], test.truth)
+print(page)
 plt.show()

@@ -27,13 +27,13 @@ def reports(monkeypatch):
     """Stand in for the package that writes reports, and return what it is given."""
     given = []
 
-    def report(model, path, *, X=None, title=None, rows=(), notes=()):
+    def build_report(model, *, X=None, title=None, rows=(), notes=()):
         assert len(rows) == (0 if X is None else len(X))
         given.append((type(model).__name__, None if X is None else X.shape, title))
-        Path(path).write_text("page", encoding="utf-8")
+        return types.SimpleNamespace(save=lambda path: Path(path).write_text("page"))
 
     stand_in = types.ModuleType("sevenhills.report")
-    stand_in.report = report
+    stand_in.build_report = build_report
     monkeypatch.setitem(sys.modules, "sevenhills.report", stand_in)
     return given
 

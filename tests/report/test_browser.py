@@ -16,7 +16,7 @@ from sevenhills import (
 )
 from sevenhills.datasets import make_walks
 from sevenhills.forecast import evaluate
-from sevenhills.report import Report, forecast_report, report
+from sevenhills.report import Report, build_report, forecast_report
 
 from .pages import EVIL, aniso, data_of
 
@@ -72,8 +72,7 @@ def write_forecast_page(path):
     samples = walks.law.draw(20, random_state=0)
     found = evaluate(samples, walks.truth, measures=("nll_step", "ece"))
     title = "One_long_name_without_any_space_between_its_words.parquet"
-    forecast_report(found, path, samples, walks.truth, title=title)
-    return path
+    return forecast_report(found, samples, walks.truth, title=title).save(path)
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +100,7 @@ def pages(tmp_path_factory):
             made[name] = write_forecast_page(path)
         elif name not in made:
             model, X = subjects[name]
-            made[name] = report(model, path, X=X)
+            made[name] = build_report(model, X=X).save(path)
         return made[name]
 
     return page
@@ -393,7 +392,7 @@ FOCUSED = """() => {
 def test_the_keyboard_is_enough(visit):
     tab = visit("plane")
     seen = []
-    for _ in range(60):
+    for _ in range(56):
         tab.keyboard.press("Tab")
         name, style, width = tab.evaluate(FOCUSED)
         assert style != "none", name
@@ -407,12 +406,9 @@ def test_the_keyboard_is_enough(visit):
     assert "mark" in seen
 
     links = tab.locator("nav a")
-    assert links.count() == 9
+    assert links.count() == 8
     links.last.click()
-    assert tab.locator("#code").is_visible()
+    assert tab.locator("#quality").is_visible()
     tab.wait_for_function(
-        "document.querySelector('#code').getBoundingClientRect().top < innerHeight"
+        "document.querySelector('#quality').getBoundingClientRect().top < innerHeight"
     )
-
-    tab.click("#code .copy")
-    tab.wait_for_function("document.querySelector('#code .status').textContent")

@@ -10,7 +10,7 @@ import pytest
 
 from sevenhills.datasets import make_walks
 from sevenhills.forecast import evaluate
-from sevenhills.report import forecast_html, forecast_report
+from sevenhills.report import forecast_report
 from sevenhills.report.evaluation_report import verdicts
 
 typer = pytest.importorskip("typer")
@@ -59,7 +59,7 @@ class Outline(HTMLParser):
 
 class TestPage:
     def test_one_file_that_loads_nothing(self, walks, samples, evaluations):
-        page = forecast_html(evaluations["oracle"], samples["oracle"], walks.truth)
+        page = forecast_report(evaluations["oracle"], samples["oracle"], walks.truth).html
         outline = Outline(page)
         assert not outline.open
         assert outline.seen.count("svg") == 5
@@ -74,17 +74,17 @@ class TestPage:
         assert '<th scope="row">ade</th>' in page
 
     def test_the_same_page_every_time(self, evaluations):
-        assert forecast_html(evaluations["oracle"]) == forecast_html(evaluations["oracle"])
+        assert forecast_report(evaluations["oracle"]) == forecast_report(evaluations["oracle"])
 
     def test_titles_are_escaped(self, evaluations, tmp_path):
-        forecast_report(evaluations["oracle"], tmp_path / "r.html", title="<b> & co")
-        page = (tmp_path / "r.html").read_text(encoding="utf-8")
+        path = forecast_report(evaluations["oracle"], title="<b> & co").save(tmp_path / "r.html")
+        page = path.read_text(encoding="utf-8")
         assert "<h1>&lt;b&gt; &amp; co</h1>" in page
 
     def test_names_of_scenes_are_escaped(self, walks, samples, evaluations):
         name = '"><script>alert(1)</script> x'
         named = replace(evaluations["oracle"], names=np.full(40, name))
-        page = forecast_html(named, samples["oracle"], walks.truth)
+        page = forecast_report(named, samples["oracle"], walks.truth).html
         assert "<script>alert" not in page
         assert page.count('scene &quot;&gt;&lt;script&gt;alert(1)&lt;/script&gt; x"') == 3
 
@@ -97,7 +97,7 @@ class TestPage:
 
     def test_distances_alone(self, walks, samples):
         evaluation = evaluate(samples["oracle"], walks.truth, measures="ade", lower_bound=-20)
-        page = forecast_html(evaluation, samples["oracle"], walks.truth)
+        page = forecast_report(evaluation, samples["oracle"], walks.truth).html
         assert "<svg" not in page
         assert "Log densities of steps below -20" in page
 
@@ -105,9 +105,9 @@ class TestPage:
         rng = np.random.RandomState(0)
         predictions, truth = rng.standard_normal((9, 20, 3, 1)), rng.standard_normal((9, 3, 1))
         evaluation = evaluate(predictions, truth, measures=("nll_step",))
-        assert forecast_html(evaluation, predictions, truth).count("<svg") == 1
+        assert forecast_report(evaluation, predictions, truth).html.count("<svg") == 1
 
     def test_without_matplotlib_the_error_names_the_extra(self, evaluations, monkeypatch):
         monkeypatch.setitem(sys.modules, "matplotlib", None)
         with pytest.raises(ImportError, match=r"pip install 'sevenhills\[plot\]'"):
-            forecast_html(evaluations["oracle"])
+            forecast_report(evaluations["oracle"])

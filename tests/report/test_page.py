@@ -4,10 +4,8 @@ import json
 
 import numpy as np
 
-from sevenhills import (
-    GaussianKDE,
-)
-from sevenhills.report import Report, build_report, report
+from sevenhills import GaussianKDE
+from sevenhills.report import Report, build_report
 from sevenhills.report.page import to_json
 
 from .pages import aniso
@@ -15,9 +13,9 @@ from .pages import aniso
 
 def test_it_is_written_and_shown_in_notebooks(tmp_path):
     X = aniso(40)
-    path = report(GaussianKDE(), str(tmp_path / "a.html"), X=X, title="Hills & dales")
-    assert path == tmp_path / "a.html"
     page = build_report(GaussianKDE(), X=X, title="Hills & dales")
+    path = page.save(str(tmp_path / "a.html"))
+    assert path == tmp_path / "a.html"
     assert path.read_text(encoding="utf-8") == page.html
     assert page == Report("Hills & dales", page.html)
     assert "MB" in repr(page)

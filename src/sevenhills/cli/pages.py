@@ -37,7 +37,7 @@ def report(
       sevenhills report data.csv -o report.html
       sevenhills report model.sevenhills --data data.csv --title "Sea levels"
     """
-    from ..report import report as write_report
+    from ..report import build_report
     from .model_files import fit_samples, make_estimator
     from .samples import samples_of
     from .table_files import is_model, opened, table_of
@@ -57,7 +57,7 @@ def report(
             shown = _shown(samples)
     with working("writing the report"):
         try:
-            write_report(model, output, title=title, **shown)
+            build_report(model, title=title, **shown).save(output)
         except ValueError as error:
             if data is None or not str(error).startswith("X must be the"):
                 raise
@@ -161,7 +161,7 @@ def forecast(
         verbose=verbose,
     )
     if output is not None:
-        forecast_report(evaluation, output, predictions, truth, agents=agents)
+        forecast_report(evaluation, predictions, truth, agents=agents).save(output)
     if parquet is not None:
         evaluation.to_parquet(parquet)
     if json:

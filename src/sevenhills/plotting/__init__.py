@@ -1,6 +1,7 @@
 """Pictures of fits, densities, samples and forecasts. Needs the extra ``plot``.
 
-Every function draws on an axes of matplotlib and returns it.
+Every function draws on the axes ``ax``, by default the current axes of matplotlib, and returns the
+axes.
 """
 
 from .density_plots import plot_corner, plot_density, plot_difference, plot_line, plot_regions

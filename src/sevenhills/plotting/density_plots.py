@@ -52,10 +52,6 @@ def plot_density(
     random_state : int, RandomState instance or None, default=0
         Seeds the samples.
 
-    Returns
-    -------
-    matplotlib axes
-
     Examples
     --------
     >>> from matplotlib.figure import Figure
@@ -96,10 +92,6 @@ def plot_regions(
     modes : bool, default=True
         Whether to mark the modes, which takes seconds for a hundred thousand kernels and minutes
         for a million.
-
-    Returns
-    -------
-    matplotlib axes
 
     Examples
     --------
@@ -158,10 +150,6 @@ def plot_line(
     color : str
     label : str, optional
         The name in a legend.
-
-    Returns
-    -------
-    matplotlib axes
 
     Examples
     --------
@@ -332,10 +320,6 @@ def plot_difference(
     names : sequence of two str
         The names in the legend.
     ax : matplotlib axes, optional
-
-    Returns
-    -------
-    matplotlib axes
 
     Examples
     --------

@@ -44,10 +44,6 @@ def plot_reachability(rome: ROME | AutoROME, ax: Any = None) -> Any:
     ----------
     rome : fitted ROME or AutoROME, with candidates
     ax : matplotlib axes, optional
-
-    Returns
-    -------
-    matplotlib axes
     """
     ordering, candidates = _ordering_of(rome)
     ax = current_axes(ax)
@@ -84,10 +80,6 @@ def plot_candidates(rome: ROME | AutoROME, ax: Any = None) -> Any:
     ----------
     rome : fitted ROME or AutoROME, with candidates
     ax : matplotlib axes, optional
-
-    Returns
-    -------
-    matplotlib axes
 
     Examples
     --------
@@ -140,10 +132,6 @@ def plot_clusters(rome: ROME | AutoROME, X: Any, ax: Any = None) -> Any:
     X : array-like of shape (n_samples, n_features)
         The training samples.
     ax : matplotlib axes, optional
-
-    Returns
-    -------
-    matplotlib axes
     """
     check_is_fitted(rome)
     X, n_samples = np.asarray(X, dtype=float), len(rome.labels_)
@@ -177,10 +165,6 @@ def plot_members(auto: AutoROME, ax: Any = None) -> Any:
     ----------
     auto : fitted AutoROME
     ax : matplotlib axes, optional
-
-    Returns
-    -------
-    matplotlib axes
 
     Examples
     --------
@@ -227,10 +211,6 @@ def plot_samples(X: Any, samples: Any, ax: Any = None, legend: bool = True) -> A
     legend : bool, default=True
         Whether to draw a legend.
 
-    Returns
-    -------
-    matplotlib axes
-
     Examples
     --------
     >>> from matplotlib.figure import Figure
@@ -246,10 +226,8 @@ def plot_samples(X: Any, samples: Any, ax: Any = None, legend: bool = True) -> A
     ax = current_axes(ax)
     X, samples = X[drawn_rows(len(X))], samples[drawn_rows(len(samples))]
     n_features = X.shape[1]
-    data, drawn = (
-        {"color": color, "label": label}
-        for color, label in ((DATA_COLOR, "data"), (SAMPLE_COLOR, "samples"))
-    )
+    data = {"color": DATA_COLOR, "label": "data"}
+    drawn = {"color": SAMPLE_COLOR, "label": "samples"}
     if n_features == 1:
         edges = np.histogram_bin_edges(np.concatenate([X, samples]), 40)
         ax.hist(X[:, 0], edges, density=True, **data)
@@ -287,10 +265,6 @@ def plot_trajectories(
         One color for all paths.
     alpha : float, default=0.25
         The opacity of a path.
-
-    Returns
-    -------
-    matplotlib axes
     """
     paths = np.asarray(paths, dtype=float)
     ax = current_axes(ax)

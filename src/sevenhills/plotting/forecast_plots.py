@@ -24,10 +24,6 @@ def plot_calibration(evaluation: Evaluation, ax: Any = None, label: str | None =
         Several forecasts may be drawn on the same axes.
     label : str, optional
         The name of the forecasts in a legend.
-
-    Returns
-    -------
-    matplotlib axes
     """
     coverage = evaluation.coverage
     if coverage is None:
@@ -57,10 +53,6 @@ def plot_comparison(comparison: Comparison, ax: Any = None) -> Any:
     ----------
     comparison : Comparison
     ax : matplotlib axes, optional
-
-    Returns
-    -------
-    matplotlib axes
     """
     ax = current_axes(ax)
     rows = comparison.rows
@@ -99,10 +91,6 @@ def plot_forecast(
     ax : matplotlib axes, optional
     agents : bool, default=False
         Whether the arrays have an axis of agents.
-
-    Returns
-    -------
-    matplotlib axes
     """
     forecasts = open_forecasts(predictions, truth, agents)
     if forecasts.n_coordinates != 2:

@@ -1,7 +1,6 @@
 """The report about an evaluation of forecasts, with static pictures."""
 
-import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from html import escape
 from io import StringIO
 from typing import Any
@@ -43,18 +42,20 @@ _STYLE = {
     "axes.spines.right": False,
     "xtick.color": _INK,
     "ytick.color": _INK,
+    "legend.facecolor": "none",
+    "legend.labelcolor": _INK,
 }
 
 
-def forecast_html(
+def forecast_report(
     evaluation: Evaluation,
     predictions: Any = None,
     truth: Any = None,
     *,
     agents: bool = False,
     title: str = "Evaluation of forecasts",
-) -> str:
-    """Return a page about an evaluation, one HTML file that loads nothing.
+) -> Report:
+    """Return a report about an evaluation of forecasts, in one HTML file that loads nothing.
 
     Parameters
     ----------
@@ -67,56 +68,35 @@ def forecast_html(
 
     Returns
     -------
-    str
+    Report
 
     Examples
     --------
     >>> from sevenhills.datasets import make_walks
     >>> from sevenhills.forecast import evaluate
-    >>> from sevenhills.report import forecast_html
+    >>> from sevenhills.report import forecast_report
     >>> walks = make_walks(20, random_state=0)
     >>> samples = walks.law.draw(20, random_state=0)
     >>> evaluation = evaluate(samples, walks.truth, measures=("nll_step", "ade"))
-    >>> page = forecast_html(evaluation, title="Walks")
-    >>> page.startswith("<!DOCTYPE html>")
-    True
+    >>> page = forecast_report(evaluation, title="Walks")  # page.save("walks.html") writes it
+    >>> page.title
+    'Walks'
     """
     settings = evaluation.settings
     subtitle = (
         f"{len(evaluation.names)} scenes, {settings['n_samples']} samples in each, "
         f"{settings['n_steps']} steps, {settings['n_coordinates']} coordinates"
     )
-    listed = Table("Settings of the evaluation", ["setting", "value"], _flat(settings))
     sections = [
         Section("summary", "Summary", render("sentences.html", sentences=verdicts(evaluation))),
         Section("measures", "Measures", _measures_html(evaluation)),
-        *_all_scenes(evaluation),
-        *_single_scenes(evaluation, predictions, truth, agents),
-        Section("settings", "Settings", render("measures.html", content=listed, note="")),
+        Section("all", "All scenes", _pictures_html(_all_scenes(evaluation))),
+        Section(
+            "scenes", "Scenes", _pictures_html(_scenes(evaluation, predictions, truth, agents))
+        ),
+        Section("settings", "Settings", _settings_html(evaluation)),
     ]
-    return render_page(title, subtitle, sections).html
-
-
-def forecast_report(
-    evaluation: Evaluation,
-    path: str | os.PathLike[str],
-    predictions: Any = None,
-    truth: Any = None,
-    *,
-    agents: bool = False,
-    title: str = "Evaluation of forecasts",
-) -> None:
-    """Write a page about an evaluation; see :func:`forecast_html`.
-
-    Parameters
-    ----------
-    evaluation : Evaluation
-    path : path-like
-    predictions, truth, agents, title
-        See :func:`forecast_html`.
-    """
-    page = forecast_html(evaluation, predictions, truth, agents=agents, title=title)
-    Report(title, page).save(path)
+    return render_page(title, subtitle, [each for each in sections if each.body])
 
 
 def verdicts(evaluation: Evaluation) -> list[str]:
@@ -173,39 +153,34 @@ def _calibration_verdict(evaluation: Evaluation) -> str:
 
 
 def _measures_html(evaluation: Evaluation) -> str:
-    headings = ["measure", "mean", "± error", "interval", "scenes", "degenerate"]
-    rows = [
-        [
-            {"strong": row.measure} if measure_of(row.measure).is_proper else row.measure,
-            f"{row.mean:.4g}",
-            f"{row.standard_error:.2g}",
-            f"{row.low:.4g} to {row.high:.4g}",
-            f"{row.n_scenes:,}",
-            f"{row.n_degenerate:,}",
-        ]
-        for row in evaluation.summary
+    headings, *rows = evaluation._texts()
+    cells = [
+        [{"strong": measure} if measure_of(measure).is_proper else measure, *rest]
+        for measure, *rest in rows
     ]
     note = (
         "Lower is better for all measures. Measures in bold are proper: in expectation, no "
-        "forecast scores better than the distribution of the truth. Intervals are bootstrap "
-        "intervals over scenes."
+        "forecast scores better than the distribution of the truth. Intervals from low to high "
+        "are bootstrap intervals over scenes."
     )
-    return render("measures.html", content=Table("Means over scenes", headings, rows), note=note)
+    return render("measures.html", content=Table("Means over scenes", headings, cells), note=note)
 
 
-def _flat(settings: Mapping[str, Any], prefix: str = "") -> list[list[str]]:
-    """Return settings as rows; nested ones have both names."""
-    out = []
-    for name, value in settings.items():
-        if isinstance(value, Mapping):
-            out += _flat(value, f"{prefix}{name} ")
-        else:
-            out.append([prefix + name, "-" if value is None else str(value)])
-    return out
+def _settings_html(evaluation: Evaluation) -> str:
+    settings = dict(evaluation.settings)
+    settings |= settings.pop("versions", {})
+    rows = [[name, "-" if value is None else value] for name, value in settings.items()]
+    content = Table("Settings of the evaluation", ["setting", "value"], rows)
+    return render("measures.html", content=content, note="")
 
 
-def _all_scenes(evaluation: Evaluation) -> list[Section]:
-    """Return the section of calibration and scores."""
+def _pictures_html(figures: list[tuple[str, str]]) -> str:
+    """Return pictures with their captions; empty if there are none."""
+    return render("figures.html", figures=figures) if figures else ""
+
+
+def _all_scenes(evaluation: Evaluation) -> list[tuple[str, str]]:
+    """Return the pictures of calibration and scores."""
     figures, headline = [], _headline(evaluation)
     if evaluation.coverage is not None and evaluation.coverage.n_truths:
         caption = (
@@ -213,17 +188,30 @@ def _all_scenes(evaluation: Evaluation) -> list[Section]:
             "narrow, above it too wide."
         )
         name = "Calibration of the forecasts"
-        drawn = _svg(lambda ax: plot_calibration(evaluation, ax), (4.2, 4.2), name)
-        figures.append((drawn, caption))
+        figures.append((_svg(name, (4.2, 4.2), plot_calibration, evaluation), caption))
     if headline is not None:
-        figures.append((_draw_scores(evaluation, headline), f"Distribution of {headline}."))
-    return _figure_section("all", "All scenes", figures)
+        name = f"{headline} of the scenes"
+        drawn = _svg(name, (4.2, 3.7), _draw_scores, evaluation, headline)
+        figures.append((drawn, f"Distribution of {headline}."))
+    return figures
 
 
-def _single_scenes(
+def _draw_scores(evaluation: Evaluation, measure: str, ax: Any) -> None:
+    values = evaluation.scenes[measure]
+    values = values[np.isfinite(values)]
+    mean = evaluation[measure].mean
+    # The outermost bars hold all values beyond them.
+    shown = np.clip(values, *np.percentile(values, [0.5, 99.5]))
+    ax.hist(shown, bins=30, color=COLORS[0], alpha=0.8)
+    ax.axvline(mean, color=COLORS[1], lw=1.5, label=f"mean {mean:.4g}")
+    ax.set(xlabel=measure, ylabel="scenes")
+    add_legend(ax)
+
+
+def _scenes(
     evaluation: Evaluation, predictions: Any, truth: Any, agents: bool
-) -> list[Section]:
-    """Return the section of the best, the median and the worst scene, if they can be drawn."""
+) -> list[tuple[str, str]]:
+    """Return the pictures of the best, the median and the worst scene, if they can be drawn."""
     measure = _headline(evaluation)
     if measure is None or predictions is None or truth is None:
         return []
@@ -231,58 +219,26 @@ def _single_scenes(
         return []
     values = evaluation.scenes[measure]
     order = np.argsort(values, kind="stable")[: np.count_nonzero(np.isfinite(values))]
+    if not len(order):
+        return []
     figures = []
     for place, k in {"best": 0, "median": len(order) // 2, "worst": -1}.items():
-        if len(order):
-            i = int(order[k])
-            title = f"{place}: scene {evaluation.names[i]}"
-            drawn = _draw_scene(predictions, truth, i, title, agents)
-            figures.append((drawn, f"{measure} {values[i]:.4g}"))
-    note = "Thin lines are samples; the thick line with dots is the truth."
-    return _figure_section("scenes", "Scenes", figures, note)
+        i = int(order[k])
+        name = f"{place}: scene {evaluation.names[i]}"
+        drawn = _svg(name, (3.4, 3.2), plot_forecast, predictions, truth, i, agents=agents)
+        figures.append((drawn, f"{name}, {measure} {values[i]:.4g}"))
+    return figures
 
 
-def _figure_section(
-    name: str, heading: str, figures: list[tuple[str, str]], note: str = ""
-) -> list[Section]:
-    """Return a section of pictures with captions, none if there are no pictures."""
-    if not figures:
-        return []
-    return [Section(name, heading, render("figures.html", figures=figures, note=note))]
-
-
-def _draw_scores(evaluation: Evaluation, measure: str) -> str:
-    values = evaluation.scenes[measure]
-    values = values[np.isfinite(values)]
-    low, high = np.percentile(values, [0.5, 99.5])
-    mean = evaluation[measure].mean
-
-    def draw(ax: Any) -> None:
-        # The outermost bars hold all values beyond them.
-        ax.hist(np.clip(values, low, high), bins=30, color=COLORS[0], alpha=0.8)
-        ax.axvline(mean, color=COLORS[1], lw=1.5, label=f"mean {mean:.4g}")
-        ax.set(xlabel=measure, ylabel="scenes")
-        add_legend(ax, labelcolor=_INK, facecolor="none")
-
-    return _svg(draw, (4.2, 3.7), f"{measure} of the scenes")
-
-
-def _draw_scene(predictions: Any, truth: Any, index: int, title: str, agents: bool) -> str:
-    def draw(ax: Any) -> None:
-        plot_forecast(predictions, truth, index, ax, agents)
-        ax.set_title(title)
-        ax.get_legend().remove()  # the page has one note for all scenes
-
-    return _svg(draw, (3.4, 3.2), title)
-
-
-def _svg(draw: Callable[[Any], Any], size: tuple[float, float], name: str) -> str:
-    """Return a picture as an element of the page, in its colors; ``name`` describes it."""
+def _svg(
+    name: str, size: tuple[float, float], draw: Callable[..., Any], *args: Any, **options: Any
+) -> str:
+    """Return the picture ``draw(*args, ax=ax, **options)`` as HTML, in the colors of the page."""
     matplotlib = import_extra("matplotlib", "plot", "reports on forecasts need matplotlib")
     # The salt makes ids of elements differ between the pictures of a page.
     with matplotlib.rc_context({**_STYLE, "svg.hashsalt": name}):
         figure, axes = new_figure(1, 1, size)
-        draw(axes[0, 0])
+        draw(*args, ax=axes[0, 0], **options)
         file = StringIO()
         figure.savefig(file, format="svg", transparent=True, metadata={"Date": None})
     svg = file.getvalue()

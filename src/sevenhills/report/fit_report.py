@@ -1,18 +1,12 @@
 """The report about a fit."""
 
-import platform
 from collections.abc import Sequence
-from hashlib import sha256
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from .. import __version__
 from ..density import ModeTable
-from ..estimate import Estimate
-from ..estimators.summary import StackedCluster, describe_choice, describe_resolution
-from ..json_values import json_value
+from ..estimators.summary import describe_choice, describe_resolution
 from ..plotting.canvas import counted
 from ..validation import check_count
 from .held_out import find_outliers, measure_quality, outliers_html, quality_html
@@ -23,7 +17,6 @@ from .page import (
     Table,
     absent,
     cluster_cell,
-    estimate_cell,
     number_cell,
     render,
     render_page,
@@ -38,40 +31,6 @@ _MAX_ROWS = 30
 _MAX_COLUMNS = 6
 #: Names in the subtitle, and characters of one.
 _MAX_NAMES, _MAX_NAME = 6, 28
-#: Characters of the parameters of an estimator.
-_MAX_CODE = 10_000
-
-
-def report(model_or_data: Any, path: Any, **options: Any) -> Path:
-    """Write a report about a fit to one HTML file, which needs no network.
-
-    Parameters
-    ----------
-    model_or_data : estimator, KernelMixture, or array-like of shape (n_samples, n_features)
-        A fitted model; a model to fit to ``X``; or samples to fit :class:`~sevenhills.ROME` to.
-    path : str or path-like
-        The file to write.
-    **options
-        ``X``, ``title`` and the other keyword arguments of :func:`build_report`.
-
-    Returns
-    -------
-    Path
-        The file.
-
-    Examples
-    --------
-    >>> from pathlib import Path
-    >>> from tempfile import TemporaryDirectory
-    >>> from sevenhills import datasets
-    >>> from sevenhills.report import report
-    >>> X = datasets.load("aniso").sample(100, random_state=0)
-    >>> with TemporaryDirectory() as folder:
-    ...     path = report(X, Path(folder) / "hills.html", feature_names=["east", "north"])
-    ...     path.stat().st_size < 5_000_000
-    True
-    """
-    return build_report(model_or_data, **options).save(path)
 
 
 def build_report(
@@ -85,7 +44,7 @@ def build_report(
     notes: Sequence[str] = (),
     random_state: int = 0,
 ) -> Report:
-    """Return a report about a fit, an interactive page in one HTML file.
+    """Return a report about a fit, an interactive page in one HTML file that needs no network.
 
     Parameters
     ----------
@@ -109,22 +68,21 @@ def build_report(
     Returns
     -------
     Report
-        Its ``html`` is the page; ``save`` writes it.
 
     Notes
     -----
     The same input gives the same file. Outliers and the comparison with other estimators take
     six more fits. More than 20,000 samples are scored for outliers without cross-validation, and
     estimators are compared on at most 10,000 samples. A page of 10,000 samples in two dimensions
-    has 2.3 MB, of which plotly.js takes 1.9 MB. It needs the extra ``report``.
+    has 2.3 MB, of which plotly.js takes 1.9 MB. Reports need the extra ``report``.
 
     Examples
     --------
     >>> from sevenhills import GaussianKDE, datasets
     >>> from sevenhills.report import build_report
     >>> X = datasets.load("two_moons").sample(50, random_state=0)
-    >>> made = build_report(GaussianKDE().fit(X), X=X)
-    >>> made.title
+    >>> page = build_report(GaussianKDE().fit(X), X=X)  # page.save("hills.html") writes it
+    >>> page.title
     'GaussianKDE of 50 samples'
     """
     seed = check_count(random_state, "random_state")
@@ -138,8 +96,6 @@ def build_report(
     if quality.estimators:
         data["quality"] = quality.to_dict()
     columns = shown[:_MAX_COLUMNS]
-    options: dict[str, Any] = {"feature_names": feature_names, "features": features, "title": title}
-    options["random_state"] = random_state or None
     sections = [
         Section("summary", "Summary", _summary(subject, modes, outliers.count, columns, notes)),
         Section("line", "One feature", _line(subject, views["features"])),
@@ -148,7 +104,6 @@ def build_report(
         Section("samples", "Samples beside data", _samples(subject, len(shown))),
         Section("outliers", "Outliers", outliers_html(subject, outliers, columns)),
         Section("quality", "Quality", quality_html(quality)),
-        Section("code", "Code", _code(subject, options)),
     ]
     return render_page(title or _title(subject), _subtitle(subject), sections, data)
 
@@ -230,36 +185,20 @@ def _choice(subject: Subject) -> str:
 
 
 def _cluster_table(subject: Subject) -> Table | None:
+    """Return the table of the estimator's summary, with the colors of clusters."""
     clusters = getattr(subject.model, "clusters_", ())
     if not clusters:
         return None
-    is_stacked = isinstance(clusters[0], StackedCluster)
-    headings = ["cluster", "samples", "share"]
-    headings += ["gain", "members"] if is_stacked else ["widest std", "narrowest std", "bandwidth"]
-    cells = _stacked_cells if is_stacked else _scale_cells
+    summary = subject.model._summary()
     rows = [
-        (cluster_cell(each.label), f"{each.n_members:,}", f"{each.share:.1%}", *cells(each))
-        for each in clusters[:_MAX_ROWS]
+        (cluster_cell(cluster.label), *(cell.replace("\n", ", ") for cell in row[1:]))
+        for cluster, row in zip(clusters[:_MAX_ROWS], summary.rows, strict=False)
     ]
-    caption = "Clusters" + _cut_short(len(clusters))
-    if is_stacked:
-        caption += "; the gain is in held-out log density over a Gaussian"
-    return Table(caption, headings, rows)
+    return Table("Clusters" + _cut_short(len(clusters)), summary.headings, rows)
 
 
 def _cut_short(n_rows: int) -> str:
     return f", the first {_MAX_ROWS} of {n_rows}" if n_rows > _MAX_ROWS else ""
-
-
-def _scale_cells(cluster: Any) -> list[str]:
-    scales = (cluster.stds.max(), cluster.stds.min(), cluster.bandwidth)
-    return [number_cell(each) for each in scales]
-
-
-def _stacked_cells(cluster: StackedCluster) -> list[str]:
-    members = zip(cluster.members, cluster.weights, strict=True)
-    gain = estimate_cell(Estimate(cluster.gain, cluster.gain_error))
-    return [gain, ", ".join(f"{name} {weight:.0%}" for name, weight in members)]
 
 
 def _mode_table(subject: Subject, modes: ModeTable, columns: Sequence[int]) -> Table:
@@ -327,47 +266,3 @@ def _samples(subject: Subject, n_shown: int) -> str:
     if not subject.density.is_normalized:
         return absent("The density does not integrate to one, so it cannot be sampled.")
     return render("samples.html", two=n_shown > 1)
-
-
-def _code(subject: Subject, options: dict[str, Any]) -> str:
-    """Return Python code that makes the same report again, and the versions that it depends on.
-
-    ``options`` are keywords of the report, None where not given.
-    """
-    given = {name: value for name, value in options.items() if value is not None}
-    keywords = [f"{name}={_plain(value)!r}" for name, value in given.items()]
-    if subject.X is not None:
-        keywords.insert(0, "X=X")
-    call = f"report({', '.join(['model', repr('report.html'), *keywords])})"
-    code = "\n".join([*_fitting_code(subject), call]) + "\n"
-    return render("code.html", code=code, environment=_environment(subject))
-
-
-def _plain(value: Any) -> Any:
-    """Return a sequence as a list of Python values."""
-    return value if isinstance(value, str | int) else json_value(list(value))
-
-
-def _fitting_code(subject: Subject) -> list[str]:
-    samples = "" if subject.n_samples is None else f"the {subject.n_samples} samples, "
-    reading = f"X = ...  # {samples}{counted(len(subject.names), 'feature')}"
-    import_report = "from sevenhills.report import report"
-    if not subject.is_estimator:
-        return [import_report, "", "model = ...  # the density", reading]
-    recipe = subject.model.__repr__(N_CHAR_MAX=_MAX_CODE)
-    lines = [f"from sevenhills import {subject.kind}", import_report, "", reading]
-    labels = subject.labels
-    # Several clusters without an ordering were given.
-    if labels is not None and subject.ordering is None and len(np.unique(labels)) > 1:
-        return [*lines, "labels = ...  # the clusters", f"model = {recipe}.fit(X, labels=labels)"]
-    return [*lines, f"model = {recipe}.fit(X)"]
-
-
-def _environment(subject: Subject) -> str:
-    python, numpy = platform.python_version(), np.__version__
-    versions = f"Made with sevenhills {__version__}, numpy {numpy} and Python {python}."
-    if subject.X is None:
-        return versions
-    n_samples, n_features = subject.X.shape
-    digest = sha256(np.ascontiguousarray(subject.X, dtype="<f8").tobytes()).hexdigest()
-    return f"{versions} The samples, {n_samples} by {n_features}: SHA-256 {digest[:16]}…"

@@ -12,6 +12,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from .. import __version__
 from ..atomic_write import atomic_write
 from ..estimate import Estimate
 from ..extras import import_extra
@@ -102,6 +103,7 @@ def render_page(
         "page.html",
         title=title,
         subtitle=subtitle,
+        version=__version__,
         sections=sections,
         style=_read("assets", "page.css"),
         script="\n".join(_read("assets", f"{name}.js") for name in scripts),

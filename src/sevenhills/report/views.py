@@ -8,6 +8,7 @@ from base64 import b64encode
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from math import ceil
 from typing import Any
 
 import numpy as np
@@ -128,60 +129,46 @@ def _separation(X: np.ndarray, labels: np.ndarray) -> np.ndarray:
     return np.divide(between, total, out=np.zeros_like(total), where=total > 0)
 
 
-@dataclass(frozen=True, eq=False)
-class PrincipalAxes:
-    """The principal axes of standardized features, as rows, and their shares of the variance.
-
-    ``(X - center) @ matrix`` are coordinates along the axes.
-    """
-
-    axes: np.ndarray
-    shares: np.ndarray
-    center: np.ndarray
-    matrix: np.ndarray
-
-    @classmethod
-    def from_samples(cls, X: np.ndarray) -> "PrincipalAxes":
-        """Return the axes, the widest first; constant features have no loadings.
-
-        Values that are far away are clipped, so that a few outliers do not turn all axes.
-        """
-        X = np.clip(X, *np.transpose([_usual_range(column) for column in X.T]))
-        center, stds = X.mean(axis=0), X.std(axis=0)
-        scales = np.where(stds > 0, stds, 1.0)
-        Z = (X - center) / scales
-        variances, columns = np.linalg.eigh(Z.T @ Z / len(Z))
-        axes = columns.T[::-1]
-        # The sign of an axis is arbitrary: its largest loading is positive.
-        largest = np.abs(axes).argmax(axis=1)
-        axes = axes * np.sign(axes[np.arange(len(axes)), largest])[:, None]
-        shares = np.maximum(variances[::-1], 0.0)
-        return cls(axes, shares / (shares.sum() or 1.0), center, axes.T / scales[:, None])
-
-    def loadings(self, names: Sequence[str], n_shown: int) -> list[dict[str, Any]]:
-        """Return the share of the variance and the largest loadings of the first axes."""
-        out = []
-        for axis, share in zip(self.axes[:n_shown], self.shares, strict=False):
-            largest = np.argsort(-np.abs(axis), kind="stable")[:_MAX_LOADINGS]
-            parts = axis[largest]
-            out.append({"share": share, "names": [names[i] for i in largest], "parts": parts})
-        return out
-
-
 def axis_view(subject: Subject, draws: np.ndarray) -> View:
     """Return the first principal axes, of the samples or else of draws, as directions."""
-    axes = PrincipalAxes.from_samples(draws if subject.X is None else subject.X)
+    axes, shares, center, matrix = principal_axes(draws if subject.X is None else subject.X)
     n_shown = min(_MAX_AXES, len(subject.names))
     density = None
     if subject.mixture is not None:
-        density = subject.mixture.affine(axes.matrix, -axes.center @ axes.matrix)
+        density = subject.mixture.affine(matrix, -center @ matrix)
     return View(
         names=tuple(f"axis {i + 1}" for i in range(n_shown)),
         density=density,
-        project=lambda X: ((X - axes.center) @ axes.matrix)[:, :n_shown],
+        project=lambda X: ((X - center) @ matrix)[:, :n_shown],
         first=[0, min(1, n_shown - 1)],
-        loadings=axes.loadings(subject.names, n_shown),
+        loadings=[_loadings(axes[i], shares[i], subject.names) for i in range(n_shown)],
     )
+
+
+def principal_axes(X: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Return the principal axes of standardized features, as rows, the widest first.
+
+    The others are their shares of the variance, a center and a matrix: ``(X - center) @ matrix``
+    are coordinates along the axes. Constant features have no loadings. Values that are far away
+    are clipped, so that a few outliers do not turn all axes.
+    """
+    X = np.clip(X, *np.transpose([_usual_range(column) for column in X.T]))
+    center, stds = X.mean(axis=0), X.std(axis=0)
+    scales = np.where(stds > 0, stds, 1.0)
+    Z = (X - center) / scales
+    variances, columns = np.linalg.eigh(Z.T @ Z / len(Z))
+    axes = columns.T[::-1]
+    # The sign of an axis is arbitrary: its largest loading is positive.
+    largest = np.abs(axes).argmax(axis=1)
+    axes = axes * np.sign(axes[np.arange(len(axes)), largest])[:, None]
+    shares = np.maximum(variances[::-1], 0.0)
+    return axes, shares / (shares.sum() or 1.0), center, axes.T / scales[:, None]
+
+
+def _loadings(axis: np.ndarray, share: float, names: Sequence[str]) -> dict[str, Any]:
+    """Return the share of the variance and the largest loadings of an axis."""
+    largest = np.argsort(-np.abs(axis), kind="stable")[:_MAX_LOADINGS]
+    return {"share": share, "names": [names[i] for i in largest], "parts": axis[largest]}
 
 
 def plot_data(
@@ -289,12 +276,8 @@ def _histogram(values: np.ndarray) -> dict[str, Any]:
     if low == high:
         return {"edges": [], "heights": []}
     inside = values[(values >= low) & (values <= high)]
-    lower, upper = np.quantile(inside, [0.25, 0.75])
-    # The rule of Freedman and Diaconis; repeated values can make the width zero.
-    width = 2 * (upper - lower) / len(inside) ** (1 / 3)
-    n_least = 2 * len(inside) ** (1 / 3)  # Rice's rule, since the width assumes one mode
-    n_bins = _MAX_BINS if width == 0 else np.clip((high - low) / width, n_least, _MAX_BINS)
-    counts, edges = np.histogram(inside, int(n_bins), (low, high))
+    n_bins = min(_MAX_BINS, ceil(2 * len(inside) ** (1 / 3)))  # Rice's rule
+    counts, edges = np.histogram(inside, n_bins, (low, high))
     return {"edges": edges.tolist(), "heights": counts / len(values) / np.diff(edges)}
 
 
@@ -380,15 +363,7 @@ def _cut(candidates: Candidates, i: int, place: int) -> dict[str, Any]:
 
 
 def pack(array: np.ndarray, kind: str = "f4") -> dict[str, Any]:
-    """Return an array for JSON, which ``core.js`` unpacks.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sevenhills.report.views import pack
-    >>> pack(np.array([1.0, 2.0]))
-    {'kind': 'f4', 'shape': [2], 'bytes': 'AACAPwAAAEA='}
-    """
+    """Return an array for JSON, which ``core.js`` unpacks."""
     array = np.asarray(array)
     if kind == "f4":
         array = np.clip(array, -_LARGEST, _LARGEST)

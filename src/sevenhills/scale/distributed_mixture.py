@@ -1,6 +1,7 @@
 """A density with kernels on all rows, which dask evaluates partition by partition."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -66,8 +67,8 @@ class ClusterRows(NamedTuple):
 class DistributedMixture:
     """A mixture with a Gaussian kernel on every row; the rows stay in their partitions.
 
-    Results for dask collections and parquet files are lazy collections with the same partitions;
-    results for arrays are computed at once. :class:`~sevenhills.DistributedROME` fits this density.
+    The methods of :class:`~sevenhills.DistributedROME`, which fits this density, evaluate it and
+    draw from it.
 
     Attributes
     ----------
@@ -83,26 +84,19 @@ class DistributedMixture:
     >>> density = DistributedROME(estimator=ROME(selection=None)).fit(X).density_
     >>> density
     DistributedMixture(n_features=2, n_kernels=400, n_blocks=1)
-    >>> density.logpdf(X).chunks
-    ((100, 100, 100, 100),)
     >>> density.compute()
     KernelMixture(n_features=2, n_kernels=400, n_groups=1)
     """
 
     def __init__(
-        self,
-        samples: Partitions,
-        sizes: np.ndarray,
-        assignment: Delayed,
-        shapes: KernelShapes,
-        blocks: Sequence[Delayed] | None = None,
+        self, samples: Partitions, sizes: np.ndarray, assignment: Delayed, shapes: KernelShapes
     ) -> None:
         self.n_features = samples.features.number
         self.n_kernels = int(sizes.sum())
         self.feature_names = samples.features.names
         self._samples, self._sizes = samples, sizes
         self._assignment, self._shapes = assignment, shapes
-        self._blocks = tuple(self._kernel_blocks() if blocks is None else blocks)
+        self._blocks = self._kernel_blocks()
 
     def __repr__(self) -> str:
         return (
@@ -110,68 +104,20 @@ class DistributedMixture:
             f"n_blocks={len(self._blocks)})"
         )
 
-    def _kernel_blocks(self) -> list[Delayed]:
+    def _kernel_blocks(self) -> tuple[Delayed, ...]:
         """Put kernels on all rows; adjacent partitions share a block.
 
         Every partition of queries visits every block, so blocks should be few and large.
         """
         rows, shapes = self._cluster_rows(), constant(self._shapes)
         most_rows = max(1, _BLOCK_SIZE // self.n_features)
-        return [
+        return tuple(
             task(_kernel_block)(rows[start:end], shapes, -np.log(self.n_kernels))
             for start, end in pairwise(_block_bounds(self._sizes, most_rows))
-        ]
+        )
 
     def _cluster_rows(self) -> list[Delayed]:
         return self._samples.map(ClusterRows.from_rows, self._assignment, self._shapes.labels)
-
-    def logpdf(self, X: Any) -> Any:
-        """Return the log density at every row of ``X``, with an error of at most 1e-8.
-
-        Parameters
-        ----------
-        X : dask array, dask DataFrame, path of parquet files, or array-like
-
-        Returns
-        -------
-        dask array or Series, or ndarray, of shape (n_samples,)
-        """
-        queries = Partitions.from_data(X, self._samples.features)
-        return queries.to_collection(log_densities(self, queries), "log_density", float)
-
-    def sample(self, n_samples: int = 1, random_state: Any = None) -> Any:
-        """Draw independent samples, which depend on the order of the rows, not on partitions.
-
-        Parameters
-        ----------
-        n_samples : int, default=1
-        random_state : int, RandomState instance or None, default=None
-            With None the draws differ from call to call.
-
-        Returns
-        -------
-        dask array of shape (n_samples, n_features)
-        """
-        return draw_chunks(self._draw_chunk, n_samples, self.n_features, random_state)
-
-    def _draw_chunk(self, n_draws: int, seed: list[int]) -> Delayed:
-        bounds = np.append(0, np.cumsum(self._sizes))
-        rows = _draw_rows(self.n_kernels, n_draws, seed)
-        drawn_from = np.unique(np.searchsorted(bounds, rows, side="right") - 1)
-        parts = [
-            self._samples.map_one(
-                i,
-                _draw_in_partition,
-                bounds[i : i + 2],
-                self.n_kernels,
-                n_draws,
-                seed,
-                self._assignment,
-                self._shapes,
-            )
-            for i in drawn_from.tolist()
-        ]
-        return task(_merge_draws)(parts)
 
     def compute(self) -> KernelMixture:
         """Return the density with all kernels in the memory of this process."""
@@ -180,16 +126,19 @@ class DistributedMixture:
         density = _mixture(kernels, self._shapes.labels[merged.counts > 0])
         return with_samples(density, self.feature_names, self.n_kernels)
 
-    def persist(self) -> "DistributedMixture":
-        """Return the density with its kernels computed and kept by the workers.
+    def _persist(self) -> None:
+        self._blocks = dask_module("dask").persist(*self._blocks)
 
-        Later calls do not read the rows again. The kernels take little more memory than the rows,
-        and about six times as much after the first large call of :meth:`logpdf`.
-        """
-        blocks = dask_module("dask").persist(*self._blocks)
-        return DistributedMixture(
-            self._samples, self._sizes, self._assignment, self._shapes, blocks
-        )
+    def _draw_chunk(self, n_draws: int, seed: list[int]) -> Delayed:
+        bounds = np.append(0, np.cumsum(self._sizes))
+        rows = _draw_rows(self.n_kernels, n_draws, seed)
+        drawn_from = np.unique(np.searchsorted(bounds, rows, side="right") - 1)
+        others = (self.n_kernels, n_draws, seed, self._assignment, self._shapes)
+        parts = [
+            self._samples.map_one(i, _draw_in_partition, bounds[i : i + 2], *others)
+            for i in drawn_from.tolist()
+        ]
+        return task(_merge_draws)(parts)
 
 
 def _kernel_block(
@@ -290,14 +239,16 @@ def _normalize(log_sums: np.ndarray, n_features: int) -> np.ndarray:
 # Draws
 
 
-def draw_chunks(
-    draw_chunk: Callable[[int, list[int]], Delayed],
-    n_samples: int,
-    n_features: int,
-    random_state: Any,
+def draw_samples(
+    density: KernelMixture | DistributedMixture, n_samples: int, random_state: Any
 ) -> Any:
-    """Return draws as a dask array of the chunks ``draw_chunk(n_draws, seed)``."""
-    n_samples = check_count(n_samples, "n_samples")
+    """Return draws as a dask array."""
+    draw_chunk: Callable[[int, list[int]], Delayed] = (
+        partial(task(_draw_from_mixture), constant(density))
+        if isinstance(density, KernelMixture)
+        else density._draw_chunk
+    )
+    n_samples, n_features = check_count(n_samples, "n_samples"), density.n_features
     seed = int(random_generator(random_state).randint(2**32, dtype=np.uint32))
     arrays = dask_module("dask.array")
     sizes = [min(_CHUNK_SIZE, n_samples - start) for start in range(0, n_samples, _CHUNK_SIZE)]
@@ -308,8 +259,7 @@ def draw_chunks(
     return arrays.concatenate(chunks or [arrays.zeros((0, n_features))])
 
 
-def draw_from_mixture(mixture: KernelMixture, n_draws: int, seed: list[int]) -> np.ndarray:
-    """Return a chunk of draws."""
+def _draw_from_mixture(mixture: KernelMixture, n_draws: int, seed: list[int]) -> np.ndarray:
     bounds = np.cumsum(mixture.weights)
     heights = np.random.default_rng(seed).uniform(0.0, bounds[-1], n_draws)
     kernels = np.searchsorted(bounds[:-1], heights, side="right")

@@ -225,16 +225,12 @@ class Moments(NamedTuple):
             deviations = members - members[0]
             shift = deviations.mean(axis=0)
             out.shifts[c] = members[0] - origins[c] + shift
-            out.factors[c] = _triangular_factor(deviations - shift)
+            factor = np.linalg.qr(deviations - shift, mode="r")
+            out.factors[c, : len(factor)] = factor  # fewer rows if there are few members
         return out
 
-    @classmethod
-    def merge(cls, parts: "Sequence[Moments]") -> "Moments":
-        """Merge the moments of several partitions."""
-        return reduce(_merge_two, parts)
 
-
-def _merge_two(first: Moments, second: Moments) -> Moments:
+def merge_moments(first: Moments, second: Moments) -> Moments:
     """Merge the moments of two partitions by the update of Chan, Golub and LeVeque."""
     counts = first.counts + second.counts
     differences = second.shifts - first.shifts
@@ -246,14 +242,6 @@ def _merge_two(first: Moments, second: Moments) -> Moments:
     both = (first.counts > 0) & (second.counts > 0)
     shifts[both] += share[both, None] * differences[both]
     return Moments(counts, shifts, np.asarray(np.linalg.qr(stacked, mode="r")))
-
-
-def _triangular_factor(deviations: np.ndarray) -> np.ndarray:
-    """Return the factor R of deviations, with rows of zeros if there are few of them."""
-    factor = np.linalg.qr(deviations, mode="r")
-    out = np.zeros((deviations.shape[1],) * 2)
-    out[: len(factor)] = factor
-    return out
 
 
 class Plan(NamedTuple):
@@ -308,7 +296,7 @@ class ClusterStatistics(NamedTuple):
         moments, coresets = zip(*parts, strict=True)
         size = plan.coreset_size or 0
         merged = (Reservoir.merge(each, size) for each in zip(*coresets, strict=True))
-        return cls(Moments.merge(moments), tuple(merged))
+        return cls(reduce(merge_moments, moments), tuple(merged))
 
 
 def sigma_points(moments: Moments, plan: Plan) -> Grouping:

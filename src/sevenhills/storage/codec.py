@@ -138,24 +138,19 @@ class Decoder:
             return self._decode_items(tree, hint, name)
         if not isinstance(tree, dict):
             return _encode_scalar(tree, name)
-        match tree:
-            case {"tuple": list(items), **rest} if not rest:
+        match sorted(tree.items()):
+            case [("tuple", list(items))]:
                 return tuple(self._decode_items(items, hint, name))
-            case {"array": str(member), **rest} if not rest:
+            case [("array", str(member))]:
                 return self._decode_array(member, name)
-            case {"names": list(names), **rest} if not rest:
+            case [("names", list(names))]:
                 return np.array([self.decode(each, str, name) for each in names], dtype=object)
-            case {"vine": str(member), **rest} if not rest:
+            case [("vine", str(member))]:
                 return self._decode_vine(member, name)
-            case {"record": str(kind), "fields": dict(fields), **rest} if not rest:
+            case [("fields", dict(fields)), ("record", str(kind))]:
                 return self._decode_record(kind, fields, hint, name)
-            case {
-                "estimator": str(kind),
-                "parameters": dict(parameters),
-                "fitted": dict(fitted),
-                **rest,
-            } if not rest:
-                return self._decode_estimator(kind, parameters, fitted, name)
+            case [("estimator", str(kind)), ("fitted", dict(fit)), ("parameters", dict(given))]:
+                return self._decode_estimator(kind, given, fit, name)
         raise ModelFileError(f"{name}: unknown content {str(tree)!r:.60}")
 
     def _decode_items(self, items: list[Any], hint: Any, name: str) -> list[Any]:
@@ -276,14 +271,12 @@ def _options(hint: Any) -> tuple[Any, ...]:
 
 def _conforms(value: Any, hint: Any) -> bool:
     """Whether a value is of a type; its items have been checked before."""
-    return any(_is_instance(value, get_origin(each) or each) for each in _options(hint))
-
-
-def _is_instance(value: Any, cls: Any) -> bool:
-    if cls is Any:
-        return True
+    classes = [get_origin(each) or each for each in _options(hint)]
     # True is an int, but not a count.
-    return type(value) is cls if cls in (bool, int, float) else isinstance(value, cls)
+    return Any in classes or any(
+        type(value) is cls if cls in (bool, int, float) else isinstance(value, cls)
+        for cls in classes
+    )
 
 
 def _described(hint: Any) -> str:

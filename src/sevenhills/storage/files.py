@@ -169,15 +169,25 @@ def _with_drop_in(model: Any) -> compat.ROME:
 # Parts of a model that must agree with each other
 
 
+def _require(holds: bool, part: str, problem: str) -> None:
+    if not holds:
+        raise ModelFileError(f"{part}: {problem}")
+
+
 def _check_fitted(fitted: Mapping[str, Any], name: str) -> None:
     """Raise an error if the fitted attributes of an estimator contradict each other."""
     _check_features(fitted, name)
     if "labels_" in fitted:
         _check_samples(fitted, name)
     if "bandwidth_" in fitted:
-        _check_bandwidths(fitted, name)
+        is_complete = len(fitted["scores_"]) == len(fitted["bandwidths_"])
+        _require(is_complete, part_of(name, "scores_"), "must be one for each bandwidth")
+        is_known = fitted["bandwidth_"] in fitted["bandwidths_"]
+        _require(is_known, part_of(name, "bandwidth_"), "not one of bandwidths_")
     if "bic_" in fitted:
-        _check_components(fitted, name)
+        agrees = fitted["n_components_"] == fitted["density_"].n_kernels <= len(fitted["bic_"])
+        part = part_of(name, "n_components_")
+        _require(agrees, part, "must be the number of kernels of the density")
 
 
 def _check_features(fitted: Mapping[str, Any], name: str) -> None:
@@ -188,44 +198,24 @@ def _check_features(fitted: Mapping[str, Any], name: str) -> None:
     for cluster in fitted.get("clusters_", ()):
         found["clusters_"] = len(cluster.mean)
     for key, number in found.items():
-        if number != n_features:
-            raise ModelFileError(
-                f"{part_of(name, key)}: {number} features, but n_features_in_ is {n_features}"
-            )
+        problem = f"{number} features, but n_features_in_ is {n_features}"
+        _require(number == n_features, part_of(name, key), problem)
     known = getattr(fitted.get("density_"), "feature_names", None)
-    if known is not None and list(known) != list(fitted.get("feature_names_in_", known)):
-        raise ModelFileError(f"{part_of(name, 'feature_names_in_')}: not those of the density")
+    agrees = known is None or list(known) == list(fitted.get("feature_names_in_", known))
+    _require(agrees, part_of(name, "feature_names_in_"), "not those of the density")
 
 
 def _check_samples(fitted: Mapping[str, Any], name: str) -> None:
     labels = fitted["labels_"]
-    if labels.dtype != np.int64 or (labels < NOISE).any():
-        raise ModelFileError(f"{part_of(name, 'labels_')}: must be int64 and not below {NOISE}")
+    is_valid = labels.dtype == np.int64 and not (labels < NOISE).any()
+    _require(is_valid, part_of(name, "labels_"), f"must be int64 and not below {NOISE}")
     for key in ("ordering_", "candidates_"):
-        if fitted[key] is not None and len(fitted[key].order) != len(labels):
-            raise ModelFileError(
-                f"{part_of(name, key)}: {len(fitted[key].order)} samples, but there are "
-                f"{len(labels)} labels"
-            )
+        n_samples = len(labels) if fitted[key] is None else len(fitted[key].order)
+        problem = f"{n_samples} samples, but there are {len(labels)} labels"
+        _require(n_samples == len(labels), part_of(name, key), problem)
     for cluster in fitted["clusters_"]:
         n_labels = np.sum(labels == cluster.label)
         # Rows without weight are labeled as noise, but are not members.
-        if n_labels != cluster.n_members and not (cluster.label == NOISE and n_labels):
-            raise ModelFileError(
-                f"{part_of(name, 'clusters_')}: {cluster.n_members} members, but {n_labels} labels "
-                f"are {cluster.label}"
-            )
-
-
-def _check_bandwidths(fitted: Mapping[str, Any], name: str) -> None:
-    if len(fitted["scores_"]) != len(fitted["bandwidths_"]):
-        raise ModelFileError(f"{part_of(name, 'scores_')}: must be one for each bandwidth")
-    if fitted["bandwidth_"] not in fitted["bandwidths_"]:
-        raise ModelFileError(f"{part_of(name, 'bandwidth_')}: not one of bandwidths_")
-
-
-def _check_components(fitted: Mapping[str, Any], name: str) -> None:
-    if not fitted["n_components_"] == fitted["density_"].n_kernels <= len(fitted["bic_"]):
-        raise ModelFileError(
-            f"{part_of(name, 'n_components_')}: must be the number of kernels of the density"
-        )
+        agrees = n_labels == cluster.n_members or (cluster.label == NOISE and n_labels)
+        problem = f"{cluster.n_members} members, but {n_labels} labels are {cluster.label}"
+        _require(agrees, part_of(name, "clusters_"), problem)
