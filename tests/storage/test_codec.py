@@ -75,7 +75,7 @@ FORGERIES = [
     ("rome", "density_.weights", with_element(0, 0.3), "density_: weights"),
     ("rome", "density_.weights", with_element(0, np.nan), "density_.weights: .*finite"),
     ("rome", "density_.weights", lambda a: a[:-1], "density_: weights must have shape"),
-    ("rome", "density_.weights", lambda a: a[:, None], "density_: weights must have 1 dim"),
+    ("rome", "density_.weights", lambda a: a[:, None], "density_: weights must have shape"),
     ("rome", "density_.means", with_element((0, 0), np.inf), "density_: means must be finite"),
     ("rome", "density_.means", lambda a: a[:0], "density_: means must not be empty"),
     ("rome", "density_.means", lambda a: a[:, :1].copy(), "density_: transforms must have shape"),
