@@ -28,24 +28,13 @@ def log_step_densities(
 ):
     """Write the log density of every truth at every step, and the degeneracy of the samples.
 
-    Parameters
-    ----------
-    paths : (N, K, T, D)
-        The samples of every agent.
-    lengths : (N, K)
-        The number of steps of every sample; later values are not read.
-    truths : (N, L, T, D)
-    horizons : (N, L)
-        The number of steps of every truth.
-    floors : (N,)
-        The standard deviation whose square is added to all variances of degenerate samples; NaN
-        to give these no density.
-    points, factor, vectors, exponents : (K, D), (D, D), (4, D), (K,)
-        Workspace.
-    degeneracy : (N, T)
-        One of ``REGULAR``, ``IDENTICAL``, ``FLAT``, ``FEW`` and ``EMPTY``.
-    out : (N, L, T)
-        NaN where there is no density, or no truth.
+    paths, lengths : (N, K, T, D), (N, K), the samples of every agent and their numbers of steps
+    truths, horizons : (N, L, T, D), (N, L), the truths and their numbers of steps
+    floors : (N,), the standard deviation whose square is added to all variances of degenerate
+        samples; NaN to give these no density
+    points, factor, vectors, exponents : (K, D), (D, D), (4, D), (K,), workspace
+    degeneracy : (N, T), one of ``REGULAR``, ``IDENTICAL``, ``FLAT``, ``FEW`` and ``EMPTY``
+    out : (N, L, T), NaN where there is no density, or no truth
     """
     for i in range(paths.shape[0]):
         for t in range(paths.shape[2]):
@@ -197,23 +186,12 @@ def _log_density(n, points, factor, vectors, exponents):
 def log_sums_of_others(Y, rows, groups, log_weights, own, log_own, exponents, out):
     """Write ``log sum_k exp(log_weights_k - |y_k - z_k|^2 / 2)`` for every point.
 
-    Parameters
-    ----------
-    Y : (G, Q, M)
-        The points, in the whitened coordinates of every group.
-    rows : (K,)
-        The point that is the mean of a kernel.
-    groups : (K,)
-        The group of a kernel.
-    log_weights : (K,)
-    own : (Q,)
-        The kernel whose mean is the point.
-    log_own : (Q,)
-        Log weight of that kernel at its own point; minus infinity leaves it out.
-    exponents : (K,)
-        Workspace.
-    out : (Q,)
-        Minus infinity where no kernel is left.
+    Y : (G, Q, M), the points, in the whitened coordinates of every group
+    rows, groups, log_weights : (K,), the point that is the mean of a kernel, and its group
+    own, log_own : (Q,), the kernel whose mean is the point, and its log weight there; minus
+        infinity leaves that kernel out
+    exponents : (K,), workspace
+    out : (Q,), minus infinity where no kernel is left
     """
     for i in range(Y.shape[1]):
         top = -np.inf
