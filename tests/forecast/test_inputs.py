@@ -189,7 +189,7 @@ def test_tables_are_checked(tmp_path):
     refuses("more than one row for scene 0, sample 0, step 0", pd.concat([frame, frame[:1]]), true)
     refuses(r"truth lacks 1 of the scenes: \[2\]", frame, true[true["scene"] != 2])
     refuses(r"predictions lack 1 of the scenes: \[2\]", frame[frame["scene"] != 2], true)
-    refuses("steps that predictions do not have", frame, true.assign(step=true["step"] + 1))
+    refuses(r"predictions lack 1 of the steps: \[3\]", frame, true.assign(step=true["step"] + 1))
     refuses("column x must hold numbers", frame.assign(x="here"), true, error=TypeError)
     refuses("no rows", frame[:0], true)
     (tmp_path / "walks.txt").write_text("")

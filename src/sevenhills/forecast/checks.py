@@ -28,11 +28,9 @@ class PrecisionWarning(UserWarning):
 class SceneStatistics:
     """Statistics (n_scenes, n_agents) of all scenes."""
 
-    #: Standard deviation between the samples of an agent, pooled over steps and coordinates.
-    spreads: np.ndarray
+    spreads: np.ndarray  # standard deviations between samples, pooled over steps and coordinates
     n_samples: np.ndarray  # without absent ones
-    #: Hash of the truth, by which evaluations of other scenes are recognized.
-    digest: str
+    digest: str  # hash of the truth, by which evaluations of other scenes are recognized
 
     @property
     def median_spread(self) -> float:
@@ -113,19 +111,17 @@ def _check_presence(
 
 def _spreads(paths: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """Return the pooled standard deviation (B, A) between samples."""
-    there = np.arange(paths.shape[3]) < lengths[..., None]
-    is_full = bool(there.all())
-    counts = there.sum(axis=1)
-    values = paths if is_full else np.where(there[..., None], paths, 0.0)
-    means = values.sum(axis=1) / np.maximum(counts, 1)[..., None]
-    deviations = paths - means[:, None]
-    if not is_full:
-        deviations[~there] = 0.0
-    squares = np.square(deviations, out=deviations).sum(axis=(1, 3, 4))
+    counts = (np.arange(paths.shape[3]) < lengths[..., None]).sum(axis=1)
+    means = np.nansum(paths, axis=1) / np.maximum(counts, 1)[..., None]
+    squares = np.nansum((paths - means[:, None]) ** 2, axis=(1, 3, 4))
     free = np.maximum(counts - 1, 0).sum(axis=-1) * paths.shape[-1]
     spreads = np.sqrt(squares / np.maximum(free, 1))
-    largest = np.abs(values).max(axis=(1, 3, 4))
-    return np.where(spreads > _ROUNDING * largest, spreads, 0.0)
+    return np.where(spreads > _ROUNDING * _largest(paths), spreads, 0.0)
+
+
+def _largest(paths: np.ndarray) -> np.ndarray:
+    """Return the largest absolute coordinate (B, A) of an agent, 0 if it is absent."""
+    return np.asarray(np.fmax.reduce(np.abs(paths), axis=(1, 3, 4), initial=0.0))
 
 
 def _roundings(values: np.ndarray, source: PathArray) -> np.ndarray:
@@ -133,8 +129,7 @@ def _roundings(values: np.ndarray, source: PathArray) -> np.ndarray:
     with np.errstate(over="ignore"):
         short = values.astype(np.float32)
     is_short = ((short == values) | np.isnan(values)).all(axis=(1, 3, 4))
-    largest = np.abs(np.where(np.isnan(values), 0.0, values)).max(axis=(1, 3, 4))
-    return np.where(is_short, largest * source.eps, 0.0)
+    return np.where(is_short, _largest(values) * source.eps, 0.0)
 
 
 def _warn_of_rounding(roundings: dict[str, np.ndarray], spreads: np.ndarray) -> None:
@@ -163,19 +158,16 @@ def _sizes(
     (size, middle), (true_size, true_middle) = _extent(paths[:, :_N_FOR_SIZE]), _extent(truths)
     apart = np.sqrt(((middle - true_middle) ** 2).sum(axis=-1))
     with np.errstate(divide="ignore", invalid="ignore"):
-        distance = apart / (size + true_size + np.sqrt((spreads**2).mean(axis=1)))
-    return size, true_size, distance
+        return size, true_size, apart / (size + true_size + np.sqrt((spreads**2).mean(axis=1)))
 
 
 def _extent(paths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the root mean square distance (B,) of points from their path's mean, and the mean."""
-    there = ~np.isnan(paths[..., :1])
-    n_points = np.maximum(there.sum(axis=3, keepdims=True), 1)
-    values = np.where(there, paths, 0.0)
-    means = values.sum(axis=3, keepdims=True) / n_points
-    squares = (np.where(there, paths - means, 0.0) ** 2).sum(axis=(1, 2, 3, 4))
-    total = np.maximum(there.sum(axis=(1, 2, 3, 4)), 1)
-    return np.sqrt(squares / total), values.sum(axis=(1, 2, 3)) / total[:, None]
+    lengths = path_lengths(paths)
+    means = np.nansum(paths, axis=3) / np.maximum(lengths, 1)[..., None]
+    squares = np.nansum((paths - means[:, :, :, None]) ** 2, axis=(1, 2, 3, 4))
+    total = np.maximum(lengths.sum(axis=(1, 2)), 1)
+    return np.sqrt(squares / total), np.nansum(paths, axis=(1, 2, 3)) / total[:, None]
 
 
 def _check_units(sizes: np.ndarray, true_sizes: np.ndarray, distances: np.ndarray) -> None:
@@ -183,16 +175,13 @@ def _check_units(sizes: np.ndarray, true_sizes: np.ndarray, distances: np.ndarra
     with np.errstate(divide="ignore", invalid="ignore"):
         ratios = sizes / true_sizes
     ratios = ratios[(sizes > 0) & (true_sizes > 0)]
-    advice = "are they in the same unit and frame? Pass check_units=False if they are"
-    for found, word in ((ratios, "larger"), (1 / ratios, "smaller")):
+    for found, words in (
+        (ratios, "larger than truth"),
+        (1 / ratios, "smaller than truth"),
+        (distances[np.isfinite(distances)], "their size away from truth"),
+    ):
         if len(found) and np.mean(found >= _OTHER_UNIT) > 0.5:
             raise ValueError(
-                f"predictions are {np.median(found):.3g} times {word} than truth in most scenes: "
-                f"{advice}"
+                f"predictions are {np.median(found):.3g} times {words} in most scenes: are they "
+                "in the same unit and frame? Pass check_units=False if they are"
             )
-    far = distances[np.isfinite(distances)]
-    if len(far) and np.mean(far >= _OTHER_UNIT) > 0.5:
-        raise ValueError(
-            f"predictions are {np.median(far):.3g} times their size away from truth in "
-            f"most scenes: {advice}"
-        )

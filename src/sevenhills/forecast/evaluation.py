@@ -118,9 +118,10 @@ def evaluate(
     floor : float, optional
         Standard deviation for degenerate samples, in data units. By default 0.01 times the
         standard deviation between the samples of the scene, or, if they are identical, of the
-        median scene.
+        median scene. It does not depend on the truth.
     lower_bound : float, optional
-        Lower bound on log densities of single steps, with which ``nll_step`` is not proper.
+        Lower bound on log densities of single steps, -20 for instance. With a bound, ``nll_step``
+        is not proper.
     k : int or sequence of int, optional
         Numbers of samples for the nearest one, all samples by default.
     miss_threshold : float, default=2.0
@@ -151,7 +152,8 @@ def evaluate(
     -----
     PrecisionWarning
         If coordinates are rounded by more than a hundredth of the spread between samples, by
-        32-bit floats far from the origin for instance.
+        32-bit floats far from the origin for instance. Subtract an origin near the paths before
+        the conversion.
 
     Notes
     -----
@@ -199,9 +201,9 @@ def evaluate(
         miss_threshold=check_positive(miss_threshold, "miss_threshold"),
         lower_bound=_checked_bound(lower_bound),
     )
-    if scoring.needs("density", "agents"):
+    if scoring.needing("density", "agents"):
         scoring.paths.try_out("estimator")
-    if scoring.needs("steps"):
+    if scoring.needing("steps"):
         scoring.steps.try_out("step_estimator")
     progress = print_progress() if verbose else no_progress
     progress("checking", 0.0)
@@ -236,15 +238,16 @@ def _checked_ks(k: Any, n_samples: int) -> tuple[int, ...]:
 def _checked_bound(lower_bound: Any) -> float | None:
     if lower_bound is None:
         return None
-    bound = check_numbers(lower_bound, "lower_bound")
-    if bound.ndim or not np.isfinite(bound):
-        raise ValueError(f"lower_bound must be a finite number, got {lower_bound!r}")
-    return float(bound)
+    if isinstance(lower_bound, bool) or not isinstance(lower_bound, numbers.Real):
+        raise TypeError(f"lower_bound must be a number or None, got {lower_bound!r}")
+    if not np.isfinite(float(lower_bound)):
+        raise ValueError(f"lower_bound must be finite, got {lower_bound}")
+    return float(lower_bound)
 
 
 def _check_samples(statistics: SceneStatistics, scoring: Scoring) -> None:
     """Refuse too few samples for a density, and identical samples without a floor."""
-    if not scoring.needs("density", "steps", "agents"):
+    if not scoring.needing("density", "steps", "agents"):
         return
     most = int(statistics.n_samples.max())
     if most < _MIN_SAMPLES:
@@ -288,7 +291,7 @@ def _score_blocks(
     for (start, stop), block in zip(bounds, blocks, strict=True):
         if scoring.paths.errors == "raise" and block.degenerate.places:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # further blocks are not needed
+                warnings.simplefilter("ignore")  # joblib's, that further results are lost
                 blocks.close()
             places = [
                 f"scene {forecasts.names[start + scene]}, {place}"

@@ -5,7 +5,7 @@ path and for absent samples and agents.
 """
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import permutations
 from pathlib import Path
@@ -19,16 +19,16 @@ from ..validation import without_tensors
 
 #: Numbers in a block of scenes: 4 MB of predictions.
 _BLOCK_SIZE = 500_000
-#: Relative rounding error of 32-bit floats.
-SHORT_EPS = 2.0**-23
-#: More coordinates than this, with at most so many steps, suggest swapped axes.
-_MANY_COORDINATES, _FEW_STEPS = 6, 3
+#: Relative rounding errors of short floats.
+_EPS = {"bfloat16": 2.0**-7, "float16": 2.0**-10, "float32": 2.0**-23}
+#: More coordinates and fewer steps than these suggest swapped axes.
+_MANY_COORDINATES, _FEW_STEPS = 6, 4
 #: Scenes, steps or agents that an error message names.
 _NAMED = 5
 
 #: Column that numbers the paths of a scene; a truth without it has one future.
-PATH_COLUMNS = {"predictions": "sample", "truth": "future"}
-COORDINATES = ("x", "y", "z")
+_PATH_COLUMNS = {"predictions": "sample", "truth": "future"}
+_COORDINATES = ("x", "y", "z")
 
 
 def path_lengths(paths: np.ndarray) -> np.ndarray:
@@ -41,7 +41,7 @@ class PathArray:
     """Paths of all scenes, in memory or mapped from a file; those of a table have names."""
 
     values: np.ndarray  # (S, ..., T, D)
-    eps: float = SHORT_EPS  # relative rounding error of the values, if they are not doubles
+    eps: float = _EPS["float32"]  # relative rounding error of the values, if they are not doubles
     names: np.ndarray | None = None  # (S,), of scenes
     steps: np.ndarray | None = None  # (T,), values of the column "step"
     agents: list[list[Any]] | None = None  # names of the agents of every scene
@@ -108,13 +108,12 @@ def open_forecasts(
     _check_n_axes(samples.shape, futures.shape, roles)
     if not _match(samples.shape, futures.shape):
         raise ValueError(_mismatch(samples.shape, futures.shape, roles))
-    if check_axes and samples.shape[-1] > _MANY_COORDINATES and samples.shape[-2] <= _FEW_STEPS:
+    if check_axes and samples.shape[-1] > _MANY_COORDINATES and samples.shape[-2] < _FEW_STEPS:
         raise ValueError(
             f"predictions of shape {samples.shape} and truth of shape {futures.shape} look like "
             "(..., coordinates, steps): swap their last two axes, or pass check_units=False if "
             f"there are {samples.shape[-1]} coordinates"
         )
-    _check_agents(samples, futures)
     n_scenes, n_samples, *rest, n_steps, n_coordinates = samples.shape
     n_agents = rest[0] if agents else 1
     n_truths = futures.shape[1] if len(futures.shape) == len(samples.shape) else 1
@@ -132,7 +131,8 @@ def open_paths(value: Any, name: str, beside: PathArray | None = None) -> PathAr
         return _open_file(Path(value), name, beside)
     if hasattr(value, "columns") and hasattr(value, "__getitem__"):
         return _read_table(value, name, beside)
-    return PathArray(_checked(_as_array(value, name), name), _eps_of(value))
+    dtype = str(getattr(value, "dtype", "")).rpartition(".")[2]
+    return PathArray(_checked(_as_array(value, name), name), _EPS.get(dtype, _EPS["float32"]))
 
 
 def _open_file(path: Path, name: str, beside: PathArray | None) -> PathArray:
@@ -174,12 +174,6 @@ def _as_array(value: Any, name: str) -> np.ndarray:
         ) from error
 
 
-def _eps_of(value: Any) -> float:
-    """Return the relative rounding error of 16-bit floats, and that of 32-bit floats otherwise."""
-    dtype = str(getattr(value, "dtype", ""))
-    return {"bfloat16": 2.0**-7, "float16": 2.0**-10}.get(dtype.rpartition(".")[2], SHORT_EPS)
-
-
 def _checked(values: np.ndarray, name: str) -> np.ndarray:
     if isinstance(values, np.ma.MaskedArray):
         raise TypeError(f"{name} is a masked array; fill the masked values with NaN first")
@@ -196,21 +190,30 @@ def _checked(values: np.ndarray, name: str) -> np.ndarray:
 def _read_table(frame: Any, name: str, beside: PathArray | None) -> PathArray:
     """Return the paths of a table of pandas, polars or pyarrow, with rows in any order."""
     columns = _table_columns(frame, name)
-    keys = [key for key in ("scene", PATH_COLUMNS[name], "agent", "step") if key in columns]
+    keys = [key for key in ("scene", _PATH_COLUMNS[name], "agent", "step") if key in columns]
     names, scene = _in_order_of_appearance(columns["scene"])
     steps, step = np.unique(columns["step"], return_inverse=True)
     if beside is not None and beside.names is not None and beside.steps is not None:
-        scene = _matching_scenes(names, beside.names)[scene]
-        step = _matching_steps(steps, beside.steps)[step]
+        missing = [each for each in beside.names.tolist() if each not in set(names.tolist())]
+        if missing:
+            raise ValueError(f"truth lacks {len(missing)} of the scenes: {missing[:_NAMED]}")
+        scene = _places(names, beside.names, "scenes")[scene]
+        step = _places(steps, beside.steps, "steps")[step]
         names, steps = beside.names, beside.steps
     indices = [scene, *(_ranks(columns[key], scene) for key in keys[1:-1]), step]
     sizes = [len(names), *(int(each.max()) + 1 for each in indices[1:-1]), len(steps)]
     points = np.ravel_multi_index(tuple(indices), tuple(sizes))
-    _refuse_repeated(points, {key: columns[key] for key in keys}, name)
-    coordinates = [key for key in COORDINATES if key in columns]
+    first = np.unique(points, return_index=True)[1]
+    if len(first) < len(points):
+        row = np.delete(np.arange(len(points)), first)[0]
+        point = ", ".join(f"{key} {columns[key][row]}" for key in keys)
+        raise ValueError(f"{name} has more than one row for {point}")
+    coordinates = [key for key in _COORDINATES if key in columns]
     values = np.full((*sizes, len(coordinates)), np.nan)
     values[tuple(indices)] = np.stack([columns[key] for key in coordinates], axis=1)
     agents = _agents_by_scene(columns["agent"], scene) if "agent" in columns else None
+    if agents is not None and beside is not None and beside.agents is not None:
+        _check_agents(names, beside.agents, agents)
     return PathArray(values, names=names, steps=steps, agents=agents)
 
 
@@ -219,17 +222,17 @@ def _table_columns(frame: Any, name: str) -> dict[str, np.ndarray]:
     found = list(getattr(frame, "column_names", frame.columns))
     needed = ["scene", "step", *(["sample"] if name == "predictions" else [])]
     missing = [key for key in needed if key not in found]
-    if missing or not any(key in found for key in COORDINATES):
+    if missing or not any(key in found for key in _COORDINATES):
         raise ValueError(
             f"{name} must have the columns {', '.join(needed)}, x and y; missing "
             f"{', '.join(missing or ['x'])}, found {', '.join(map(str, found))}"
         )
-    used = ("scene", PATH_COLUMNS[name], "agent", "step", *COORDINATES)
+    used = ("scene", _PATH_COLUMNS[name], "agent", "step", *_COORDINATES)
     columns = {key: np.asarray(frame[key]) for key in used if key in found}
     if len(columns["scene"]) == 0:
         raise ValueError(f"{name} has no rows")
     for key, values in columns.items():
-        if key in COORDINATES:
+        if key in _COORDINATES:
             try:
                 columns[key] = np.asarray(values, dtype=np.float64)
             except (TypeError, ValueError) as error:
@@ -246,25 +249,13 @@ def _in_order_of_appearance(column: np.ndarray) -> tuple[np.ndarray, np.ndarray]
     return values[appearance], np.argsort(appearance)[codes]
 
 
-def _matching_scenes(names: np.ndarray, expected: np.ndarray) -> np.ndarray:
-    """Return the index of every scene of the truth among those of the predictions."""
-    places = {name: i for i, name in enumerate(expected.tolist())}
-    extra = sorted(set(names.tolist()) - set(places), key=str)
-    missing = [name for name in places if name not in set(names.tolist())]
-    if missing or extra:
-        found, which = (missing, "truth lacks") if missing else (extra, "predictions lack")
-        raise ValueError(f"{which} {len(found)} of the scenes: {found[:_NAMED]}")
-    return np.array([places[name] for name in names.tolist()])
-
-
-def _matching_steps(steps: np.ndarray, expected: np.ndarray) -> np.ndarray:
-    """Return the index of every step of the truth among those of the predictions."""
-    unknown = np.setdiff1d(steps, expected)
-    if len(unknown):
-        raise ValueError(
-            f"truth has steps that predictions do not have: {unknown[:_NAMED].tolist()}"
-        )
-    return np.searchsorted(expected, steps)
+def _places(values: np.ndarray, expected: np.ndarray, what: str) -> np.ndarray:
+    """Return the index of every value of the truth among those of the predictions."""
+    places = {value: i for i, value in enumerate(expected.tolist())}
+    extra = [value for value in values.tolist() if value not in places]
+    if extra:
+        raise ValueError(f"predictions lack {len(extra)} of the {what}: {extra[:_NAMED]}")
+    return np.array([places[value] for value in values.tolist()])
 
 
 def _ranks(column: np.ndarray, scene: np.ndarray) -> np.ndarray:
@@ -275,15 +266,6 @@ def _ranks(column: np.ndarray, scene: np.ndarray) -> np.ndarray:
     return np.asarray(inverse - first[scene])
 
 
-def _refuse_repeated(points: np.ndarray, keys: Mapping[str, np.ndarray], name: str) -> None:
-    order = np.argsort(points, kind="stable")
-    repeated = np.flatnonzero(np.diff(points[order]) == 0)
-    if len(repeated):
-        row = order[repeated[0] + 1]
-        point = ", ".join(f"{key} {values[row]}" for key, values in keys.items())
-        raise ValueError(f"{name} has more than one row for {point}")
-
-
 def _agents_by_scene(agents: np.ndarray, scene: np.ndarray) -> list[list[Any]]:
     """Return the sorted agents of every scene."""
     order = np.argsort(scene, kind="stable")
@@ -291,12 +273,9 @@ def _agents_by_scene(agents: np.ndarray, scene: np.ndarray) -> list[list[Any]]:
     return [np.unique(each).tolist() for each in np.split(agents[order], ends)]
 
 
-def _check_agents(predictions: PathArray, truth: PathArray) -> None:
-    """Refuse tables in which a scene of the truth has other agents than in the predictions."""
-    if predictions.agents is None or truth.agents is None or predictions.names is None:
-        return
-    both = zip(predictions.names, predictions.agents, truth.agents, strict=True)
-    for name, first, second in both:
+def _check_agents(names: np.ndarray, predicted: list[list[Any]], true: list[list[Any]]) -> None:
+    """Refuse a truth with other agents in a scene than the predictions."""
+    for name, first, second in zip(names, predicted, true, strict=True):
         if first != second:
             raise ValueError(
                 f"scene {name} has the agents {first[:_NAMED]} in predictions, but "

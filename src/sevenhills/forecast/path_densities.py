@@ -126,11 +126,6 @@ class AgentForecasts:
         """Number of steps (N, L) at which every truth is compared with samples."""
         return np.minimum(path_lengths(self.truths), self.lengths.max(axis=1)[:, None])
 
-    def reaching(self, future: int) -> np.ndarray:
-        """Return which samples (N, K) reach the horizon of a truth."""
-        horizons = self.horizons[:, future, None]
-        return np.asarray((self.lengths >= horizons) & (horizons > 0))
-
     @property
     def n_short(self) -> int:
         """Number of samples that end before a truth does, without absent ones."""
@@ -365,10 +360,8 @@ def leave_one_out(model: Any, X: np.ndarray) -> np.ndarray:
     bandwidth is about ten orders of magnitude above all others, and rounding would remove them.
     """
     density = getattr(model, "density_", None)
-    if isinstance(density, KernelMixture):
-        own = _own_kernels(density.means, X)
-        if own is not None:
-            return _sums_of_others(density, X, own)
+    if isinstance(density, KernelMixture) and (own := _own_kernels(density.means, X)) is not None:
+        return _sums_of_others(density, X, own)
     return np.asarray(model.score_samples(X))
 
 

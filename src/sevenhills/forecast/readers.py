@@ -18,18 +18,13 @@ _ABSENT = -1
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Tracks:
-    """Observed positions of agents.
+    """Observed positions of agents, which are sorted by agent and frame.
 
     Parameters
     ----------
-    frames : array-like of shape (n_points,)
-    agents : array-like of shape (n_points,)
-        Number of the agent.
+    frames, agents : array-like of shape (n_points,)
+        The frame of every point, and the number of its agent.
     positions : array-like of shape (n_points, 2)
-
-    Notes
-    -----
-    The points are sorted by agent and frame.
     """
 
     frames: np.ndarray

@@ -88,7 +88,6 @@ class MeasureTable(ABC):
 
 
 def _text(value: Any) -> str:
-    """Return a figure with four digits."""
     if not isinstance(value, float):
         return str(value)
     return "-" if isnan(value) else f"{value:.4g}"
@@ -132,7 +131,7 @@ class Row:
 
 @dataclass(frozen=True, eq=False)
 class Coverage:
-    """How often highest-density regions of forecasts hold the truth.
+    """The fraction of truths that lie in highest-density regions of their forecasts.
 
     Attributes
     ----------
@@ -145,15 +144,6 @@ class Coverage:
         Bootstrap standard error of that fraction, and the limits of its interval.
     n_truths : int
         Number of truths.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sevenhills.forecast import evaluate
-    >>> walks = np.random.RandomState(0).standard_normal((40, 21, 2, 2)).cumsum(axis=2)
-    >>> narrow = evaluate(0.3 * walks[:, 1:], walks[:, 0], measures="ece", levels=(0.5, 0.9))
-    >>> bool((narrow.coverage.observed < narrow.coverage.levels).all())
-    True
     """
 
     levels: np.ndarray
@@ -186,7 +176,7 @@ class Evaluation(MeasureTable):
     summary : tuple of Row
         Every measure over all scenes.
     coverage : Coverage or None
-        How often highest-density regions hold the truth; None without the measure "ece".
+        The coverage of highest-density regions; None without the measure "ece".
     levels : ndarray of shape (n_scenes, n_truths)
         Probability of the smallest highest-density region that holds each truth, agent by agent;
         NaN where there is none.
@@ -201,8 +191,7 @@ class Evaluation(MeasureTable):
     --------
     >>> import numpy as np
     >>> from sevenhills.forecast import evaluate
-    >>> rng = np.random.RandomState(0)
-    >>> walks = rng.standard_normal((30, 21, 4, 2)).cumsum(axis=2)
+    >>> walks = np.random.RandomState(0).standard_normal((30, 21, 4, 2)).cumsum(axis=2)
     >>> evaluation = evaluate(walks[:, 1:], walks[:, 0], measures=("nll_step", "ade"))
     >>> evaluation["ade"].n_scenes
     30
@@ -272,15 +261,7 @@ class Evaluation(MeasureTable):
 
 
 def read_evaluation(path: str | os.PathLike[str]) -> Evaluation:
-    """Read a file of :meth:`Evaluation.to_parquet`.
-
-    Parameters
-    ----------
-    path : path-like
-
-    Returns
-    -------
-    Evaluation
+    """Read an evaluation from a file of :meth:`Evaluation.to_parquet`.
 
     Examples
     --------
@@ -307,14 +288,10 @@ def read_evaluation(path: str | os.PathLike[str]) -> Evaluation:
     columns = {name: np.array(table[name].to_numpy()) for name in table.column_names}
     levels = [columns.pop(name) for name in list(columns) if name.startswith(_LEVEL)]
     names = columns.pop(_SCENE)
-    coverage = about["coverage"]
-    if coverage is not None:
-        n_truths = coverage.pop("n_truths")
-        coverage = Coverage(**{k: np.array(v) for k, v in coverage.items()}, n_truths=n_truths)
     return Evaluation(
         scenes=columns,
         summary=tuple(Row(**row) for row in about["summary"]),
-        coverage=coverage,
+        coverage=about["coverage"] and Coverage(**about["coverage"]),
         levels=np.stack(levels, axis=1) if levels else np.empty((len(names), 0)),
         settings=about["settings"],
         degenerate=about["degenerate"],

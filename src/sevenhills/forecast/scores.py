@@ -135,12 +135,8 @@ class Scoring:
     miss_threshold: float
     lower_bound: float | None
 
-    def needs(self, *sources: str) -> bool:
-        """Whether a measure needs one of these; see :class:`Measure`."""
-        return bool(self.named(*sources))
-
-    def named(self, *sources: str) -> list[str]:
-        """Return the names of the measures that need one of these."""
+    def needing(self, *sources: str) -> list[str]:
+        """Return the measures that need one of these; see :class:`Measure`."""
         return [name for name in self.measures if measure_of(name).needs in sources]
 
 
@@ -196,14 +192,14 @@ def score_block(
     agents, degenerate = AgentForecasts.from_scenes(paths, truths, floors), DegenerateSamples()
     scores: dict[str, np.ndarray] = {}
     degeneracy = np.full((len(agents.paths), paths.shape[3]), REGULAR)
-    if scoring.needs("displacement"):
+    if scoring.needing("displacement"):
         scores |= _displacements(agents, scoring)
-    if scoring.needs("steps"):
+    if scoring.needing("steps"):
         steps = step_densities(agents, scoring.steps)
         degeneracy = steps.degeneracy
         scores["nll_step"] = _step_nll(steps, scoring.lower_bound, degenerate)
         degenerate.add_steps(degeneracy, scoring.steps, n_agents)
-    elif scoring.needs("density", "agents"):
+    elif scoring.needing("density", "agents"):
         degeneracy = step_degeneracy(agents)
     of_paths: dict[str, np.ndarray] = {}
     for is_joint in (False, True):
@@ -235,8 +231,7 @@ def mean_of_valid(values: np.ndarray) -> np.ndarray:
 def _displacements(agents: AgentForecasts, scoring: Scoring) -> dict[str, np.ndarray]:
     """Return the measures (N,) of displacement, averaged over truths."""
     by_truth = [
-        displacement_scores(*_distances(agents, future), scoring.ks, scoring.miss_threshold)
-        for future in range(agents.truths.shape[1])
+        _displacements_from(future, agents, scoring) for future in range(agents.truths.shape[1])
     ]
     return {
         name: mean_of_valid(np.stack([each[name] for each in by_truth], axis=-1))
@@ -244,42 +239,32 @@ def _displacements(agents: AgentForecasts, scoring: Scoring) -> dict[str, np.nda
     }
 
 
-def _distances(agents: AgentForecasts, future: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return average and final distances (N, K) of samples from a truth.
-
-    They are infinite for samples that do not reach the horizon.
-    """
-    horizons = agents.horizons[:, future]
-    apart = np.sqrt(((agents.paths - agents.truths[:, future, None]) ** 2).sum(axis=-1))
-    within = np.arange(apart.shape[2]) < horizons[:, None, None]
-    reaching = agents.reaching(future)
-    total = np.where(within & reaching[:, :, None], apart, 0.0).sum(axis=2)
-    last = np.maximum(horizons - 1, 0)[:, None, None]
-    final = np.take_along_axis(apart, last, axis=2)[:, :, 0]
-    average = total / np.maximum(horizons, 1)[:, None]
-    return np.where(reaching, average, np.inf), np.where(reaching, final, np.inf)
-
-
-def displacement_scores(
-    average: np.ndarray, final: np.ndarray, ks: Sequence[int], miss_threshold: float
+def _displacements_from(
+    future: int, agents: AgentForecasts, scoring: Scoring
 ) -> dict[str, np.ndarray]:
-    """Return all measures (N,) of displacement, NaN without a truth.
+    """Return the measures (N,) of displacement from a truth, NaN without it.
 
-    Distances (N, K) from the truth are infinite for samples that do not count. The nearest of k
-    samples is that of the first k that count.
+    The nearest of k samples is that of the first k that reach the horizon.
     """
-    finite = np.isfinite(average)
-    out = {
-        "ade": mean_of_valid(np.where(finite, average, np.nan)),
-        "fde": mean_of_valid(np.where(np.isfinite(final), final, np.nan)),
+    horizons = agents.horizons[:, future, None]
+    reaching = (agents.lengths >= horizons) & (horizons > 0)
+    apart = np.sqrt(((agents.paths - agents.truths[:, future, None]) ** 2).sum(axis=-1))
+    within = np.arange(apart.shape[2]) < horizons[..., None]
+    total = np.where(within & reaching[:, :, None], apart, 0.0).sum(axis=2)
+    last = np.maximum(horizons - 1, 0)[..., None]
+    distances = {
+        "ade": total / np.maximum(horizons, 1),
+        "fde": np.take_along_axis(apart, last, axis=2)[:, :, 0],
     }
-    rank = np.cumsum(finite, axis=1)
-    for k in ks:
-        for name, values in (("ade", average), ("fde", final)):
-            nearest = np.where(rank <= k, values, np.inf).min(axis=1)
+    rank = np.cumsum(reaching, axis=1)
+    out = {}
+    for name, values in distances.items():
+        out[name] = mean_of_valid(np.where(reaching, values, np.nan))
+        for k in scoring.ks:
+            nearest = np.where(reaching & (rank <= k), values, np.inf).min(axis=1)
             out[f"min_{name}_{k}"] = np.where(np.isfinite(nearest), nearest, np.nan)
-    nearest = out[f"min_fde_{max(ks)}"]
-    out["miss_rate"] = np.where(np.isnan(nearest), np.nan, nearest > miss_threshold)
+    nearest = out[f"min_fde_{max(scoring.ks)}"]
+    out["miss_rate"] = np.where(np.isnan(nearest), np.nan, nearest > scoring.miss_threshold)
     return out
 
 
@@ -354,7 +339,7 @@ def _path_scores(
 
     Those of "ece" are levels.
     """
-    names = scoring.named("agents") if is_joint else scoring.named("paths", "density")
+    names = scoring.needing("agents") if is_joint else scoring.needing("paths", "density")
     if not names:
         return {}
     kind, size, floors = "paths", 1, agents.floors
