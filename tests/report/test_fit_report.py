@@ -93,17 +93,6 @@ def test_names_are_escaped_everywhere():
     assert data_of(page)["features"]["names"] == list(X.columns)
 
 
-def test_features_can_be_chosen():
-    X = pd.DataFrame(np.random.RandomState(0).normal(size=(60, 4)), columns=list("abcd"))
-    model = GaussianKDE().fit(X)
-    page = build_report(model, features=["d", 0])
-    assert data_of(page)["features"]["names"] == ["d", "a"]
-    with pytest.raises(ValueError, match="features has 'e'"):
-        build_report(model, features=["e"])
-    with pytest.raises(ValueError, match="from 0 to 3, got 4"):
-        build_report(model, features=[4])
-
-
 @pytest.mark.parametrize(
     ("given", "X", "error", "message"),
     [

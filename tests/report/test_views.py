@@ -25,7 +25,7 @@ def test_of_many_features_those_that_separate_clusters_are_shown():
     X = np.random.RandomState(0).normal(size=(60, 40))
     X[:30, 33] += 100
     subject = make_subject(ROME().fit(X), X, None)
-    shown = features_to_show(subject, None)
+    shown = features_to_show(subject)
     assert len(shown) == 24
     assert 33 in shown
 

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from typer import Argument, Option
 
+from ..texts import counted
 from . import options
-from .screen import FINDING, counted, listed, remark, working
+from .screen import FINDING, listed, remark, working
 
 if TYPE_CHECKING:
     import numpy as np

@@ -6,8 +6,9 @@ from typing import Annotated, Any, Literal
 import typer
 from typer import Option
 
+from ..texts import counted
 from . import options
-from .screen import counted, listed, remark, working
+from .screen import listed, remark, working
 
 
 def fit(

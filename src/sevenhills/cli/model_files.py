@@ -11,10 +11,11 @@ from ..density import Density, KernelMixture
 from ..estimators import ESTIMATORS
 from ..extras import import_extra
 from ..storage import load
+from ..texts import counted
 from .columns import Table, default_names
 from .options import Layout
 from .samples import Samples, columns_named, words_remark
-from .screen import counted, listed
+from .screen import listed
 from .table_files import is_model, opened, read_table
 
 #: Values of the options that are numbers or words.

@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Option
 
+from ..texts import counted
 from . import options
-from .screen import counted, remark, working
+from .screen import remark, working
 
 if TYPE_CHECKING:
     from .model_files import Model

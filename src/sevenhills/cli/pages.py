@@ -7,8 +7,9 @@ from typing import IO, TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Argument, Option
 
+from ..texts import counted
 from . import options
-from .screen import counted, remark, working
+from .screen import remark, working
 
 if TYPE_CHECKING:
     from .samples import Samples

@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from typer import Option
 
+from ..texts import counted
 from . import options
-from .screen import counted, listed, remark, working
+from .screen import listed, remark, working
 
 if TYPE_CHECKING:
     import numpy as np

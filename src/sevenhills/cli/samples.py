@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from ..texts import counted
 from .columns import Table, Words
 from .options import Choices
-from .screen import counted, listed
+from .screen import listed
 
 #: Columns of words with a remark of their own.
 _MAX_REMARKS = 8

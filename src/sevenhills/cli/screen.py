@@ -62,11 +62,6 @@ def listed(names: Iterable[str], limit: int = 5) -> str:
     return shown if len(names) <= limit else f"{shown} and {len(names) - limit} more"
 
 
-def counted(number: int, thing: str) -> str:
-    """Return a number with its noun, like 1 row and 2,500 rows."""
-    return f"{number:,} {thing}{'' if number == 1 else 's'}"
-
-
 @contextmanager
 def working(task: str) -> Iterator[Progress]:
     """Show a task, its elapsed time and its progress if standard error is a terminal."""

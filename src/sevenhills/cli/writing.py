@@ -12,9 +12,9 @@ import numpy as np
 
 from ..atomic_write import atomic_write, check_writable, naming
 from ..extras import import_extra
-from ..json_values import json_value
+from ..texts import counted, json_value
 from .options import Destination
-from .screen import counted, remark
+from .screen import remark
 
 _SUFFIXES = {".csv": "csv", ".npy": "npy", ".parquet": "parquet", ".jsonl": "jsonl"}
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
 from textwrap import wrap
 
 import numpy as np
@@ -10,6 +9,7 @@ import numpy as np
 from ..clustering import Candidates
 from ..clustering.optics import NOISE
 from ..clustering.selection import TRIVIAL_SCORE
+from ..texts import counted, html_table
 from ..validation import check_field
 
 #: Longer lists of rounded features are cut off.
@@ -137,24 +137,13 @@ class Summary:
 
     def to_html(self) -> str:
         """Return the sentences and the table as HTML."""
-        text = escape(" ".join(filter(None, [*self.remarks, self.conclusion])))
-        rows = [_row_html("th", self.headings), *(_row_html("td", row) for row in self.rows)]
-        return (
-            f'<p style="margin: 0.7em 0 0.3em">{text}</p>'
-            f'<table style="border-collapse: collapse">{"".join(rows)}</table>'
-        )
-
-
-def _row_html(tag: str, cells: Sequence[str]) -> str:
-    style = "padding: 0.1em 0.9em; text-align: right"
-    texts = (escape(cell).replace("\n", "; ") for cell in cells)
-    return "<tr>" + "".join(f'<{tag} style="{style}">{text}</{tag}>' for text in texts) + "</tr>"
+        text = " ".join(filter(None, [*self.remarks, self.conclusion]))
+        return html_table(text, self.headings, self.rows)
 
 
 def describe_size(n_kernels: int, kind: str, n_features: int, n_clusters: int) -> str:
     """Return the numbers of kernels, dimensions and clusters as the start of a title."""
-    clusters = f"{n_clusters} cluster{'' if n_clusters == 1 else 's'}"
-    return f"{n_kernels} {kind} in {n_features} dimensions, {clusters}"
+    return f"{n_kernels} {kind} in {n_features} dimensions, {counted(n_clusters, 'cluster')}"
 
 
 def describe_resolution(

@@ -6,7 +6,6 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
-from html import escape
 from math import isnan, pi, sqrt
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -16,6 +15,7 @@ import numpy as np
 from ..atomic_write import atomic_write
 from ..extras import import_extra
 from ..metrics.density_metrics import LEVELS
+from ..texts import html_table
 from ..validation import check_choice, freeze
 from .scores import BlockScores, measure_of
 
@@ -31,7 +31,6 @@ Statistic = Callable[..., Any]
 
 #: Samples that a measure depends on, by its needs.
 _SAMPLES = {"density": "paths", "steps": "steps", "agents": "joint paths"}
-_CELL = "padding: 0.1em 0.9em; text-align: right"
 
 
 class MeasureTable(ABC):
@@ -81,21 +80,14 @@ class MeasureTable(ABC):
         return "\n".join([self._caption(), *lines])
 
     def _repr_html_(self) -> str:
-        head, *rows = self._texts()
-        body = "".join([_html("th", head), *(_html("td", row) for row in rows)])
-        caption = f'<p style="margin: 0.7em 0 0.3em">{escape(self._caption())}</p>'
-        return f'{caption}<table style="border-collapse: collapse">{body}</table>'
+        headings, *rows = self._texts()
+        return html_table(self._caption(), headings, rows)
 
 
 def _text(value: Any) -> str:
     if not isinstance(value, float):
         return str(value)
     return "-" if isnan(value) else f"{value:.4g}"
-
-
-def _html(tag: str, cells: Sequence[str]) -> str:
-    inside = "".join(f'<{tag} style="{_CELL}">{escape(cell)}</{tag}>' for cell in cells)
-    return f"<tr>{inside}</tr>"
 
 
 def _data_frame(columns: Mapping[str, Any]) -> Any:

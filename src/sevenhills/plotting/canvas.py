@@ -108,11 +108,6 @@ def name_axes(ax: Any, names: Sequence[str] | None) -> None:
         ax.set(**{f"{axis}label": in_lines(str(name))})
 
 
-def counted(n: int, noun: str) -> str:
-    """Return a number with its noun."""
-    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
-
-
 def literal(text: str) -> str:
     """Return a name with dollar signs escaped, so that matplotlib does not read a formula."""
     return text.replace("$", r"\$")

@@ -230,10 +230,11 @@ def _draw_panels(
     density: KernelMixture, points: np.ndarray | None, names: Sequence[str], ax: Any
 ) -> None:
     """Draw the panels of a corner plot; all panels of a feature have the same range."""
-    n = len(names)
-    cells = [(row, column) for row in range(n) for column in range(row + 1)]
-    panels = {cell: ax.inset_axes(_box(*cell, n)) for cell in cells}
-    for (row, column), panel in panels.items():
+    n, panels = len(names), {}
+    for row, column in [(i, j) for i in range(n) for j in range(i + 1)]:
+        # Left, bottom, width and height, in fractions of the axes.
+        box = [(column + 0.06) / n, 1 - (row + 0.94) / n, 0.88 / n, 0.88 / n]
+        panels[row, column] = panel = ax.inset_axes(box)
         if row == column:
             _draw_marginal(density, row, points, panel)
         else:
@@ -244,12 +245,6 @@ def _draw_panels(
         panel.set_xlim(ranges[column])
         if row != column:
             panel.set_ylim(ranges[row])
-
-
-def _box(row: int, column: int, n: int) -> list[float]:
-    """Return left, bottom, width and height of a panel, in fractions of the axes."""
-    side, gap = 1 / n, 0.06 / n
-    return [column * side + gap, 1 - (row + 1) * side + gap, side - 2 * gap, side - 2 * gap]
 
 
 def _draw_marginal(density: KernelMixture, i: int, points: np.ndarray | None, panel: Any) -> None:
@@ -281,15 +276,10 @@ def grid_regions(
     n_jobs: int | None = None,
 ) -> tuple[np.ndarray, list[float]]:
     """Return log densities of shape (n_y, n_x), and the levels of highest-density regions."""
-    levels = [float(density.hdr_level(each, _N_LEVEL_DRAWS, n_jobs=n_jobs)) for each in confidences]
-    return _grid_logpdf(density, axes, n_jobs), levels
-
-
-def _grid_logpdf(
-    density: Density, axes: Sequence[np.ndarray], n_jobs: int | None = None
-) -> np.ndarray:
     x, y = np.meshgrid(*axes)
-    return density.logpdf(np.column_stack([x.ravel(), y.ravel()]), n_jobs).reshape(x.shape)
+    heights = density.logpdf(np.column_stack([x.ravel(), y.ravel()]), n_jobs).reshape(x.shape)
+    levels = [float(density.hdr_level(each, _N_LEVEL_DRAWS, n_jobs=n_jobs)) for each in confidences]
+    return heights, levels
 
 
 def _name_edges(names: Sequence[str], row: int, column: int, panel: Any) -> None:
@@ -352,7 +342,7 @@ def _draw_ratio(one: KernelMixture, other: KernelMixture, names: Sequence[str], 
     outlines = [np.concatenate(density.hdr_contours(_COMPARED)) for density in (one, other)]
     corners = np.concatenate(outlines)
     axes = [np.linspace(column.min(), column.max(), _RATIO_GRID) for column in corners.T]
-    above, below = (_grid_logpdf(density, axes) for density in (one, other))
+    above, below = (grid_regions(density, axes, ())[0] for density in (one, other))
     inside = (above >= one.hdr_level(_COMPARED)) | (below >= other.hdr_level(_COMPARED))
     ratio = np.where(inside, above - below, np.nan)
     shades = {"cmap": "PuOr_r", "vmin": -_MAX_LOG_RATIO, "vmax": _MAX_LOG_RATIO}

@@ -8,6 +8,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..clustering import Candidates, Ordering
 from ..clustering.selection import TRIVIAL_SCORE
 from ..estimators import ROME, AutoROME
+from ..texts import counted
 from .canvas import (
     COLORS,
     DATA_COLOR,
@@ -15,7 +16,6 @@ from .canvas import (
     add_legend,
     cluster_name,
     color_of,
-    counted,
     current_axes,
     draw_paths,
     drawn_rows,

@@ -7,7 +7,7 @@ import numpy as np
 
 from ..density import ModeTable
 from ..estimators.summary import describe_choice, describe_resolution
-from ..plotting.canvas import counted
+from ..texts import counted
 from ..validation import check_count
 from .held_out import find_outliers, measure_quality, outliers_html, quality_html
 from .page import (
@@ -29,8 +29,8 @@ _N_DRAWS = 4000
 #: Rows of a table, and features with a column in it.
 _MAX_ROWS = 30
 _MAX_COLUMNS = 6
-#: Names in the subtitle, and characters of one.
-_MAX_NAMES, _MAX_NAME = 6, 28
+#: Characters of all names in the subtitle.
+_MAX_NAMES = 160
 
 
 def build_report(
@@ -38,7 +38,6 @@ def build_report(
     *,
     X: Any = None,
     feature_names: Sequence[str] | None = None,
-    features: Sequence[int | str] | None = None,
     title: str | None = None,
     rows: Any = None,
     notes: Sequence[str] = (),
@@ -55,8 +54,6 @@ def build_report(
         outliers and no quality.
     feature_names : sequence of str, optional
         The names of the features; by default those of a data frame.
-    features : sequence of int or str, optional
-        The features to show. By default all, or the 24 in which clusters differ most.
     title : str, optional
     rows : array-like of shape (n_samples,), optional
         The names of samples in tables and plots; by default their indices.
@@ -71,10 +68,11 @@ def build_report(
 
     Notes
     -----
-    The same input gives the same file. Outliers and the comparison with other estimators take
-    six more fits. More than 20,000 samples are scored for outliers without cross-validation, and
-    estimators are compared on at most 10,000 samples. A page of 10,000 samples in two dimensions
-    has 2.3 MB, of which plotly.js takes 1.9 MB. Reports need the extra ``report``.
+    The same input gives the same file. Of more than 24 features, those in which clusters differ
+    most are shown. Outliers and the comparison with other estimators take six more fits. More than
+    20,000 samples are scored for outliers without cross-validation, and estimators are compared on
+    at most 10,000 samples. A page of 10,000 samples in two dimensions has 2.3 MB, of which
+    plotly.js takes 1.9 MB. Reports need the extra ``report``.
 
     Examples
     --------
@@ -87,7 +85,7 @@ def build_report(
     """
     seed = check_count(random_state, "random_state")
     subject = make_subject(model_or_data, X, feature_names, rows)
-    shown = features_to_show(subject, features)
+    shown = features_to_show(subject)
     draws = _draws(subject, seed)
     views = {"features": feature_view(subject, shown), "axes": axis_view(subject, draws)}
     modes = None if subject.mixture is None else subject.mixture.modes(n_jobs=subject.n_jobs)
@@ -121,12 +119,10 @@ def _title(subject: Subject) -> str:
 
 
 def _subtitle(subject: Subject) -> str:
-    short = [
-        name if len(name) <= _MAX_NAME else name[: _MAX_NAME - 1] + "…"
-        for name in subject.names[:_MAX_NAMES]
-    ]
-    ending = ", …" if len(subject.names) > _MAX_NAMES else ""
-    return f"{counted(len(subject.names), 'feature')}: {', '.join(short)}{ending}"
+    names = ", ".join(subject.names)
+    if len(names) > _MAX_NAMES:
+        names = names[:_MAX_NAMES] + "…"
+    return f"{counted(len(subject.names), 'feature')}: {names}"
 
 
 def _summary(

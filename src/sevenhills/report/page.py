@@ -16,8 +16,8 @@ from .. import __version__
 from ..atomic_write import atomic_write
 from ..estimate import Estimate
 from ..extras import import_extra
-from ..json_values import json_value
 from ..plotting.canvas import COLORS, NOISE_COLOR, cluster_name
+from ..texts import json_value
 
 #: Scripts of pages with interactive plots; every page has ``theme``.
 _PLOT_SCRIPTS = ("core", "density", "clusters", "samples", "outliers", "quality")

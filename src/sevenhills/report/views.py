@@ -81,10 +81,8 @@ def feature_view(subject: Subject, shown: list[int]) -> View:
     return View(names, density, lambda X: X[:, shown], first_pair(subject, shown))
 
 
-def features_to_show(subject: Subject, wanted: Sequence[Any] | None) -> list[int]:
-    """Return the given features, by default those in which clusters differ most."""
-    if wanted is not None:
-        return [_index_of(subject.names, each) for each in wanted]
+def features_to_show(subject: Subject) -> list[int]:
+    """Return all features, or those in which clusters differ most."""
     everything = list(range(len(subject.names)))
     if len(everything) <= MAX_FEATURES:
         return everything
@@ -92,16 +90,6 @@ def features_to_show(subject: Subject, wanted: Sequence[Any] | None) -> list[int
         return everything[:MAX_FEATURES]
     separation = _separation(subject.X, subject.labels)
     return sorted(np.argsort(-separation, kind="stable")[:MAX_FEATURES].tolist())
-
-
-def _index_of(names: tuple[str, ...], wanted: Any) -> int:
-    if isinstance(wanted, str):
-        if wanted not in names:
-            raise ValueError(f"features has {wanted!r}, which is none of {list(names)}")
-        return names.index(wanted)
-    if not 0 <= int(wanted) < len(names):
-        raise ValueError(f"features must be from 0 to {len(names) - 1}, got {wanted}")
-    return int(wanted)
 
 
 def first_pair(subject: Subject, shown: list[int]) -> list[int]:

@@ -37,10 +37,8 @@ class Failure:
     ----------
     index : int
         The index of the data set.
-    error : str
-        The name of the exception.
-    message : str
-        The message of the exception.
+    error, message : str
+        The class and the message of the exception.
     """
 
     index: int
