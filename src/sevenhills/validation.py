@@ -176,9 +176,14 @@ def _check_type(value: Any, number_type: type, name: str, kind: str) -> None:
         raise TypeError(f"{name} must be {kind}, got {value!r}")
 
 
+def is_auto(value: Any) -> bool:
+    """Whether a parameter, which may also be an array, is "auto"."""
+    return isinstance(value, str) and value == "auto"
+
+
 def check_min_std(value: Any) -> None:
     """Refuse a ``min_std`` that is neither "auto" nor a finite number that is at least zero."""
-    if not (isinstance(value, str) and value == "auto"):
+    if not is_auto(value):
         check_not_negative(value, "min_std", "a number or 'auto'")
 
 

@@ -208,7 +208,7 @@ class TestOutliers:
             ({"contamination": 0.0}, ValueError, "contamination must be positive"),
             ({"contamination": 0.6}, ValueError, "contamination must be up to 0.5, got 0.6"),
             ({"contamination": np.nan}, ValueError, "contamination"),
-            ({"contamination": "few"}, ValueError, "contamination must be a number or 'auto'"),
+            ({"contamination": "few"}, TypeError, "contamination must be a number or 'auto'"),
             ({"contamination": True}, TypeError, "contamination must be a number"),
             ({"contamination": None}, TypeError, "contamination must be a number"),
             ({"p_value": 0}, ValueError, "p_value must be positive"),

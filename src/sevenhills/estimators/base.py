@@ -309,7 +309,9 @@ def cloned_fit(estimator: Any) -> Fit:
     return fit
 
 
-def can_be_sampled(estimator: Any) -> bool:
-    """Whether an estimator has ``sample(n_samples, random_state)``."""
+def check_sampled(estimator: Any, advice: str = "") -> None:
+    """Refuse an estimator without ``sample(n_samples, random_state)``."""
     sample = getattr(estimator, "sample", None)
-    return callable(sample) and "random_state" in signature(sample).parameters
+    if not callable(sample) or "random_state" not in signature(sample).parameters:
+        name = type(estimator).__name__
+        raise TypeError(f"estimator ({name}) has no sample(n_samples, random_state){advice}")

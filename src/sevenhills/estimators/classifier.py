@@ -20,7 +20,7 @@ from ..validation import (
     unchanged_on_failure,
 )
 from ..whitening import AUTO_SHARE, Grouping
-from .base import Fit, can_be_sampled, cloned_fit
+from .base import Fit, check_sampled, cloned_fit
 from .rome import ROME
 
 
@@ -175,7 +175,8 @@ class DensityClassifier(ClassifierMixin, BaseEstimator):
         -------
         ndarray of shape (n_samples,)
         """
-        return self.classes_[self.predict_log_proba(X).argmax(axis=1)]
+        best = self.predict_log_proba(X).argmax(axis=1)  # refuses an unfitted classifier
+        return self.classes_[best]
 
     def score_samples(self, X: Any) -> np.ndarray:
         r"""Return the log density of all classes together, :math:`\log \sum_c \pi_c \, p_c(x)`.
@@ -229,9 +230,7 @@ class DensityClassifier(ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self)
         n_samples = check_count(n_samples, "n_samples")
-        if not can_be_sampled(self.estimators_[0]):
-            name = type(self.estimators_[0]).__name__
-            raise TypeError(f"estimator ({name}) has no sample(n_samples, random_state)")
+        check_sampled(self.estimators_[0])
         rng = random_generator(random_state)
         drawn = rng.choice(len(self.classes_), size=n_samples, p=self.priors_)
         X = np.empty((n_samples, self.n_features_in_))

@@ -17,7 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 from ..clustering import Points
 from ..covariance import whitening_transforms
 from ..density import KernelMixture
-from ..validation import check_count, check_positive, random_generator
+from ..validation import check_count, check_positive, is_auto, random_generator
 from ..whitening import Grouping
 from .base import DensityEstimator
 
@@ -94,7 +94,7 @@ class GaussianMixtureBIC(DensityEstimator):
         super()._check_parameters()
         check_count(self.max_components, "max_components", least=1)
         check_count(self.n_init, "n_init", least=1)
-        if not self._is_auto():
+        if not is_auto(self.reg_covar):
             check_positive(self.reg_covar, "reg_covar", "a number or 'auto'")
         random_generator(self.random_state)
 
@@ -124,12 +124,9 @@ class GaussianMixtureBIC(DensityEstimator):
         n_numbers = float(points.weights.sum()) * X.shape[1]
         self.bic_ = bic + 2 * n_numbers * np.log(points.unit)
 
-    def _is_auto(self) -> bool:
-        return isinstance(self.reg_covar, str) and self.reg_covar == "auto"
-
     def _ridge(self, whole: Grouping, unit: float) -> float:
         """Return the variance to add, in squared units."""
-        if self._is_auto():
+        if is_auto(self.reg_covar):
             return _AUTO_SHARE * whole.spread() ** 2
         number = float(self.reg_covar)
         ridge = number / unit / unit

@@ -12,10 +12,11 @@ from ..validation import (
     check_positive,
     check_samples,
     check_weights,
+    is_auto,
     random_generator,
     unchanged_on_failure,
 )
-from .base import Fit, can_be_sampled, cloned_fit
+from .base import Fit, check_sampled, cloned_fit
 from .rome import ROME
 
 #: Tukey's fence is this number of interquartile ranges below the lower quartile.
@@ -135,18 +136,13 @@ class DensityOutlierDetector(OutlierMixin, BaseEstimator):
         return self
 
     def _check_parameters(self) -> None:
-        if not isinstance(self.contamination, str):
-            if check_positive(self.contamination, "contamination") > 0.5:
+        if not is_auto(self.contamination):
+            if check_positive(self.contamination, "contamination", "a number or 'auto'") > 0.5:
                 raise ValueError(f"contamination must be up to 0.5, got {self.contamination}")
-        elif self.contamination != "auto":
-            raise ValueError(
-                f"contamination must be a number or 'auto', got {self.contamination!r}"
-            )
-        if self.p_value is not None:
-            if check_positive(self.p_value, "p_value") >= 1:
-                raise ValueError(f"p_value must be below 1, got {self.p_value}")
-            if self.contamination != "auto":
+            if self.p_value is not None:
                 raise ValueError("contamination and p_value must not both be given")
+        if self.p_value is not None and check_positive(self.p_value, "p_value") >= 1:
+            raise ValueError(f"p_value must be below 1, got {self.p_value}")
         if self.n_splits is not None:
             check_count(self.n_splits, "n_splits", least=2)
         check_count(self.n_draws, "n_draws", least=1)
@@ -156,21 +152,34 @@ class DensityOutlierDetector(OutlierMixin, BaseEstimator):
         rng = random_generator(self.random_state)
         self.estimator_ = fit(X, weights)
         self._seed = int(rng.randint(2**31))
-        # Rows of weight zero are no samples.
-        present = np.full(len(X), True) if weights is None else weights > 0
-        own = None if weights is None else weights[present]
+        sizes = np.ones(len(X)) if weights is None else weights
+        present = sizes > 0  # rows of weight zero are no samples
         self._held_out = {}
         if self.n_splits is not None:
+            own = None if weights is None else weights[present]
             self._held_out = _score_held_out(fit, X[present], own, self.n_splits, rng)
         self.training_scores_ = self._score(X)
-        self.offset_ = self._threshold(self.training_scores_[present], own)
+        self.offset_ = self._threshold(self.training_scores_[present], sizes[present])
 
-    def _threshold(self, scores: np.ndarray, weights: np.ndarray | None) -> float:
+    def _threshold(self, scores: np.ndarray, sizes: np.ndarray) -> float:
         if self.p_value is not None:
-            return _score_at_mass(self._score_draws(), float(self.p_value))
-        if isinstance(self.contamination, str):
-            return _fence(scores, weights)
-        return _score_at_share(scores, weights, float(self.contamination))
+            return self._score_at_mass(float(self.p_value))
+        if not is_auto(self.contamination):
+            return _score_at_share(scores, sizes, float(self.contamination))
+        lower, upper = (_score_at_share(scores, sizes, share) for share in (0.25, 0.75))
+        with np.errstate(over="ignore"):
+            return float(_bounded(np.float64(lower) - _FENCE * (upper - lower)))
+
+    def _score_at_mass(self, p_value: float) -> float:
+        """Return the lowest score whose p-value is not below ``p_value``."""
+        draws = self._score_draws()
+        n_below = int((np.arange(1, len(draws) + 1) / (len(draws) + 1) < p_value).sum())
+        if n_below == 0:
+            raise ValueError(
+                f"n_draws = {len(draws)} are too few for p_value = {p_value:g}; it takes at "
+                f"least {int(1 / p_value)}"
+            )
+        return float(_bounded(draws[n_below - 1]))
 
     def score_samples(self, X: Any) -> np.ndarray:
         """Return the log density at every row of ``X``, for training rows the held-out one.
@@ -245,29 +254,20 @@ class DensityOutlierDetector(OutlierMixin, BaseEstimator):
         True
         """
         scores, draws = self.score_samples(X), self._score_draws()
-        return _masses(len(draws))[np.searchsorted(draws, scores, side="right")]
+        return (np.searchsorted(draws, scores, side="right") + 1) / (len(draws) + 1)
 
     def _score_draws(self) -> np.ndarray:
         """Return the scores of draws from the density, the lowest first."""
-        _check_masses(self.estimator_)
+        advice = "; leave p_value at None, and set the threshold by contamination"
+        check_sampled(self.estimator_, advice)
+        if not getattr(self.estimator_, "is_normalized", True):
+            name = type(self.estimator_).__name__
+            raise ValueError(
+                f"p-values need a density that integrates to one, but that of estimator ({name}) "
+                f"does not{advice}"
+            )
         draws = self.estimator_.sample(self.n_draws, random_state=self._seed)
         return np.sort(np.asarray(self.estimator_.score_samples(draws), dtype=np.float64))
-
-
-def _check_masses(estimator: Any) -> None:
-    """Refuse a density whose masses cannot be estimated from draws."""
-    name = type(estimator).__name__
-    advice = "leave p_value at None, and set the threshold by contamination"
-    if not can_be_sampled(estimator):
-        raise TypeError(
-            f"p-values need draws, but estimator ({name}) has no "
-            f"sample(n_samples, random_state); {advice}"
-        )
-    if not getattr(estimator, "is_normalized", True):
-        raise ValueError(
-            f"p-values need a density that integrates to one, but that of estimator ({name}) "
-            f"does not; {advice}"
-        )
 
 
 def _keys(X: np.ndarray) -> Iterator[bytes]:
@@ -284,6 +284,7 @@ def _score_held_out(
 ) -> dict[bytes, float]:
     """Return the score of every distinct row, by key, under a fit with one sample less of it."""
     values, first, of_row = np.unique(X + 0.0, axis=0, return_index=True, return_inverse=True)
+    totals = np.bincount(of_row.ravel(), weights)
     # Sorted before they are dealt, so that the order of rows does not matter.
     fold_of = rng.permutation(len(values)) % n_folds
     scores = np.empty(len(values))
@@ -292,7 +293,9 @@ def _score_held_out(
         if weights is None:
             left, left_weights = np.delete(X, first[out], axis=0), None
         else:
-            left, left_weights = _lighter(X, weights, of_row.ravel(), out)
+            shares = np.where(out, np.maximum(0.0, 1.0 - 1.0 / totals), 1.0)
+            left_weights = weights * shares[of_row.ravel()]
+            left, left_weights = X[left_weights > 0], left_weights[left_weights > 0]
         try:
             scores[out] = fit(left, left_weights).score_samples(values[out])
         except ValueError as error:
@@ -303,48 +306,14 @@ def _score_held_out(
     return dict(zip(_keys(values), scores.tolist(), strict=True))
 
 
-def _lighter(
-    X: np.ndarray, weights: np.ndarray, of_row: np.ndarray, out: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Take the weight of one sample from each of some distinct rows."""
-    totals = np.bincount(of_row, weights)
-    shares = np.where(out, np.maximum(0.0, 1.0 - 1.0 / totals), 1.0)
-    left = weights * shares[of_row]
-    return X[left > 0], left[left > 0]
-
-
 def _bounded(scores: Any) -> np.ndarray:
     """Return scores that can be subtracted from each other."""
     return np.maximum(scores, np.finfo(np.float64).min)
 
 
-def _masses(n_draws: int) -> np.ndarray:
-    """Return the estimated mass below a score that exceeds 0, 1, 2, ... of the draws."""
-    return np.arange(1, n_draws + 2) / (n_draws + 1)
-
-
-def _score_at_mass(draw_scores: np.ndarray, p_value: float) -> float:
-    """Return the lowest score whose mass is not below ``p_value``."""
-    n_below = int(np.searchsorted(_masses(len(draw_scores)), p_value, side="left"))
-    if n_below == 0:
-        raise ValueError(
-            f"n_draws = {len(draw_scores)} are too few for p_value = {p_value:g}; it takes at "
-            f"least {int(1 / p_value)}"
-        )
-    return float(_bounded(draw_scores[n_below - 1]))
-
-
-def _score_at_share(scores: np.ndarray, weights: np.ndarray | None, share: float) -> float:
+def _score_at_share(scores: np.ndarray, sizes: np.ndarray, share: float) -> float:
     """Return the highest score with no more than a share of all samples below it."""
     order = np.argsort(scores, kind="stable")
-    sizes = np.ones(len(scores)) if weights is None else weights[order]
-    below = np.cumsum(sizes) - sizes
+    below = np.cumsum(sizes[order]) - sizes[order]
     most = share * sizes.sum() * (1 + _ROUNDING)
     return float(_bounded(scores[order[np.flatnonzero(below <= most)[-1]]]))
-
-
-def _fence(scores: np.ndarray, weights: np.ndarray | None) -> float:
-    """Return Tukey's lower fence of scores."""
-    lower, upper = (_score_at_share(scores, weights, share) for share in (0.25, 0.75))
-    with np.errstate(over="ignore"):
-        return float(_bounded(np.float64(lower) - _FENCE * (upper - lower)))

@@ -9,7 +9,7 @@ from scipy.spatial import KDTree
 from ..clustering import Points
 from ..density import KernelMixture
 from ..kernels.blocks import most_needed
-from ..validation import check_count, check_min_std
+from ..validation import check_count, check_min_std, is_auto
 from ..whitening import Grouping, resolve_min_std
 from .base import DensityEstimator
 
@@ -183,7 +183,7 @@ class ManifoldParzen(DensityEstimator):
         check_min_std(self.min_std)
         if self.n_directions is not None:
             check_count(self.n_directions, "n_directions")
-        if not (isinstance(self.n_neighbors, str) and self.n_neighbors == "auto"):
+        if not is_auto(self.n_neighbors):
             check_count(self.n_neighbors, "n_neighbors", least=1)
 
     def _fit(self, X: np.ndarray, weights: np.ndarray | None) -> None:
