@@ -130,23 +130,6 @@ class TestClassifier:
         assert_allclose(classifier.predict_proba(iris[0][:2]), [[0.2, 0.5, 0.3]] * 2)
         assert_array_equal(classifier.predict(iris[0][:2]), [1, 1])
 
-    def test_draws(self, iris):
-        X, y = iris
-        names = np.array(["a", "b", "c"])[y]
-        classifier = DensityClassifier(priors=[0.6, 0.3, 0.1]).fit(X, names)
-        draws, drawn = classifier.sample(3000, random_state=0)
-        assert draws.shape == (3000, 4)
-        shares = [(drawn == name).mean() for name in "abc"]
-        assert_allclose(shares, [0.6, 0.3, 0.1], atol=0.03)
-        assert classifier.score(draws, drawn) > 0.9
-        of_a_class = draws[drawn == "b"].mean(axis=0)
-        assert_allclose(of_a_class, X[names == "b"].mean(axis=0), atol=0.1)
-        again, _ = classifier.sample(3000, random_state=0)
-        assert_array_equal(draws, again)
-        assert classifier.sample(0)[0].shape == (0, 4)
-        with pytest.raises(ValueError, match="n_samples"):
-            classifier.sample(-1)
-
     def test_threads_change_nothing(self, iris):
         X, y = iris
         one, two = (DensityClassifier(n_jobs=n).fit(X, y) for n in (None, 2))
@@ -200,12 +183,8 @@ class TestClassifier:
         with pytest.raises(ValueError, match=r"class a cannot be fitted: .*spread"):
             DensityClassifier().fit(np.ones((4, 2)), ["a", "a", "b", "b"])
 
-    def test_what_cannot_be_sampled(self, iris):
+    def test_weights_that_an_estimator_does_not_take(self, iris):
         classifier = DensityClassifier(Nowhere()).fit(*iris)
-        with pytest.raises(TypeError, match="Nowhere"):
-            classifier.sample(3)
-        with pytest.raises(ValueError, match="nearest-neighbo"):
-            DensityClassifier(ROME(density="knn")).fit(*iris).sample(3)
         with pytest.raises(TypeError, match="does not take sample_weight"):
             classifier.fit(*iris, sample_weight=np.ones(150))
 

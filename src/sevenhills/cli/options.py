@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from typer import Argument, Option
 
-from ..estimators import ESTIMATORS
+from ..estimators import ESTIMATOR_NAMES
 
 _NAMED_SEPARATORS = {"tab": "\t", "\\t": "\t", "space": " "}
 
@@ -25,7 +25,7 @@ Constant = Annotated[
 if TYPE_CHECKING:  # A type checker cannot read the names of the registry.
     EstimatorName = str
 else:
-    EstimatorName = Literal[tuple(ESTIMATORS)]
+    EstimatorName = Literal[ESTIMATOR_NAMES]
 Estimator = Annotated[
     EstimatorName,
     Option(

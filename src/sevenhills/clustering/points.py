@@ -91,7 +91,6 @@ class Points:
     middles: np.ndarray  #: (n_rows,) the middle of every row along the weight of its point
     features: np.ndarray  #: (n_features,) in an order that does not depend on the given order
     unit: float  #: a power of two, in data units
-    n_samples: float  #: the sum of the given weights
     resolution: np.ndarray  #: (n_features,) the unit of rounding, 0 where values are exact
     grain: float = 1.0  #: the number of samples that clustering counts as one
     copies: Copies | None = None  #: the copies of rounded rows; None if all values are exact
@@ -137,7 +136,7 @@ class Points:
         if len(kept) < len(X):
             labels = None if labels is None else labels[kept]
             points = cls._from_exact(X[kept], weights[kept], start, labels)
-            return points._among(kept, weights)
+            return points._among(kept, len(weights))
         unit, features = unit_of(X), np.arange(X.shape[1])
         if start == "first":
             unit = 1.0 if unit > 1 / _SQUARABLE and np.abs(X).max() < _SQUARABLE else unit
@@ -164,16 +163,14 @@ class Points:
             middles=middles,
             features=features,
             unit=unit,
-            n_samples=float(weights.sum()),
             resolution=np.zeros(X.shape[1]),
         )
 
-    def _among(self, kept: np.ndarray, weights: np.ndarray) -> "Points":
-        """Return the points of the rows that were kept as points of all rows, given all weights."""
-        of_rows, middles = np.full(len(weights), -1), np.zeros(len(weights))
+    def _among(self, kept: np.ndarray, n_rows: int) -> "Points":
+        """Return the points of the rows that were kept as points of all rows."""
+        of_rows, middles = np.full(n_rows, -1), np.zeros(n_rows)
         of_rows[kept], middles[kept] = self.of_rows, self.middles
-        rows, n_samples = kept[self.rows], float(weights.sum())
-        return replace(self, rows=rows, of_rows=of_rows, middles=middles, n_samples=n_samples)
+        return replace(self, rows=kept[self.rows], of_rows=of_rows, middles=middles)
 
     @classmethod
     def _from_rounded(
@@ -207,7 +204,6 @@ class Points:
             rows=distinct.rows[source[points.rows]],
             of_rows=np.where(own < 0, -1, points.of_rows[copy]),
             middles=points.middles[copy],
-            n_samples=distinct.n_samples,
             resolution=units,
             grain=grain,
             copies=Copies(points.of_rows, source, masses, own),

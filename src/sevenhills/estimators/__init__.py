@@ -1,11 +1,11 @@
 """The recipes: scikit-learn estimators that fit a density.
 
-Modules are imported when a name is first used, so that the names of :data:`ESTIMATORS` are there
-at once.
+Modules are imported when a name is first used, so that :data:`ESTIMATOR_NAMES` is there at once.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from importlib import import_module
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -45,6 +45,10 @@ _REGISTRY = {
     "parzen": ("ManifoldParzen", "parzen"),
     "vine": ("VineDensity", "vine"),
 }
+#: The names that the command line, the forecasts and the study use.
+ESTIMATOR_NAMES = tuple(_REGISTRY)
+#: The estimators by these names.
+ESTIMATORS: Mapping[str, "type[DensityEstimator]"]
 
 _MODULES = dict(_REGISTRY.values()) | {
     "Cluster": "summary",
@@ -56,28 +60,10 @@ _MODULES = dict(_REGISTRY.values()) | {
 
 def __getattr__(name: str) -> Any:
     """Import a public name."""
+    if name == "ESTIMATORS":
+        classes = {key: __getattr__(cls) for key, (cls, _) in _REGISTRY.items()}
+        return globals().setdefault(name, MappingProxyType(classes))
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     found = getattr(import_module(f".{_MODULES[name]}", __name__), name)
     return globals().setdefault(name, found)
-
-
-class _Estimators(Mapping[str, "type[DensityEstimator]"]):
-    """A read-only mapping from names to classes; looking up a class imports its module."""
-
-    def __getitem__(self, name: str) -> "type[DensityEstimator]":
-        found: type[DensityEstimator] = __getattr__(_REGISTRY[name][0])
-        return found
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(_REGISTRY)
-
-    def __len__(self) -> int:
-        return len(_REGISTRY)
-
-    def __repr__(self) -> str:
-        return f"ESTIMATORS({', '.join(_REGISTRY)})"
-
-
-#: The estimators by the names that the command line, the forecasts and the study use.
-ESTIMATORS = _Estimators()

@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator, DensityMixin, clone
 from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
+from ..clustering import Points
 from ..density import Density, KernelMixture
 from ..density.mixture import with_samples
 from ..validation import (
@@ -109,7 +110,9 @@ class DensityEstimator(DensityMixin, BaseEstimator, ABC):
             X = check_samples(self, X, reset=True)
             weights = check_weights(sample_weight, len(X))
             self._fit(X, weights, **self._check_fit_parameters(len(X), **parameters))
-            self._describe_density(len(X) if weights is None else float(weights.sum()))
+            if isinstance(self.density_, KernelMixture):
+                n_samples = len(X) if weights is None else float(weights.sum())
+                self.density_ = with_samples(self.density_, self._feature_names(), n_samples)
         return self
 
     def _check_parameters(self) -> None:
@@ -123,11 +126,6 @@ class DensityEstimator(DensityMixin, BaseEstimator, ABC):
     @abstractmethod
     def _fit(self, X: np.ndarray, weights: np.ndarray | None) -> None:
         """Set ``density_`` and the other fitted attributes from checked samples."""
-
-    def _describe_density(self, n_samples: float) -> None:
-        """Give the density the names of its features and the number of its samples."""
-        if isinstance(self.density_, KernelMixture) and self.density_.counts is None:
-            self.density_ = with_samples(self.density_, self._feature_names(), n_samples)
 
     def _feature_names(self) -> Sequence[str] | None:
         return getattr(self, "feature_names_in_", None)
@@ -286,6 +284,16 @@ class ClusterEstimator(DensityEstimator):
         return describe_resolution(self.resolution_, self._feature_names())
 
 
+def points_with_spread(X: np.ndarray, weights: np.ndarray | None, purpose: str) -> Points:
+    """Return the distinct points of samples; refuse one sample, and samples that are all equal."""
+    if len(X) < 2:
+        raise ValueError(f"X has n_samples = 1; {purpose} needs at least 2")
+    points = Points.from_samples(X, weights)
+    if len(points.rows) == 1:
+        raise ValueError(f"the samples have no spread (n_samples = {len(X)})")
+    return points
+
+
 #: A function that fits a clone of an estimator to rows and their weights.
 Fit = Callable[[np.ndarray, np.ndarray | None], Any]
 
@@ -307,11 +315,3 @@ def cloned_fit(estimator: Any) -> Fit:
         return clone(estimator).fit(X, sample_weight=weights)
 
     return fit
-
-
-def check_sampled(estimator: Any, advice: str = "") -> None:
-    """Refuse an estimator without ``sample(n_samples, random_state)``."""
-    sample = getattr(estimator, "sample", None)
-    if not callable(sample) or "random_state" not in signature(sample).parameters:
-        name = type(estimator).__name__
-        raise TypeError(f"estimator ({name}) has no sample(n_samples, random_state){advice}")

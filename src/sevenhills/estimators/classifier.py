@@ -11,16 +11,14 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
 from ..validation import (
-    check_count,
     check_n_jobs,
     check_numbers,
     check_samples,
     check_weights,
-    random_generator,
     unchanged_on_failure,
 )
 from ..whitening import AUTO_SHARE, Grouping
-from .base import Fit, check_sampled, cloned_fit
+from .base import Fit, cloned_fit
 from .rome import ROME
 
 
@@ -136,59 +134,22 @@ class DensityClassifier(ClassifierMixin, BaseEstimator):
         return list(threads(delayed(work)(c) for c in range(n_classes)))
 
     def predict_log_proba(self, X: Any) -> np.ndarray:
-        """Return the logarithms of the probabilities of the classes.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes)
-        """
+        """Return the logarithms of the probabilities of classes, (n_samples, n_classes)."""
         joint = self._log_joint(X)
         joint[(joint == -np.inf).all(axis=1)] = self._log_priors()
         return joint - logsumexp(joint, axis=1, keepdims=True)
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Return the probabilities of the classes.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes)
-            Rows add up to one.
-        """
+        """Return the probabilities of classes, (n_samples, n_classes); rows add up to one."""
         return np.exp(self.predict_log_proba(X))
 
     def predict(self, X: Any) -> np.ndarray:
-        """Return the most probable class of every row of ``X``.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-        """
+        """Return the most probable class of every row of ``X``."""
         best = self.predict_log_proba(X).argmax(axis=1)  # refuses an unfitted classifier
         return self.classes_[best]
 
     def score_samples(self, X: Any) -> np.ndarray:
-        r"""Return the log density of all classes together, :math:`\log \sum_c \pi_c \, p_c(x)`.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-        """
+        r"""Return the log density of all classes together, :math:`\log \sum_c \pi_c \, p_c(x)`."""
         return logsumexp(self._log_joint(X), axis=1)
 
     def _log_joint(self, X: Any) -> np.ndarray:
@@ -205,40 +166,6 @@ class DensityClassifier(ClassifierMixin, BaseEstimator):
     def _log_priors(self) -> np.ndarray:
         with np.errstate(divide="ignore"):  # a share of weight may be too small for a float
             return np.log(self.priors_)
-
-    def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[np.ndarray, np.ndarray]:
-        """Draw independent samples with their classes.
-
-        Parameters
-        ----------
-        n_samples : int, default=1
-        random_state : int, RandomState instance or None, default=None
-
-        Returns
-        -------
-        X : ndarray of shape (n_samples, n_features)
-        y : ndarray of shape (n_samples,)
-
-        Examples
-        --------
-        >>> from sklearn.datasets import load_iris
-        >>> from sevenhills import DensityClassifier
-        >>> classifier = DensityClassifier().fit(*load_iris(return_X_y=True))
-        >>> X, y = classifier.sample(5, random_state=0)
-        >>> X.shape, y.shape
-        ((5, 4), (5,))
-        """
-        check_is_fitted(self)
-        n_samples = check_count(n_samples, "n_samples")
-        check_sampled(self.estimators_[0])
-        rng = random_generator(random_state)
-        drawn = rng.choice(len(self.classes_), size=n_samples, p=self.priors_)
-        X = np.empty((n_samples, self.n_features_in_))
-        for c, estimator in enumerate(self.estimators_):
-            rows = np.flatnonzero(drawn == c)
-            if len(rows):
-                X[rows] = estimator.sample(len(rows), random_state=rng)
-        return X, self.classes_[drawn]
 
 
 def _fit_of_lone(X: np.ndarray, of_row: np.ndarray, weights: np.ndarray | None) -> Fit:

@@ -1,6 +1,6 @@
 """From clusters to a density: whitening, the kernels of every cluster, and their sum."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -129,13 +129,8 @@ def put_kernels(
     whitening: ClusterWhitening,
     density: str = "kde",
     n_jobs: int | None = None,
-    feature_names: Sequence[str] | None = None,
-    n_samples: float | None = None,
 ) -> KernelMixture | NeighborDensity:
-    """Put a density on every cluster, and kernels on noise; return their sum in data units.
-
-    A mixture is given the names of the features and the number of samples.
-    """
+    """Put a density on every cluster, and kernels on noise; return their sum in data units."""
     if density == "knn":
         return _neighbor_density(clusters, whitening)
     kernels = _silverman_kernels(clusters, whitening.maps, _first_with_kernels(clusters, density))
@@ -143,7 +138,7 @@ def put_kernels(
         kernels = _joined(_gaussians(clusters, whitening), kernels)
     elif density == "mpw" and clusters.n_proper:
         kernels = _joined(_windows(clusters, whitening, n_jobs), kernels)
-    return _mixture(kernels, clusters.unit, 1.0, feature_names, n_samples)
+    return _mixture(kernels, clusters.unit)
 
 
 def _first_with_kernels(clusters: Grouping, density: str) -> int:
@@ -244,13 +239,7 @@ def _neighbor_density(clusters: Grouping, whitening: ClusterWhitening) -> Neighb
     )
 
 
-def _mixture(
-    kernels: _Kernels,
-    unit: float,
-    total: float,
-    feature_names: Sequence[str] | None = None,
-    n_samples: float | None = None,
-) -> KernelMixture:
+def _mixture(kernels: _Kernels, unit: float, total: float = 1.0) -> KernelMixture:
     """Return kernels, whose weights add up to ``total``, as a density in data units."""
     weights, transforms = kernels.weights / total, kernels.transforms / unit
     if not np.isfinite(transforms).all():
@@ -265,8 +254,8 @@ def _mixture(
         log_dets=kernels.log_dets - kernels.means.shape[1] * np.log(unit),
         log_weights=log_weights,
         clusters=kernels.labels,
-        counts=None if n_samples is None else weights * n_samples,
-        feature_names=None if feature_names is None else tuple(feature_names),
+        counts=None,
+        feature_names=None,
     )
 
 

@@ -19,7 +19,7 @@ from ..covariance import whitening_transforms
 from ..density import KernelMixture
 from ..validation import check_count, check_positive, is_auto, random_generator
 from ..whitening import Grouping
-from .base import DensityEstimator
+from .base import DensityEstimator, points_with_spread
 
 #: Upper bound on the iterations of a fit, which ends when the mean log likelihood changes by less
 #: than this tolerance.
@@ -99,14 +99,9 @@ class GaussianMixtureBIC(DensityEstimator):
         random_generator(self.random_state)
 
     def _fit(self, X: np.ndarray, weights: np.ndarray | None) -> None:
-        if len(X) < 2:
-            raise ValueError("X has n_samples = 1; a covariance needs at least 2")
         rng = random_generator(self.random_state)
-        points = Points.from_samples(X, weights)
-        whole = Grouping.from_points(points)
-        if len(points.rows) == 1:
-            raise ValueError(f"the samples have no spread (n_samples = {len(X)})")
-        ridge = self._ridge(whole, points.unit)
+        points = points_with_spread(X, weights, "a covariance")
+        ridge = self._ridge(points)
         # Relative to the median: an outlier would move the mean far away from all other samples.
         origin = np.quantile(points.X, 0.5, axis=0, method="lower")
         data = _Data(points.X - origin, points.weights, ridge)
@@ -124,12 +119,12 @@ class GaussianMixtureBIC(DensityEstimator):
         n_numbers = float(points.weights.sum()) * X.shape[1]
         self.bic_ = bic + 2 * n_numbers * np.log(points.unit)
 
-    def _ridge(self, whole: Grouping, unit: float) -> float:
-        """Return the variance to add, in squared units."""
+    def _ridge(self, points: Points) -> float:
+        """Return the variance to add, in squared units of the points."""
         if is_auto(self.reg_covar):
-            return _AUTO_SHARE * whole.spread() ** 2
+            return _AUTO_SHARE * Grouping.from_points(points).spread() ** 2
         number = float(self.reg_covar)
-        ridge = number / unit / unit
+        ridge = number / points.unit / points.unit
         if not 0 < ridge < np.inf:
             raise ValueError(
                 f"reg_covar = {number:g} cannot be represented in the units of these samples"

@@ -1,6 +1,7 @@
 """Outliers: observations where a fitted density is low."""
 
 from collections.abc import Iterator
+from inspect import signature
 from typing import Any, Self
 
 import numpy as np
@@ -16,7 +17,7 @@ from ..validation import (
     random_generator,
     unchanged_on_failure,
 )
-from .base import Fit, check_sampled, cloned_fit
+from .base import Fit, cloned_fit
 from .rome import ROME
 
 #: Tukey's fence is this number of interquartile ranges below the lower quartile.
@@ -182,17 +183,7 @@ class DensityOutlierDetector(OutlierMixin, BaseEstimator):
         return float(_bounded(draws[n_below - 1]))
 
     def score_samples(self, X: Any) -> np.ndarray:
-        """Return the log density at every row of ``X``, for training rows the held-out one.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            The lower, the more of an outlier.
-        """
+        """Return the log density at every row of ``X``, for training rows the held-out one."""
         check_is_fitted(self)
         return self._score(check_samples(self, X, reset=False))
 
@@ -204,30 +195,11 @@ class DensityOutlierDetector(OutlierMixin, BaseEstimator):
         return scores
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """Return the distance of the score of every row of ``X`` to the threshold.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            ``score_samples(X) - offset_``; negative for outliers.
-        """
+        """Return ``score_samples(X) - offset_``, which is negative for outliers."""
         return _bounded(self.score_samples(X)) - self.offset_
 
     def predict(self, X: Any) -> np.ndarray:
-        """Return 1 for every row of ``X`` that is an inlier, -1 for outliers.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-        """
+        """Return 1 for every row of ``X`` that is an inlier, -1 for outliers."""
         return np.where(self.decision_function(X) >= 0, 1, -1)
 
     def p_values(self, X: Any) -> np.ndarray:
@@ -258,14 +230,18 @@ class DensityOutlierDetector(OutlierMixin, BaseEstimator):
 
     def _score_draws(self) -> np.ndarray:
         """Return the scores of draws from the density, the lowest first."""
-        advice = "; leave p_value at None, and set the threshold by contamination"
-        check_sampled(self.estimator_, advice)
-        if not getattr(self.estimator_, "is_normalized", True):
-            name = type(self.estimator_).__name__
-            raise ValueError(
-                f"p-values need a density that integrates to one, but that of estimator ({name}) "
-                f"does not{advice}"
-            )
+        sample = getattr(self.estimator_, "sample", None)
+        needs = {
+            "sample(n_samples, random_state)": callable(sample)
+            and "random_state" in signature(sample).parameters,
+            "a density that integrates to one": getattr(self.estimator_, "is_normalized", True),
+        }
+        for need, is_met in needs.items():
+            if not is_met:
+                raise TypeError(
+                    f"p-values need {need}, which estimator ({type(self.estimator_).__name__}) "
+                    "lacks; leave p_value at None, and set the threshold by contamination"
+                )
         draws = self.estimator_.sample(self.n_draws, random_state=self._seed)
         return np.sort(np.asarray(self.estimator_.score_samples(draws), dtype=np.float64))
 

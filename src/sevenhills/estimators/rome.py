@@ -238,7 +238,7 @@ class ROME(ClusterEstimator):
             points = points.clustered(ordering, choose(cuts, scores))
         clusters = Grouping.from_points(points)
         whitening = self._whiten(clusters)
-        self.density_ = self._put_kernels(clusters, whitening, points.n_samples)
+        self.density_ = put_kernels(clusters, whitening, self.density, self.n_jobs)
         self.labels_, n_members, self.ordering_, self.candidates_ = points.row_clusters()
         self.clusters_ = describe_clusters(clusters, whitening, self.density, n_members)
         self.min_std_, self.resolution_ = whitening.min_std * points.unit, points.resolution
@@ -267,12 +267,6 @@ class ROME(ClusterEstimator):
             normalize=self.normalize,
             shrinkage=self.shrinkage,
         )
-
-    def _put_kernels(
-        self, clusters: Grouping, whitening: ClusterWhitening, n_samples: float
-    ) -> KernelMixture | NeighborDensity:
-        names = self._feature_names()
-        return put_kernels(clusters, whitening, self.density, self.n_jobs, names, n_samples)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

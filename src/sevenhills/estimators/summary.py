@@ -190,17 +190,19 @@ def describe_candidates(candidates: Candidates | None) -> str:
     if candidates is None:
         return ""
     estimated = bool(candidates.errors.any())
-    lines = [
-        f"  {'rule':<8}{'parameter':>11}{'clusters':>10}{'noise':>8}{'score':>11}{'cuts':>6}"
-        + (f"{'error':>11}" if estimated else "")
-    ]
+    layout = "{:<2}{:<8}{:>11}{:>10}{:>8}{:>11}{:>6}" + ("{:>11}" if estimated else "")
+    lines = [layout.format("", "rule", "parameter", "clusters", "noise", "score", "cuts", "error")]
     for i in candidates.ranking()[:_MAX_CANDIDATES]:
         score = candidates.scores[i]
-        lines.append(
-            f"{'*' if i == candidates.chosen else ' '} {candidates.rules[i]:<8}"
-            f"{candidates.parameters[i]:>11.4g}{candidates.n_clusters[i]:>10}"
-            f"{candidates.noise_share[i]:>8.1%}"
-            f"{'one label' if score == TRIVIAL_SCORE else f'{score:.4f}':>11}"
-            f"{candidates.n_cuts[i]:>6}" + (f"{candidates.errors[i]:>11.1e}" if estimated else "")
+        cells = (
+            "*" if i == candidates.chosen else "",
+            candidates.rules[i],
+            f"{candidates.parameters[i]:.4g}",
+            candidates.n_clusters[i],
+            f"{candidates.noise_share[i]:.1%}",
+            "one label" if score == TRIVIAL_SCORE else f"{score:.4f}",
+            candidates.n_cuts[i],
+            f"{candidates.errors[i]:.1e}",
         )
+        lines.append(layout.format(*cells))
     return "\n".join(lines)

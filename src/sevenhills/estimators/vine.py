@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 from joblib import effective_n_jobs
 
-from ..clustering import Points
 from ..covariance import weighted_moments
 from ..density import Density, KernelMixture
 from ..extras import import_extra
@@ -18,7 +17,7 @@ from ..validation import (
     freeze,
     random_generator,
 )
-from .base import DensityEstimator
+from .base import DensityEstimator, points_with_spread
 
 _SEEDS = 5
 #: Upper bound on the samples of a fit; more take minutes.
@@ -50,19 +49,19 @@ class VineCopula(Density):
     .. math:: p(x) = (1 - \varepsilon) \, p_{\text{vine}}(x) + \varepsilon \, N(x; \mu, \Sigma)
 
     The ``vine`` (a ``pyvinecopulib.Vinedist``) and the ``background`` are in coordinates relative
-    to ``centre``, in multiples of ``unit``. ``features`` has the feature of every dimension of the
+    to ``center``, in multiples of ``unit``. ``features`` has the feature of every dimension of the
     vine. ``background_weight`` is :math:`\varepsilon`.
     """
 
     vine: Any
-    centre: np.ndarray
+    center: np.ndarray
     unit: float
     features: np.ndarray
     background: KernelMixture | None = None
     background_weight: float = 0.0
 
     def __post_init__(self) -> None:
-        freeze(self, "centre", "features")
+        freeze(self, "center", "features")
 
     def _validate(self) -> None:
         """Raise an error if the fields contradict each other, as those of a file might."""
@@ -78,7 +77,7 @@ class VineCopula(Density):
     @property
     def n_features(self) -> int:
         """The dimension of the space."""
-        return len(self.centre)
+        return len(self.center)
 
     def __repr__(self) -> str:
         return f"VineCopula(n_features={self.n_features})"
@@ -87,7 +86,7 @@ class VineCopula(Density):
         """Return the log density at every row of ``X``; the background uses ``n_jobs`` threads."""
         X = check_queries(X, self.n_features)
         with np.errstate(over="ignore", invalid="ignore"):
-            Y = (X - self.centre) / self.unit
+            Y = (X - self.center) / self.unit
         inside = np.isfinite(Y).all(axis=1)
         out = np.full(len(X), -np.inf)
         if inside.any():
@@ -111,7 +110,7 @@ class VineCopula(Density):
         if self.background is not None:
             rows = np.flatnonzero(rng.uniform(size=n_samples) < self.background_weight)
             out[rows] = self.background.sample(len(rows), rng)
-        return out * self.unit + self.centre
+        return out * self.unit + self.center
 
 
 def _background(X: np.ndarray, weights: np.ndarray) -> KernelMixture:
@@ -176,29 +175,25 @@ class VineDensity(DensityEstimator):
         return VineCopula
 
     def _fit(self, X: np.ndarray, weights: np.ndarray | None) -> None:
-        if len(X) < 2:
-            raise ValueError("X has n_samples = 1; a vine needs at least 2")
+        points = points_with_spread(X, weights, "a vine")
         library = import_extra("pyvinecopulib", "vine", "VineDensity needs pyvinecopulib")
         controls = library.FitControlsVinecop(
             family_set=[library.families.tll],
             trunc_lvl=int(self.truncation),
             num_threads=effective_n_jobs(self.n_jobs),
         )
-        points = Points.from_samples(X, weights)
-        if len(points.rows) == 1:
-            raise ValueError(f"the samples have no spread (n_samples = {len(X)})")
         repeated = np.repeat(points.X, _repetitions(points.weights), axis=0)
-        centre = repeated.mean(axis=0)
+        center = repeated.mean(axis=0)
         try:
             # Ties between pairs of features are broken in the same way for every order of features.
-            vine = library.Vinedist.from_data((repeated - centre)[:, points.features], controls)
+            vine = library.Vinedist.from_data((repeated - center)[:, points.features], controls)
         except RuntimeError as error:
             raise ValueError(f"a vine cannot be fitted to these samples: {error}") from error
         self.density_ = VineCopula(
             vine,
-            centre * points.unit,
+            center * points.unit,
             points.unit,
             points.features,
-            _background(points.X - centre, points.weights),
+            _background(points.X - center, points.weights),
             _BACKGROUND / (float(points.weights.sum()) + _BACKGROUND),
         )
