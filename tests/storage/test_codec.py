@@ -146,7 +146,7 @@ FORGERIES = [
     ("vine", "density_.vine", lambda a: a[:-1], "density_.vine: "),
     ("vine", "density_.vine", lambda a: a[:0], "density_.vine: "),
     ("vine", "density_.vine", lambda a: a | 0x80, "density_.vine: "),
-    ("vine", "density_.centre", lambda a: a[:1], "density_: vine must have 1 features, got 2"),
+    ("vine", "density_.center", lambda a: a[:1], "density_: vine must have 1 features, got 2"),
     ("vine", "density_.unit", 0.0, "density_: unit must be positive"),
     ("vine", "density_.features", lambda a: 0 * a, "density_: features must hold every index"),
     ("vine", "density_.background_weight", 1.0, "density_: .* background_weight from 0"),
