@@ -1,7 +1,7 @@
 """A figure with the error that comes from a finite number of samples."""
 
 from math import floor, isfinite, log10, nan, sqrt
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 from scipy.special import ndtri
@@ -36,8 +36,6 @@ class Estimate(float):
     n: int
     std_error: float
 
-    _fields: ClassVar[tuple[str, ...]] = ("std_error", "n")
-
     def __new__(cls, value: float, std_error: float = nan, n: int = 1) -> Self:
         """Make the float and attach its error."""
         self = super().__new__(cls, value)
@@ -52,7 +50,7 @@ class Estimate(float):
         raise AttributeError(f"an estimate cannot be changed: {name}")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (float(self), *(getattr(self, name) for name in self._fields))
+        return type(self), (float(self), self.std_error, self.n)
 
     def __repr__(self) -> str:
         value, error = float(self), self.std_error

@@ -1,7 +1,7 @@
 """Metrics of densities: likelihood, Jensen-Shannon divergence and calibration."""
 
 from math import isfinite, log, nan, sqrt
-from typing import Any, ClassVar, Self
+from typing import Any
 
 import numpy as np
 from scipy.special import expit, stdtr, xlogy
@@ -70,21 +70,18 @@ def _log_densities(p: Any, X: Any) -> np.ndarray:
 
 
 class LikelihoodFactor(Estimate):
-    """A likelihood factor with the ``p_value`` of a one-sided t-test of F > 1."""
+    """A likelihood factor F."""
 
-    __slots__ = ("p_value",)
+    __slots__ = ()
 
-    p_value: float
-
-    _fields: ClassVar[tuple[str, ...]] = ("std_error", "n", "p_value")
-
-    def __new__(
-        cls, value: float, std_error: float = nan, n: int = 1, p_value: float = nan
-    ) -> Self:
-        """Make the estimate and attach the p-value."""
-        self = super().__new__(cls, value, std_error, n)
-        object.__setattr__(self, "p_value", float(p_value))
-        return self
+    @property
+    def p_value(self) -> float:
+        """The p-value of a one-sided t-test of F > 1, NaN if F is infinite."""
+        if not isfinite(self.std_error):
+            return nan
+        if self.std_error == 0:
+            return 0.5 if float(self) == 1 else float(self < 1)
+        return float(stdtr(self.n - 1, (1 - self) / self.std_error))
 
 
 def likelihood_factor(a: Any, b: Any) -> LikelihoodFactor:
@@ -101,7 +98,7 @@ def likelihood_factor(a: Any, b: Any) -> LikelihoodFactor:
     Returns
     -------
     Estimate
-        Its attribute ``p_value`` is that of a one-sided t-test of F > 1, NaN if F is infinite.
+        With the attribute ``p_value`` of a one-sided t-test of F > 1, NaN if F is infinite.
 
     Examples
     --------
@@ -112,30 +109,15 @@ def likelihood_factor(a: Any, b: Any) -> LikelihoodFactor:
     >>> round(factor.p_value, 4)
     0.0039
     """
-    log_factors = _log_factors(*check_log_density_pair(a, b, ("a", "b")))
-    with np.errstate(over="ignore"):
-        factors = np.exp(log_factors)
-    value, error = mean_with_error(factors)
-    return LikelihoodFactor(value, error, len(factors), _p_value(value, error, len(factors)))
-
-
-def _log_factors(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    a, b = check_log_density_pair(a, b, ("a", "b"))
     if len(a) < 2:
         raise ValueError("a and b must hold at least 2 runs, got 1")
     unlikely = (a == -np.inf) & (b == -np.inf)
     if unlikely.any():
         raise ValueError(f"a and b are both minus infinity in run {unlikely.argmax()}")
     with np.errstate(over="ignore"):
-        return a - b
-
-
-def _p_value(mean: float, error: float, n: int) -> float:
-    """Return the p-value of the hypothesis that the mean is at most 1."""
-    if not isfinite(error):
-        return nan
-    if error == 0:
-        return 0.5 if mean == 1 else float(mean < 1)
-    return float(stdtr(n - 1, (1 - mean) / error))
+        factors = np.exp(a - b)
+    return LikelihoodFactor(*mean_with_error(factors), len(factors))
 
 
 def jensen_shannon(

@@ -4,7 +4,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from math import nan, sqrt
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -146,7 +146,8 @@ def energy_distance(X: Any, Y: Any) -> Estimate:
               - \overline{\lVert y - y' \rVert}
 
     with means over all pairs, including pairs of a sample with itself. It is zero if both sets
-    hold the same points, and converges to zero only if the distributions are the same [1]_.
+    hold the same points, and converges to zero only if the distributions are the same [1]_. In one
+    dimension it is the square of ``scipy.stats.energy_distance``.
 
     Parameters
     ----------
@@ -157,10 +158,6 @@ def energy_distance(X: Any, Y: Any) -> Estimate:
     Estimate
         The standard error, of first order, vanishes if the distributions are the same;
         :func:`energy_test` tests whether they are.
-
-    Notes
-    -----
-    In one dimension it is the square of ``scipy.stats.energy_distance``.
 
     References
     ----------
@@ -234,14 +231,6 @@ def _distance_blocks(X: Points, Y: Points) -> Iterator[tuple[slice, np.ndarray]]
         yield slice(start, start + step), distances(X, Y, slice(start, start + step))
 
 
-class _Transport(NamedTuple):
-    """The cost of an optimal plan and the dual potentials of both sets."""
-
-    cost: float
-    f: np.ndarray
-    g: np.ndarray
-
-
 def wasserstein(X: Any, Y: Any) -> Estimate:
     r"""Return the Wasserstein distance of two sets of samples.
 
@@ -280,9 +269,9 @@ def wasserstein(X: Any, Y: Any) -> Estimate:
     1.5 ± 1.1
     """
     first, second = check_pair(X, Y)
-    plan = _transport(distances(first, second))
-    error = sqrt(variance(plan.f) / len(first) + variance(plan.g) / len(second))
-    return Estimate(plan.cost, error, len(first) + len(second))
+    cost, f, g = _transport(distances(first, second))
+    error = sqrt(variance(f) / len(f) + variance(g) / len(g))
+    return Estimate(cost, error, len(f) + len(g))
 
 
 def wasserstein_indicator(
@@ -311,12 +300,9 @@ def wasserstein_indicator(
     Returns
     -------
     Estimate
-        The standard error is NaN if a set has fewer than eight samples or Y is a distance.
-
-    Notes
-    -----
-    The standard error follows to first order from the covariance of both distances, which is
-    estimated between the blocks of random partitions of the three sets.
+        The standard error follows to first order from the covariance of both distances, which is
+        estimated between the blocks of random partitions of the three sets. It is NaN if a set has
+        fewer than eight samples or Y is a distance.
 
     Examples
     --------
@@ -334,24 +320,28 @@ def wasserstein_indicator(
     drawn = check_points(p, "p") if is_array(p) else draw(p, "p", n_samples, rng)
     to_drawn = distances(fitted, drawn)
     if isinstance(Y, float):
-        ratio = _transport(to_drawn).cost / check_positive(Y, "Y")
+        ratio = _cost(to_drawn) / check_positive(Y, "Y")
         return Estimate(ratio - 1, nan, len(fitted) + len(drawn))
     fresh = check_points(Y, "Y")
     to_fresh = distances(fitted, fresh)
-    usual = _transport(to_fresh).cost
+    usual = _cost(to_fresh)
     if usual == 0:
         raise ValueError("X and Y hold the same points: W(X, Y), the unit of the indicator, is 0")
-    ratio = _transport(to_drawn).cost / usual
+    ratio = _cost(to_drawn) / usual
     error = _ratio_error(ratio, usual, _covariance(to_drawn, to_fresh, rng))
     return Estimate(ratio - 1, error, len(fitted) + len(fresh) + len(drawn))
 
 
-def _transport(costs: np.ndarray) -> _Transport:
-    """Return the optimal transport of rows to columns, all of equal weight."""
+def _cost(costs: np.ndarray) -> float:
+    return _transport(costs)[0]
+
+
+def _transport(costs: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
+    """Return the cost and both dual potentials of the transport of rows to columns."""
     pot = import_extra("ot", "ot", "wasserstein needs POT")
     unit = costs.max()
     if unit == 0:
-        return _Transport(0.0, np.zeros(costs.shape[0]), np.zeros(costs.shape[1]))
+        return 0.0, np.zeros(costs.shape[0]), np.zeros(costs.shape[1])
     weights = [np.full(n, 1 / n) for n in costs.shape]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the log holds the same message
@@ -359,7 +349,7 @@ def _transport(costs: np.ndarray) -> _Transport:
         cost, log = pot.emd2(*weights, costs / unit, numItermax=_MAX_ITERATIONS, log=True)
     if log["warning"] is not None:
         raise RuntimeError(f"the optimal transport was not found: {log['warning']}")
-    return _Transport(float(cost) * unit, log["u"] * unit, log["v"] * unit)
+    return float(cost) * unit, log["u"] * unit, log["v"] * unit
 
 
 def _covariance(first: np.ndarray, second: np.ndarray, rng: np.random.RandomState) -> np.ndarray:
@@ -376,7 +366,7 @@ def _covariance(first: np.ndarray, second: np.ndarray, rng: np.random.RandomStat
             np.array_split(rng.permutation(n), _N_BLOCKS) for n in (*first.shape, second.shape[1])
         )
         costs = [
-            (_transport(first[np.ix_(r, c)]).cost, _transport(second[np.ix_(r, o)]).cost)
+            (_cost(first[np.ix_(r, c)]), _cost(second[np.ix_(r, o)]))
             for r, c, o in zip(rows, columns, others, strict=True)
         ]
         found += np.cov(costs, rowvar=False)
