@@ -7,7 +7,6 @@ import numpy as np
 from scipy.special import logsumexp
 from sklearn.utils import gen_batches
 
-from ..density import KernelMixture
 from ..validation import check_count, check_numbers, check_positive, freeze, random_generator
 
 #: Intentions of a walker: the turn in radians, and the final speed as a fraction of the initial.
@@ -162,20 +161,6 @@ class WalkLaw:
             log_shares = np.log(self.shares)[:, None]
         constant = log_det - self.n_steps * np.log(2 * np.pi)
         return np.asarray(logsumexp(log_shares - 0.5 * squares, axis=2) + constant)
-
-    def density(self, scene: int) -> KernelMixture:
-        """Return the law of one scene as a density, with the features x1, y1, x2, y2, ..."""
-        shares, means = self.shares[scene], self.means[scene]
-        present = np.flatnonzero(shares > 0)
-        inverse = np.linalg.inv(self.factors)
-        turned = np.einsum("ctu,cd->udtc", inverse, _frame(self.headings[scene]))
-        transform = turned.reshape(2 * self.n_steps, 2 * self.n_steps)
-        return KernelMixture(
-            weights=shares[present],
-            means=means[present].reshape(len(present), -1),
-            offsets=np.array([0, len(present)]),
-            transforms=transform[None],
-        )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
