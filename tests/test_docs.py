@@ -251,7 +251,7 @@ def test_the_terminal_shows_what_was_recorded(folder, monkeypatch):
 @pytest.mark.skipif(sys.platform != "linux", reason="recorded on Linux")
 def test_the_terminal_shows_the_slow_comparison(folder, monkeypatch):
     monkeypatch.setattr("sevenhills.cli.pages._fit", lambda name: (None, None))
-    monkeypatch.setattr("sevenhills.cli.pages._can_draw", lambda: False)
+    monkeypatch.setattr("sevenhills.cli.pages._draw", lambda *_: None)
     call("sevenhills demo")
     assert_is_shown(SLOW, dict(recorded())[SLOW])
 

@@ -2,9 +2,9 @@
 
 import json
 import sys
-import types
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import sevenhills
@@ -74,8 +74,7 @@ def test_what_is_not_compared_is_listed_in_order(tmp_path):
 
 
 def test_drawn_rows_keep_their_order():
-    table = types.SimpleNamespace(source="t.csv")
-    rows = _drawn_rows(table, np.arange(40.0)[:, None], 25, seed=0)[:, 0]
+    rows = _drawn_rows("t.csv", pd.DataFrame({"x": np.arange(40.0)}), 25, seed=0)[:, 0]
     assert len(rows) == 25
     assert (np.diff(rows) > 0).all()
 

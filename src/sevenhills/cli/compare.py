@@ -172,11 +172,10 @@ def _drawn_rows(source: str, frame: Any, max_rows: int, seed: int) -> "np.ndarra
     """Return a random subset of the rows if there are more than ``max_rows``."""
     import numpy as np
 
-    X = np.ascontiguousarray(frame)
-    if len(X) <= max_rows:
-        return X
-    remark(f"{source}: {max_rows:,} of {counted(len(X), 'row')} drawn (--max-rows)")
-    return X[np.sort(np.random.RandomState(seed).choice(len(X), max_rows, replace=False))]
+    if len(frame) > max_rows:
+        remark(f"{source}: {max_rows:,} of {counted(len(frame), 'row')} drawn (--max-rows)")
+        frame = frame.sample(max_rows, random_state=seed).sort_index()
+    return np.ascontiguousarray(frame)
 
 
 def _standardized(X: "np.ndarray", Y: "np.ndarray") -> "tuple[np.ndarray, np.ndarray]":

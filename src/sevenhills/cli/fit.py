@@ -70,7 +70,7 @@ def fit(
         # These take a second to import; errors in tables are reported before.
         from ..estimators.summary import describe_resolution
         from ..storage import save
-        from .model_files import fit_samples, make_estimator, resolutions
+        from .model_files import make_estimator, resolutions
 
         unfitted = make_estimator(
             estimator,
@@ -80,7 +80,7 @@ def fit(
             selection=selection,
             n_jobs=jobs,
         )
-        model = fit_samples(unfitted, samples)
+        model = unfitted.fit(samples.frame, sample_weight=samples.weights)
         save(model, output)
     clusters = _clusters(model)
     if json:

@@ -9,7 +9,6 @@ import numpy as np
 
 from ..density import Density, KernelMixture
 from ..estimators import ESTIMATORS
-from ..extras import import_extra
 from ..storage import load
 from ..texts import counted
 from .columns import Table, default_names
@@ -46,13 +45,6 @@ def _parsed(option: str, value: Any) -> Any:
     except ValueError:
         name = option.replace("_", "-")
         raise ValueError(f"--{name} must be {_NUMBERS[option]}, got {value!r}") from None
-
-
-def fit_samples(estimator: Any, samples: Samples) -> Any:
-    """Fit an estimator to samples with the names of their columns."""
-    pandas = import_extra("pandas", "cli", "the command line needs pandas")
-    frame = pandas.DataFrame(samples.X, columns=samples.names, copy=False)
-    return estimator.fit(frame, sample_weight=samples.weights)
 
 
 def resolutions(model: Any, names: Sequence[str]) -> dict[str, float]:

@@ -10,8 +10,9 @@ from . import options
 from .screen import remark, working
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from .model_files import Model
-    from .samples import Samples
 
 #: Draws by which the probability of a region is estimated.
 _DRAWS = 10_000
@@ -69,11 +70,10 @@ def outliers(
     n_rows = counted(len(samples.frame), "row")
     with working(f"scoring {n_rows}"):
         if known is None:
-            scores, rule = _by_cross_validation(samples, estimator, contamination, p_value)
+            scored, rule = _by_cross_validation(samples.X, estimator, contamination, p_value)
         else:
-            scores, rule = _by_model(
-                samples, known, str(model), 0.01 if p_value is None else p_value
-            )
+            scored, rule = _by_model(samples.X, known, str(model), p_value)
+    scores = samples.frame[[]].assign(row=samples.frame.index + 1, **scored)
     odd = scores[scores["outlier"]].sort_values("log_density", kind="stable")
     are = "is an outlier" if len(odd) == 1 else "are outliers"
     remark(f"{len(odd):,} of {n_rows} {are}: {rule['rule']}")
@@ -99,24 +99,13 @@ def outliers(
     write_rows({**table, **values}, destination, format, summary, {"rows": rows})
 
 
-def _scored(samples: "Samples", log_densities: Any, p_values: Any, is_outlier: Any) -> Any:
-    """Return the scores of all rows as a frame with the index of the samples."""
-    from ..extras import import_extra
-
-    pandas = import_extra("pandas", "cli", "the command line needs pandas")
-    scores = {"outlier": is_outlier, "log_density": log_densities, "p_value": p_values}
-    rows = samples.frame.index
-    return pandas.DataFrame({"row": rows + 1, **scores}, rows)
-
-
 def _by_cross_validation(
-    samples: "Samples", estimator: str, contamination: float | None, p_value: float | None
-) -> tuple[Any, dict[str, Any]]:
-    """Score every row by a fit to other rows; return the scores and the rule for outliers."""
+    X: "np.ndarray", estimator: str, contamination: float | None, p_value: float | None
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Score every row by a fit to other rows; return columns of scores and the rule."""
     from ..estimators import DensityOutlierDetector
     from .model_files import make_estimator
 
-    X = samples.X
     detector = DensityOutlierDetector(
         make_estimator(estimator),
         contamination="auto" if contamination is None else contamination,
@@ -131,14 +120,16 @@ def _by_cross_validation(
     if p_value is not None:
         how = f"p-value {p_value:.3g}"
     rule = f"held-out log density below {offset:.4g} ({how})"
-    return _scored(samples, scores, p_values, scores < offset), {"threshold": offset, "rule": rule}
+    scored = {"outlier": scores < offset, "log_density": scores, "p_value": p_values}
+    return scored, {"threshold": offset, "rule": rule}
 
 
 def _by_model(
-    samples: "Samples", model: "Model", path: str, p_value: float
-) -> tuple[Any, dict[str, Any]]:
+    X: "np.ndarray", model: "Model", path: str, p_value: float | None
+) -> tuple[dict[str, Any], dict[str, Any]]:
     """Score rows by a model, and compare their p-values with a threshold."""
-    density, X = model.density, samples.X
+    density = model.density
+    p_value = 0.01 if p_value is None else p_value
     if not 0 < p_value < 1:
         raise ValueError(f"--p-value must lie between 0 and 1, got {p_value:g}")
     if not density.is_normalized:
@@ -148,5 +139,5 @@ def _by_model(
     p_values = (n_lower + 1) / (_DRAWS + 1)
     threshold = float(density.hdr_level(1.0 - p_value, _DRAWS))
     rule = f"p-value below {p_value:.3g}, at log densities below {threshold:.4g}"
-    scores = _scored(samples, density.logpdf(X), p_values, p_values < p_value)
-    return scores, {"threshold": threshold, "rule": rule}
+    scored = {"outlier": p_values < p_value, "log_density": density.logpdf(X), "p_value": p_values}
+    return scored, {"threshold": threshold, "rule": rule}

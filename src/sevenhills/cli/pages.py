@@ -39,7 +39,7 @@ def report(
       sevenhills report model.sevenhills --data data.csv --title "Sea levels"
     """
     from ..report import build_report
-    from .model_files import fit_samples, make_estimator
+    from .model_files import make_estimator
     from .samples import samples_of
     from .table_files import is_model, opened, table_of
     from .writing import check_page_output, write_json
@@ -54,7 +54,7 @@ def report(
             samples = samples_of(table_of(file, source, layout), choices, constant)
             remark(*samples.remarks)
             with working(f"fitting {counted(len(samples.frame), 'row')}"):
-                model = fit_samples(make_estimator(estimator), samples)
+                model = make_estimator(estimator).fit(samples.frame)
             shown = _shown(samples)
     with working("writing the report"):
         try:
@@ -93,45 +93,28 @@ def _shown(samples: "Samples") -> dict[str, Any]:
 
 
 def forecast(
-    predictions: Annotated[
-        Path,
-        Argument(help="Samples (scenes, samples, steps, coordinates): npz, npy, parquet."),
-    ],
+    predictions: Annotated[Path, Argument(help="Samples of futures: npz, npy or parquet.")],
     truth: Annotated[Path, Argument(help="The true paths: npz, npy or parquet.")],
     output: Annotated[Path | None, Option("--output", "-o", help="HTML page to write.")] = None,
     estimator: Annotated[str, Option(help="Density of whole paths: rome, kde or auto.")] = "rome",
-    step_estimator: Annotated[
-        str, Option(help="Density of single steps: kde, rome or auto.")
-    ] = "kde",
-    measure: Annotated[
-        list[str] | None, Option(help="A measure, may be repeated; all by default.")
-    ] = None,
-    shrinkage: Annotated[
-        str, Option(help="Covariance shrinkage of ROME: auto, always or none.")
-    ] = "auto",
+    measure: Annotated[list[str] | None, Option(help="A measure; may be repeated.")] = None,
     lower_bound: Annotated[
         float | None, Option(help="Lower bound of log densities of steps; -20 is customary.")
     ] = None,
     k: Annotated[
-        list[int] | None,
-        Option("-k", help="Number of samples for minimum distances, may be repeated."),
+        list[int] | None, Option("-k", help="Samples for minimum distances; may be repeated.")
     ] = None,
-    miss_threshold: Annotated[
-        float, Option(help="Distance beyond which a forecast is a miss.")
-    ] = 2.0,
+    miss_threshold: Annotated[float, Option(help="Farther forecasts are misses.")] = 2.0,
     agents: Annotated[bool, Option("--agents", help="The files have an axis of agents.")] = False,
-    check_units: Annotated[
-        bool, Option(help="Refuse units or axes that look inconsistent.")
-    ] = True,
+    check_units: Annotated[bool, Option(help="Refuse units that look inconsistent.")] = True,
     jobs: Annotated[int, Option(help="Number of processes, -1 for all cores.")] = 1,
-    seed: Annotated[int, Option(help="Seed of the bootstrap.")] = 0,
-    parquet: Annotated[
-        Path | None, Option(help="Parquet file to write with the figures of all scenes.")
-    ] = None,
+    parquet: Annotated[Path | None, Option(help="Parquet file of all scenes to write.")] = None,
     json: options.Json = False,
     verbose: Annotated[bool, Option("--verbose", help="Show progress.")] = False,
 ) -> None:
     """Evaluate forecasts that are given as samples.
+
+    Samples have the axes (scenes, samples, steps, coordinates), true paths have no axis of samples.
 
     For example:
       sevenhills forecast predictions.npz truth.npz -o report.html
@@ -149,16 +132,13 @@ def forecast(
         predictions,
         truth,
         estimator=estimator,
-        step_estimator=step_estimator,
         measures=measure or None,
-        shrinkage=None if shrinkage == "none" else shrinkage,
         lower_bound=lower_bound,
         k=k or None,
         miss_threshold=miss_threshold,
         agents=agents,
         check_units=check_units,
         n_jobs=jobs,
-        random_state=seed,
         verbose=verbose,
     )
     if output is not None:
@@ -200,23 +180,12 @@ def demo(
     tables = datasets.load("aniso").split(run=0)
     for name, rows in zip(("aniso.csv", "aniso_new.csv"), tables, strict=True):
         write_table({"x": rows[:, 0], "y": rows[:, 1]}, str(folder / name), "csv")
-    has_pictures = _can_draw()
     for name in ("aniso", "trajectories"):
         rome, train = _fit(name)
-        if has_pictures:
+        try:
             _draw(rome, train, folder / f"{name}.png")
-
-
-def _can_draw() -> bool:
-    """Return whether matplotlib is there; remark on it if it is not."""
-    from ..extras import import_extra
-
-    try:
-        import_extra("matplotlib", "plot", "the pictures need matplotlib")
-    except ImportError as error:
-        remark(f"no pictures: {error}")
-        return False
-    return True
+        except ImportError as error:
+            remark(f"no picture: {error}")
 
 
 def _fit(name: str) -> tuple[Any, Any]:

@@ -3,7 +3,6 @@
 import errno
 import os
 import sys
-import textwrap
 import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator
@@ -33,10 +32,9 @@ _MAX_REMARK, _MAX_NAME = 600, 60
 
 
 def remark(*texts: str) -> None:
-    """Print lines that are not results; on a terminal long lines are wrapped."""
+    """Print lines that are not results."""
     for line in "\n".join(texts).split("\n") if texts else ():
-        line = shortened(line, _MAX_REMARK)
-        print(_filled(line) if sys.stderr.isatty() else line, file=sys.stderr)
+        print(shortened(line, _MAX_REMARK), file=sys.stderr)
 
 
 def shortened(text: str, limit: int = _MAX_NAME) -> str:
@@ -45,14 +43,6 @@ def shortened(text: str, limit: int = _MAX_NAME) -> str:
         return text
     end = (limit - 3) // 3
     return f"{text[: limit - 3 - end]}...{text[len(text) - end :]}"
-
-
-def _filled(line: str) -> str:
-    try:
-        width = max(40, os.get_terminal_size(sys.stderr.fileno()).columns - 1)
-    except (OSError, ValueError):  # not a terminal
-        return line
-    return textwrap.fill(line, width, subsequent_indent="  ", break_on_hyphens=False)
 
 
 def listed(names: Iterable[str], limit: int = 5) -> str:
