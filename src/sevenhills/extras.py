@@ -10,14 +10,6 @@ def import_extra(module: str, extra: str, purpose: str) -> Any:
 
     ``purpose`` begins the message: the function and the library that it needs. A library that is
     installed but cannot be imported raises an ImportError with its own error.
-
-    Examples
-    --------
-    >>> from sevenhills.extras import import_extra
-    >>> import_extra("no_such_module", "ot", "wasserstein needs POT")
-    Traceback (most recent call last):
-        ...
-    ImportError: wasserstein needs POT; install it with: pip install 'sevenhills[ot]'
     """
     try:
         with warnings.catch_warnings():

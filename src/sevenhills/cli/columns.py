@@ -27,12 +27,6 @@ def number_in(cell: Any, mark: str | None = ".") -> float | None:
 
     The character of "." and "," that is not the decimal mark may group thousands. If the mark is
     None, numbers have neither a decimal comma nor groups.
-
-    Examples
-    --------
-    >>> from sevenhills.cli.columns import number_in
-    >>> number_in("1,234.5"), number_in("1.234,5", ","), number_in("Rome")
-    (1234.5, 1234.5, None)
     """
     if isinstance(cell, str):
         text = cell.strip().replace("\N{MINUS SIGN}", "-")

@@ -4,7 +4,7 @@ from math import ceil
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
-from typer import Argument, Option
+from typer import Option
 
 from ..texts import counted
 from . import options
@@ -28,23 +28,18 @@ _MIN_EXCEEDANCES = 10
 
 
 def compare(
-    a: Annotated[str, Argument(help="The first table; - is standard input.")],
-    b: Annotated[str, Argument(help="The second table; - is standard input.")],
+    a: options.Data,
+    b: options.Data,
     choices: options.Choices,
     layout: options.Layout,
     tests: Annotated[
-        str | None,
-        Option(help="energy, wasserstein, divergence, separated by commas; all by default."),
+        str | None, Option(help="Of energy,wasserstein,divergence; all by default.")
     ] = None,
-    alpha: Annotated[
-        float, Option(help="Significance level: the accepted rate of false alarms.")
-    ] = 0.05,
+    alpha: Annotated[float, Option(help="Significance level: the rate of false alarms.")] = 0.05,
     permutations: Annotated[
         int | None, Option(min=1, help="Number of permutations; 999 for energy, 99 for the others.")
     ] = None,
-    max_rows: Annotated[
-        int, Option(min=5, help="Rows that are drawn at random from longer tables.")
-    ] = 1000,
+    max_rows: Annotated[int, Option(min=5, help="Rows drawn from longer tables.")] = 1000,
     units: Annotated[
         Literal["std", "data"],
         Option(help="Measure columns in pooled standard deviations or in data units."),

@@ -13,24 +13,14 @@ from .screen import listed, remark, working
 
 def fit(
     data: options.Data,
-    output: Annotated[
-        Path, Option("--output", "-o", help="Model file to write, like m.sevenhills.")
-    ],
+    output: Annotated[Path, Option("--output", "-o", help="Model file, like m.sevenhills.")],
     choices: options.Choices,
     layout: options.Layout,
-    weights: Annotated[
-        str | None, Option(help="Column with the number of samples that every row stands for.")
-    ] = None,
+    weights: Annotated[str | None, Option(help="Column with the repetitions of rows.")] = None,
     estimator: options.Estimator = "rome",
-    min_std: Annotated[
-        str | None, Option(help="Smallest standard deviation in data units, or auto.")
-    ] = None,
+    min_std: Annotated[str | None, Option(help="Smallest standard deviation, or auto.")] = None,
     resolution: Annotated[
-        str | None,
-        Option(
-            help="Unit to which values are rounded: auto recognizes it for every column, none "
-            "takes all values as exact, a number applies to all columns."
-        ),
+        str | None, Option(help="Unit to which values are rounded: a number, auto or none.")
     ] = None,
     selection: Annotated[
         Literal["silhouette", "dbcv", "none"] | None,

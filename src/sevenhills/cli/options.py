@@ -14,8 +14,7 @@ from ..estimators import ESTIMATOR_NAMES
 _NAMED_SEPARATORS = {"tab": "\t", "\\t": "\t", "space": " "}
 
 Data = Annotated[
-    str,
-    Argument(help="csv, xlsx, parquet, npy, npz or JSON lines, also .gz; - is standard input."),
+    str, Argument(help="csv, xlsx, parquet, npy, npz or JSON lines, also .gz; - is stdin.")
 ]
 ModelFile = Annotated[Path, Argument(help="A model written by `sevenhills fit`.")]
 Constant = Annotated[
@@ -41,19 +40,9 @@ Json = Annotated[bool, Option("--json", help="Print one JSON object.")]
 class Layout:
     """The layout of a CSV file, as far as the user has set it."""
 
-    separator: Annotated[
-        str | None, Option(help="Separator of csv: , ; | tab or space; recognized by default.")
-    ] = None
-    decimal: Annotated[
-        Literal["auto", ".", ","], Option(help="Decimal mark of csv; auto recognizes it.")
-    ] = "auto"
-    header: Annotated[
-        bool | None,
-        Option(
-            "--header/--no-header",
-            help="Whether the first row of csv holds names; recognized by default.",
-        ),
-    ] = None
+    separator: Annotated[str | None, Option(help="Separator of csv; recognized by default.")] = None
+    decimal: Annotated[Literal["auto", ".", ","], Option(help="Decimal mark of csv.")] = "auto"
+    header: Annotated[bool | None, Option(help="Row 1 has names; recognized by default.")] = None
 
     def __post_init__(self) -> None:
         separator = _NAMED_SEPARATORS.get(self.separator or "", self.separator)
@@ -69,14 +58,11 @@ class Choices:
     """The columns to use, and the treatment of values that a density cannot use."""
 
     columns: Annotated[
-        str | None,
-        Option(help="Columns to use, names or indices separated by commas; all by default."),
+        str | None, Option(help="Names or indices separated by commas; all by default.")
     ] = None
     text: Annotated[
         Literal["drop", "raise", "missing"],
-        Option(
-            help="Columns with words: leave them out, refuse them, or take words as missing values."
-        ),
+        Option(help="Columns with words: leave them out, refuse them, or take words as missing."),
     ] = "drop"
     missing: Annotated[
         Literal["skip", "raise"],
@@ -93,12 +79,7 @@ class Destination:
     """Destination of rows: a file, standard output, or one JSON object."""
 
     output: Annotated[
-        str,
-        Option(
-            "--output",
-            "-o",
-            help="File to write: .csv, .npy, .parquet or .jsonl; - is standard output.",
-        ),
+        str, Option("--output", "-o", help="A .csv, .npy, .parquet or .jsonl file; - is stdout.")
     ] = "-"
     format: Annotated[
         Literal["csv", "npy", "parquet", "jsonl"] | None,

@@ -23,18 +23,10 @@ def outliers(
     choices: options.Choices,
     layout: options.Layout,
     destination: options.Destination,
-    model: Annotated[
-        Path | None, Option(help="Model to score rows with; by default one is fitted to the data.")
-    ] = None,
-    contamination: Annotated[
-        float | None, Option(help="Share of the rows that are outliers, up to 0.5.")
-    ] = None,
-    p_value: Annotated[
-        float | None, Option(help="Outliers are rows whose p-value is below this threshold.")
-    ] = None,
-    every_row: Annotated[
-        bool, Option("--all", help="Write every row, with a column that is 1 for outliers.")
-    ] = False,
+    model: Annotated[Path | None, Option(help="Model to score rows with.")] = None,
+    contamination: Annotated[float | None, Option(help="Share of outliers, up to 0.5.")] = None,
+    p_value: Annotated[float | None, Option(help="Outliers have p-values below this.")] = None,
+    every_row: Annotated[bool, Option("--all", help="Write all rows; outliers have a 1.")] = False,
     estimator: options.Estimator = "rome",
     constant: options.Constant = "drop",
 ) -> None:

@@ -19,12 +19,8 @@ def report(
     source: Annotated[str, Argument(help="A model file, or data to fit a model to.")],
     choices: options.Choices,
     layout: options.Layout,
-    output: Annotated[Path, Option("--output", "-o", help="HTML file to write.")] = Path(
-        "report.html"
-    ),
-    data: Annotated[
-        str | None, Option(help="Data that the model was fitted to; - is standard input.")
-    ] = None,
+    output: Annotated[Path, Option("--output", "-o", help="HTML file.")] = Path("report.html"),
+    data: Annotated[str | None, Option(help="The data of the model; - is stdin.")] = None,
     title: Annotated[str | None, Option(help="The title of the page.")] = None,
     estimator: options.Estimator = "rome",
     constant: options.Constant = "drop",

@@ -192,10 +192,7 @@ def score(
     mean: Annotated[bool, Option("--mean", help="Print only the mean over rows.")] = False,
     missing: Annotated[
         Literal["skip", "marginal", "raise"],
-        Option(
-            help="Rows with missing or infinite values: leave their log density empty, give the "
-            "marginal log density of their other values, or refuse them."
-        ),
+        Option(help="Incomplete rows: leave out, take the marginal log density, or refuse."),
     ] = "skip",
     jobs: options.Jobs = None,
 ) -> None:
