@@ -171,8 +171,9 @@ class _Scatters(NamedTuple):
         shares = np.concatenate([self.pooling / total, ones], axis=1)
         return own, shares / np.maximum(self.pooled_dof - left_out, 1.0)[:, None]
 
-    def traces(self, own: np.ndarray, pooled: np.ndarray) -> np.ndarray:
+    def traces(self) -> np.ndarray:
         """Return the traces of the covariances, for every strength of pooling."""
+        own, pooled = self.factors(np.zeros(len(self.own)))
         each = np.einsum("gii->g", self.own)[:, None]
         return np.asarray(own * each + pooled * np.trace(self.pooled))
 
@@ -192,7 +193,7 @@ class _Scatters(NamedTuple):
 def _mean_axes(scatters: _Scatters, chances: np.ndarray) -> Axes:
     """Return the axes of the mean covariances over all strengths."""
     own, pooled = scatters.factors(np.zeros(len(scatters.own)))
-    size = scatters.traces(own, pooled) @ (chances @ STRENGTHS) / len(scatters.pooled)
+    size = scatters.traces() @ (chances @ STRENGTHS) / len(scatters.pooled)
     kept = chances @ (1 - STRENGTHS)
     own, pooled = own @ kept, pooled @ kept
     if len(scatters.pooling) == 0:
@@ -236,8 +237,7 @@ def _leave_one_out(
     of rows, and the multiple of the identity stays. The shape is (n_poolings, n_strengths).
     """
     n_samples = scatters.n_samples
-    traces = scatters.traces(*scatters.factors(np.zeros(len(n_samples))))
-    size = (traces / len(scatters.pooled))[:, :, None, None]
+    size = (scatters.traces() / len(scatters.pooled))[:, :, None, None]
     row_weight = n_samples / [len(cluster.rows) for cluster in clusters]
     own, pooled = scatters.factors(row_weight)
     variances, directions = scatters.axes(own, pooled)

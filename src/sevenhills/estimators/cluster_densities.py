@@ -21,7 +21,7 @@ from ..whitening import (
     whiten,
     whiten_along,
 )
-from .parzen import Neighborhoods, window_neighbors, window_transforms
+from .parzen import neighborhoods, window_neighbors, window_transforms
 from .summary import Cluster
 
 #: The densities that can be put on a cluster.
@@ -196,7 +196,7 @@ def _windows(clusters: Grouping, whitening: ClusterWhitening, n_jobs: int | None
     for (start, end), transform in zip(pairwise(bounds), whitening.maps.transforms, strict=False):
         own, own_weights = members[start:end], weights[start:end]
         k = window_neighbors(float(own_weights.sum()), clusters.n_features)
-        near = Neighborhoods.from_points(own @ transform, own_weights, k, n_jobs)
+        near = neighborhoods(own @ transform, own_weights, k, n_jobs)
         windows.append(window_transforms(own, near, whitening.min_std))
     return _Kernels(
         weights=weights / clusters.weights.sum(),
@@ -208,11 +208,11 @@ def _windows(clusters: Grouping, whitening: ClusterWhitening, n_jobs: int | None
     )
 
 
-def _neighbors(clusters: Grouping, whitening: ClusterWhitening) -> tuple[NeighborCluster, ...]:
-    """Return the nearest-neighbor density of every proper cluster."""
+def _neighbor_density(clusters: Grouping, whitening: ClusterWhitening) -> NeighborDensity:
+    """Return nearest-neighbor densities of the proper clusters, and kernels on noise."""
     _, weights, bounds = clusters.proper()
-    unit, maps = clusters.unit, whitening.maps
-    return tuple(
+    unit, maps, masses = clusters.unit, whitening.maps, clusters.masses.tolist()
+    parts = [
         NeighborCluster(
             members=clusters.points[start:end] * unit,
             weights=weights[start:end],
@@ -220,22 +220,17 @@ def _neighbors(clusters: Grouping, whitening: ClusterWhitening) -> tuple[Neighbo
             location=np.quantile(clusters.points[start:end], 0.5, axis=0, method="lower") * unit,
             transform=maps.transforms[g] / unit,
             log_det=float(maps.log_dets[g] - clusters.n_features * np.log(unit)),
-            n_neighbors=float(max(min(mass, 3.0), int(np.sqrt(mass)))),
+            n_neighbors=float(max(min(masses[g], 3.0), int(np.sqrt(masses[g])))),
             min_radius=_SMALLEST_RADIUS * whitening.min_std * unit,
         )
-        for g, ((start, end), mass) in enumerate(
-            zip(pairwise(bounds), clusters.masses.tolist(), strict=False)
-        )
-    )
-
-
-def _neighbor_density(clusters: Grouping, whitening: ClusterWhitening) -> NeighborDensity:
+        for g, (start, end) in enumerate(pairwise(bounds))
+    ]
     shares = clusters.masses / clusters.masses.sum()
-    noise = _silverman_kernels(clusters, whitening.maps, clusters.n_proper)
+    noise = _silverman_kernels(clusters, maps, clusters.n_proper)
     return NeighborDensity(
         weights=shares[: clusters.n_proper],
-        clusters=_neighbors(clusters, whitening),
-        noise=_mixture(noise, clusters.unit, float(shares[-1])) if len(noise.sizes) else None,
+        clusters=tuple(parts),
+        noise=_mixture(noise, unit, float(shares[-1])) if len(noise.sizes) else None,
     )
 
 

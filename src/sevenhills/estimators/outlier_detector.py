@@ -31,14 +31,10 @@ class DensityOutlierDetector(OutlierMixin, BaseEstimator):
 
     An observation is an outlier if its log density is below a threshold, ``offset_``. By default
     this is Tukey's fence, one and a half interquartile ranges below the lower quartile of the
-    training scores, which outliers hardly move if they are fewer than a quarter. It can
-    also be set by the share ``contamination`` of the training rows that are below it, or by the
-    probability mass that is below it:
+    training scores, which outliers hardly move if they are fewer than a quarter. It can also be
+    set by the share of the training rows that are below it, or by the probability mass below it:
 
     .. math:: \pi(x) = P\big(p(Z) \le p(x)\big) < \mathtt{p\_value}, \qquad Z \sim p
-
-    :math:`1 - \pi(x)` is the mass of the smallest region of highest density that reaches
-    :math:`x`, whatever the number of modes and features.
 
     A kernel density is high at every sample that it was fitted to, even at outliers, because the
     sample carries a kernel of its own. All methods therefore score training rows by fits to the
@@ -53,9 +49,9 @@ class DensityOutlierDetector(OutlierMixin, BaseEstimator):
         threshold is set by ``p_value`` if given, and is Tukey's fence otherwise, which about 5 %
         of regular observations fall below for Gaussians in two dimensions, 2 % in ten.
     p_value : float, optional
-        The mass of the density below the threshold, between 0 and 1. It is the share of regular
-        observations that are called outliers if the density is that of the data. The estimator
-        must be normalized and have ``sample(n_samples, random_state)``.
+        The mass of the density below the threshold, between 0 and 1: the share of regular
+        observations that are called outliers. The estimator must be normalized and have
+        ``sample(n_samples, random_state)``.
     n_splits : int or None, default=5
         The number of folds in which training rows are held out. None scores them by the fit that
         has seen them, which is quicker and finds fewer of the outliers among them.
@@ -71,12 +67,8 @@ class DensityOutlierDetector(OutlierMixin, BaseEstimator):
     offset_ : float
         The threshold: the lowest score of an inlier.
     training_scores_ : ndarray of shape (n_samples,)
-        The scores of the training rows, held out unless ``n_splits`` is None.
-
-    Notes
-    -----
-    Of equal rows one is held out and the others are not: values that repeat are no outliers. A
-    row of weight :math:`w` counts as :math:`w` equal rows.
+        The scores of the training rows, held out unless ``n_splits`` is None. Of equal rows one is
+        held out and the others are not: values that repeat are no outliers.
 
     References
     ----------
@@ -206,16 +198,8 @@ class DensityOutlierDetector(OutlierMixin, BaseEstimator):
         r"""Return the mass of the density where it is not above that at every row of ``X``.
 
         With :math:`n` draws of which :math:`c` have no higher density, the estimate is
-        :math:`(c + 1) / (n + 1)`, which is never zero.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            Uniform between 0 and 1 for draws from the density, small for outliers.
+        :math:`(c + 1) / (n + 1)`, which is never zero. P-values are uniform between 0 and 1 for
+        draws from the density, and small for outliers.
 
         Examples
         --------

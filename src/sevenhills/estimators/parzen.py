@@ -1,6 +1,6 @@
 """Manifold Parzen windows: every sample has a kernel with the shape of its neighborhood."""
 
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -27,48 +27,37 @@ def window_neighbors(total: float, n_features: int) -> int:
     return max(1, int(min(total, max(n_features, np.sqrt(total) / 1.5))))
 
 
-class Neighborhoods(NamedTuple):
-    """The nearest points of every point, itself first, that add up to ``mass`` samples.
+def neighborhoods(
+    points: np.ndarray, weights: np.ndarray, n_neighbors: int, n_jobs: int | None
+) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
+    """Yield blocks of points: their rows, their nearest points, and the shares of these.
 
-    No neighborhood has more than ``n_most`` points.
+    The nearest points of every point, itself first, add up to ``n_neighbors`` samples, or to all if
+    there are fewer; the last counts in part.
     """
-
-    tree: KDTree
-    weights: np.ndarray
-    mass: float
-    n_most: int
-    n_jobs: int
-
-    @classmethod
-    def from_points(
-        cls, points: np.ndarray, weights: np.ndarray, n_neighbors: int, n_jobs: int | None
-    ) -> "Neighborhoods":
-        """Prepare the search for neighborhoods of ``n_neighbors`` samples, or of all if fewer."""
-        mass = min(float(n_neighbors), float(weights.sum()))
-        n_most = most_needed(weights, mass)
-        return cls(KDTree(points), weights, mass, n_most, effective_n_jobs(n_jobs))
-
-    def around(self, rows: slice) -> tuple[np.ndarray, np.ndarray]:
-        """Return the neighbors of some points, and their shares; the last counts in part."""
-        _, found = self.tree.query(
-            self.tree.data[rows], k=np.arange(1, self.n_most + 1), workers=self.n_jobs
-        )
-        weights = self.weights[found]
-        before = np.cumsum(weights, axis=1) - weights
-        parts = np.clip(self.mass - before, 0.0, weights)
-        return found, parts / parts.sum(axis=1, keepdims=True)
+    mass = min(float(n_neighbors), float(weights.sum()))
+    n_most = most_needed(weights, mass)
+    tree, step = KDTree(points), max(1, _BLOCK_NUMBERS // (n_most * points.shape[1]))
+    ranks, n_threads = np.arange(1, n_most + 1), effective_n_jobs(n_jobs)
+    for start in range(0, len(points), step):
+        rows = slice(start, start + step)
+        _, found = tree.query(points[rows], k=ranks, workers=n_threads)
+        own = weights[found]
+        before = np.cumsum(own, axis=1) - own
+        parts = np.clip(mass - before, 0.0, own)
+        yield rows, found, parts / parts.sum(axis=1, keepdims=True)
 
 
 def window_transforms(
     points: np.ndarray,
-    near: Neighborhoods,
+    near: Iterable[tuple[slice, np.ndarray, np.ndarray]],
     min_std: float,
     n_directions: int | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     r"""Return the transform that whitens the kernel of every point, and its log determinant.
 
     The covariance of kernel :math:`i` is the second moment of its :math:`k` neighbors about it,
-    plus ``min_std ** 2`` in every direction:
+    as :func:`neighborhoods` yields them, plus ``min_std ** 2`` in every direction:
 
     .. math:: S_i = \frac{1}{k} \sum_j (x_j - x_i)(x_j - x_i)^\top + s_{\min}^2 I
 
@@ -78,10 +67,7 @@ def window_transforms(
     """
     n_points, n_features = points.shape
     transforms, log_dets = np.empty((n_points, n_features, n_features)), np.empty(n_points)
-    step = max(1, _BLOCK_NUMBERS // (near.n_most * n_features))
-    for start in range(0, n_points, step):
-        rows = slice(start, start + step)
-        neighbors, shares = near.around(rows)
+    for rows, neighbors, shares in near:
         apart = points[neighbors] - points[rows, None]
         variances, axes = _principal_moments(apart * np.sqrt(shares)[:, :, None])
         if n_directions is not None:
@@ -192,9 +178,8 @@ class ManifoldParzen(DensityEstimator):
         n_neighbors = self._resolve_neighbors(total, X.shape[1])
         whole = Grouping.from_points(points)
         # Ties between neighbors are broken in the same way for every order of the features.
-        near = Neighborhoods.from_points(
-            points.X[:, points.features], whole.weights, n_neighbors, self.n_jobs
-        )
+        X_sorted = points.X[:, points.features]
+        near = neighborhoods(X_sorted, whole.weights, n_neighbors, self.n_jobs)
         spread = resolve_min_std(self.min_std, whole)
         transforms, log_dets = window_transforms(points.X, near, spread, self.n_directions)
         self.density_ = KernelMixture(

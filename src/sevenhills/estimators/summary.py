@@ -24,29 +24,14 @@ _MIN_COLUMN = 8
 
 @dataclass(frozen=True, eq=False)
 class Cluster:
-    """Summary of one fitted cluster.
+    """Summary of one fitted cluster."""
 
-    Attributes
-    ----------
-    label : int
-        Its label, -1 for noise.
-    n_members : int
-        The number of its samples.
-    share : float
-        Its share of the weight of all samples, which is its weight in the density.
-    mean : ndarray of shape (n_features,)
-    stds : ndarray of shape (n_features,)
-        Standard deviations along its axes, in data units.
-    bandwidth : float or None
-        Standard deviation of its kernels after whitening; None if they have no common width.
-    """
-
-    label: int
-    n_members: int
-    share: float
-    mean: np.ndarray
-    stds: np.ndarray
-    bandwidth: float | None
+    label: int  #: -1 for noise
+    n_members: int  #: the number of its samples
+    share: float  #: of the weight of all samples, which is the weight in the density
+    mean: np.ndarray  #: (n_features,)
+    stds: np.ndarray  #: (n_features,) standard deviations along its axes, in data units
+    bandwidth: float | None  #: of its kernels after whitening; None if they have no common width
 
     @property
     def name(self) -> str:
@@ -65,40 +50,18 @@ class Cluster:
 
 @dataclass(frozen=True, eq=False)
 class StackedCluster:
-    """Summary of one cluster of a stacked density.
-
-    Attributes
-    ----------
-    label : int
-    n_members : int
-        The number of its samples.
-    share : float
-        Its share of the weight of all samples. The weight in the density differs slightly: a wide
-        background counts as a tenth of a sample.
-    mean : ndarray of shape (n_features,)
-    members : tuple of str
-        The names of the densities that are added up.
-    weights : ndarray of shape (n_members,)
-        Their weights.
-    gain, gain_error : float
-        The mean gain in log density of held-out samples over a plain Gaussian, and its standard
-        error.
-    n_tried : int
-        The number of members that were tried.
-    reason : str
-        The reason why not all members were tried; empty if all were.
-    """
+    """Summary of one cluster of a stacked density."""
 
     label: int
-    n_members: int
-    share: float
-    mean: np.ndarray
-    members: tuple[str, ...]
-    weights: np.ndarray
-    gain: float
-    gain_error: float
-    n_tried: int
-    reason: str
+    n_members: int  #: the number of its samples
+    share: float  #: of the weight of all samples; in the density a wide background has weight, too
+    mean: np.ndarray  #: (n_features,)
+    members: tuple[str, ...]  #: the names of the densities that are added up
+    weights: np.ndarray  #: (n_members,) their weights
+    gain: float  #: in the mean log density of held-out samples, over a plain Gaussian
+    gain_error: float  #: the standard error of the gain
+    n_tried: int  #: the number of members that were tried
+    reason: str  #: the reason why not all members were tried; empty if all were
 
     def _validate(self) -> None:
         """Raise an error if a value is impossible, as one of a file might be."""

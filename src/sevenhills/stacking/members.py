@@ -162,22 +162,12 @@ class Cell:
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """The samples that a member is fitted to: all of a cluster, or those outside of a fold.
+    """The samples that a member is fitted to: all of a cluster, or those outside of a fold."""
 
-    Attributes
-    ----------
-    cell, rows : Cell and ndarray of shape (n_rows,)
-        The cluster, and its rows that are samples.
-    weights : ndarray of shape (n_rows,)
-        The number of samples that each row stands for.
-    ellipse : Ellipse
-        Their mean and shrunk covariance.
-    """
-
-    cell: Cell
-    rows: np.ndarray
-    weights: np.ndarray
-    ellipse: Ellipse
+    cell: Cell  #: the cluster
+    rows: np.ndarray  #: (n_rows,) the rows of the cluster that are samples
+    weights: np.ndarray  #: (n_rows,) the number of samples that each row stands for
+    ellipse: Ellipse  #: their mean and shrunk covariance
 
     @property
     def points(self) -> np.ndarray:
@@ -383,9 +373,21 @@ class FoldAverage(Member):
     The fits differ, because they start from different samples, and their mean is better than any.
     """
 
+    dof: float
+
     @abstractmethod
+    def _prior(self, cell: Cell) -> Prior:
+        """Return the shrinkage of the covariances."""
+
+    def _start(self, points: np.ndarray, weights: np.ndarray, f: int) -> np.ndarray:
+        """Return the responsibilities from which the fit without a fold starts."""
+        return np.ones((len(points), 1))
+
     def fit_fold(self, cell: Cell, f: int) -> ComponentFit:
         """Fit components to a subset of the training samples of a fold."""
+        points, weights = cell.points[cell.folds[f].subset], cell.folds[f].subset_weights
+        start, features = self._start(points, weights, f), quadratic_features(points)
+        return fit_components(features, weights, start, self._prior(cell), self.dof)
 
     def fit(self, samples: Samples) -> KernelMixture:
         """Return the mean of the fits without each fold of the cluster."""
@@ -411,14 +413,10 @@ class Student(FoldAverage):
         self.dof = dof
         self.name = f"Student's t of {dof:g} degrees of freedom"
 
-    def fit_fold(self, cell: Cell, f: int) -> ComponentFit:
-        """Fit one component, shrunk towards the identity as much as the Gaussian is."""
-        fold, diagonal = cell.folds[f], cell.shrinkage.diagonal
-        round_ = 1.0 + diagonal / max(1 - diagonal, 0.1) * cell.n_samples
-        prior = Prior(round_, 0.0, None, cell.ridge)
-        features = quadratic_features(cell.points[fold.subset])
-        start = np.ones((len(fold.subset), 1))
-        return fit_components(features, fold.subset_weights, start, prior, self.dof)
+    def _prior(self, cell: Cell) -> Prior:
+        # The component is shrunk towards the identity as strongly as the Gaussian.
+        odds = cell.shrinkage.diagonal / max(1 - cell.shrinkage.diagonal, 0.1)
+        return Prior(1.0 + odds * cell.n_samples, 0.0, None, cell.ridge)
 
 
 class Mixture(FoldAverage):
@@ -445,17 +443,11 @@ class Mixture(FoldAverage):
         kind = "Gaussians" if np.isinf(dof) else f"Student's t of {dof:g} degrees of freedom"
         self.name = f"{n_components} {kind}" + (", pooled shape" if pooled else "")
 
-    def fit_fold(self, cell: Cell, f: int) -> ComponentFit:
-        """Fit components to a subset of the training samples of a fold."""
-        fold = cell.folds[f]
-        points, weights = cell.points[fold.subset], fold.subset_weights
+    def _start(self, points: np.ndarray, weights: np.ndarray, f: int) -> np.ndarray:
         if self.start is not None:
-            shares = self.start.fits[f].shares
-        else:
-            rng = np.random.RandomState([self.seed, f])
-            shares = kmeans_start(points, weights, self.n_components, rng)
-        features = quadratic_features(points)
-        return fit_components(features, weights, shares, self._prior(cell), self.dof)
+            return self.start.fits[f].shares
+        rng = np.random.RandomState([self.seed, f])
+        return kmeans_start(points, weights, self.n_components, rng)
 
     def _prior(self, cell: Cell) -> Prior:
         if not self.pooled:
