@@ -150,7 +150,7 @@ def log_densities(
     is_scored = ~is_missing.any(axis=1)
     options = {}
     if missing == "raise" and not is_scored.all():
-        row = int(is_scored.argmin()) + 1
+        row = is_scored.argmin() + 1
         raise ValueError(f"{queries.source}: row {row} has a missing or infinite value")
     if missing == "marginal" and not is_scored.all():
         if not isinstance(density, KernelMixture):

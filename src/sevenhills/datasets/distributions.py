@@ -188,16 +188,13 @@ class TwoMoons(Density):
     A Gauss rule of ``n_nodes`` integrates along each half circle.
     """
 
+    n_features = 2
+
     def __init__(self, n_nodes: int = _MOON_NODES) -> None:
         nodes, weights = roots_legendre(n_nodes)
         means = np.concatenate(_moons(np.pi * (nodes + 1) / 2))
         halves, offsets = np.tile(weights / (2 * weights.sum()), 2), np.array([0, len(means)])
         self.mixture = KernelMixture(halves, means, offsets, np.eye(2)[None] / _MOONS_STD)
-
-    @property
-    def n_features(self) -> int:
-        """The dimension of the space."""
-        return 2
 
     def logpdf(self, X: Any, n_jobs: int | None = None) -> np.ndarray:
         """Return the logarithm of the density at every row of ``X``."""
