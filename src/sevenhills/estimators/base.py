@@ -103,13 +103,13 @@ class DensityEstimator(DensityMixin, BaseEstimator, ABC):
         """
         return self._fit_checked(X, sample_weight)
 
-    def _fit_checked(self, X: Any, sample_weight: Any, **parameters: Any) -> Self:
-        """Check the arguments of ``fit`` and fit; ``parameters`` are those of one estimator."""
+    def _fit_checked(self, X: Any, sample_weight: Any, **given: Any) -> Self:
+        """Check samples and weights, and fit; other arguments are passed to ``_fit`` as given."""
         with unchanged_on_failure(self):
             self._check_parameters()
             X = check_samples(self, X, reset=True)
             weights = check_weights(sample_weight, len(X))
-            self._fit(X, weights, **self._check_fit_parameters(len(X), **parameters))
+            self._fit(X, weights, **given)
             if isinstance(self.density_, KernelMixture):
                 n_samples = len(X) if weights is None else float(weights.sum())
                 self.density_ = with_samples(self.density_, self._feature_names(), n_samples)
@@ -118,10 +118,6 @@ class DensityEstimator(DensityMixin, BaseEstimator, ABC):
     def _check_parameters(self) -> None:
         """Refuse parameters that no samples could be fitted with."""
         check_n_jobs(self.n_jobs)
-
-    def _check_fit_parameters(self, n_rows: int) -> dict[str, Any]:
-        """Return the arguments of ``fit`` that only this estimator has, checked."""
-        return {}
 
     @abstractmethod
     def _fit(self, X: np.ndarray, weights: np.ndarray | None) -> None:

@@ -53,10 +53,8 @@ class DensityClassifier(ClassifierMixin, BaseEstimator):
 
     Notes
     -----
-    Everything is computed from log densities, so that classes are distinguished in the far tails,
-    too. Where the densities of all classes are zero, the probabilities are the priors.
-
-    In many features, the probabilities by kernels on few samples are overconfident; scikit-learn's
+    Where the densities of all classes are zero, the probabilities are the priors. In many features,
+    the probabilities by kernels on few samples are overconfident; scikit-learn's
     ``CalibratedClassifierCV`` around the classifier corrects them.
 
     Examples

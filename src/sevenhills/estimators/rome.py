@@ -132,11 +132,8 @@ class ROME(ClusterEstimator):
     Notes
     -----
     The study calls the other choices of ``selection``, ``decorrelate``, ``normalize`` and
-    ``density`` ablations. Some of them are the same estimator: a rotation without scaling changes
-    neither kernels nor neighbors nor windows, so ``decorrelate`` does not matter without
-    ``normalize``, and no linear map changes a Gaussian. Of the 12 settings with "kde", "gaussian"
-    and "knn", 7 are distinct for each choice of ``selection``. With noise there is one more,
-    because the kernels of noise beside Gaussians are scaled by ``normalize``.
+    ``density`` ablations. Some of them are the same estimator: ``decorrelate`` does not matter
+    without ``normalize``, and neither changes the Gaussians of ``density="gaussian"``.
 
     References
     ----------
@@ -222,13 +219,9 @@ class ROME(ClusterEstimator):
         """
         return self._fit_checked(X, sample_weight, labels=labels)
 
-    def _check_fit_parameters(self, n_rows: int, labels: Any = None) -> dict[str, Any]:
-        return {"labels": None if labels is None else check_labels(labels, n_rows)}
-
-    def _fit(
-        self, X: np.ndarray, weights: np.ndarray | None, labels: np.ndarray | None = None
-    ) -> None:
+    def _fit(self, X: np.ndarray, weights: np.ndarray | None, labels: Any = None) -> None:
         progress = print_progress() if self.verbose else None
+        labels = None if labels is None else check_labels(labels, len(X))
         points = Points.from_samples(X, weights, self.resolution, self.start, labels)
         if labels is None and self.selection and points.n_counted >= FEWEST_TO_CLUSTER:
             points, k = points.split(), self._n_neighbors(points)

@@ -396,8 +396,8 @@ class FoldAverage(Member):
     def judge(self, cell: Cell) -> Trial[Self]:
         """Judge the member on the folds of a cluster, and keep the fits."""
         fits = tuple(self.fit_fold(cell, f) for f in range(len(cell.folds)))
-        features = [quadratic_features(cell.points[fold.test]) for fold in cell.folds]
-        held_out = [fits[f].components.log_density(features[f]) for f in cell.tested]
+        tests = [(fits[f], cell.points[cell.folds[f].test]) for f in cell.tested]
+        held_out = [fit.components.log_density(quadratic_features(rows)) for fit, rows in tests]
 
         def density() -> KernelMixture:
             parts = [fit.components.density(cell.ridge) for fit in fits]

@@ -239,16 +239,13 @@ class Partition:
 
         Outliers have one kernel each, and a wide background weighs as much as a part of one sample.
         """
-        parts, sizes = [fit.density for fit in fits], self.sizes
-        labels = list(range(len(parts)))
         outside = self.labels == OUTLIER
+        others = [(self._background(~outside), _BACKGROUND)]
         if outside.any():
-            labels.append(OUTLIER)
-            parts.append(self._outliers(outside))
-            sizes = np.append(sizes, self.weights[outside].sum())
-        labels.append(OUTLIER)
-        parts.append(self._background(~outside))
-        sizes = np.append(sizes, _BACKGROUND)
+            others.insert(0, (self._outliers(outside), self.weights[outside].sum()))
+        labels = [*range(len(fits)), *(OUTLIER for _ in others)]
+        parts = [*(fit.density for fit in fits), *(part for part, _ in others)]
+        sizes = np.append(self.sizes, [size for _, size in others])
         clusters = np.repeat(labels, [part.n_groups for part in parts])
         whole = replace(KernelMixture.merge(parts, sizes / sizes.sum()), clusters=clusters)
         return whole.affine(np.diag(self.scales), self.center)
