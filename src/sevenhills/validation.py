@@ -126,7 +126,10 @@ def check_numbers(values: Any, name: str) -> np.ndarray:
     """Return values as an array of floats."""
     _refuse_masked(values, name)
     try:
-        return np.asarray(without_tensors(values), dtype=np.float64)
+        given = np.asarray(without_tensors(values))
+        if given.dtype.kind not in "biufO":
+            raise TypeError(f"got dtype {given.dtype}")
+        return given.astype(np.float64, copy=False)
     except (TypeError, ValueError) as error:
         raise TypeError(f"{name} must be an array of numbers: {error}") from error
 
@@ -227,14 +230,7 @@ def check_weights(sample_weight: Any, n_samples: int) -> np.ndarray | None:
     """Return sample weights as a new float64 array, or None if ``sample_weight`` is None."""
     if sample_weight is None:
         return None
-    _refuse_masked(sample_weight, "sample_weight")
-    given = np.asarray(without_tensors(sample_weight))
-    if given.dtype.kind not in "biufO":
-        raise TypeError(f"sample_weight must be numbers, got dtype {given.dtype}")
-    try:
-        out = given.astype(np.float64)
-    except (TypeError, ValueError) as error:
-        raise TypeError("sample_weight must be numbers") from error
+    out = check_numbers(sample_weight, "sample_weight").copy()
     if out.ndim == 0:
         out = np.full(n_samples, out)
     if out.shape != (n_samples,):

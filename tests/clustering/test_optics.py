@@ -8,7 +8,7 @@ from numpy.testing import assert_array_equal
 from sklearn.cluster import OPTICS
 
 from sevenhills.clustering import neighbors_for, order_by_reachability
-from sevenhills.kernels.blocks import build_blocks, build_rotated_blocks, core_distances
+from sevenhills.kernels.blocks import build_blocks, build_rotated_blocks, nearest_distances
 from sevenhills.kernels.ordering import order_few_points, order_points
 
 from ..oracles import plain_optics
@@ -81,7 +81,7 @@ def test_the_table_gives_what_the_tree_gives(X, data):
     mass = rng.uniform(0.05, 1.0) * weights.sum()
     found = order_few_points(X, weights, mass)
     blocks, coordinates = build_rotated_blocks(X, 16)
-    core = np.around(core_distances(X, weights, blocks, mass), 15)
+    core = np.around(nearest_distances(X, weights, blocks, mass)[0], 15)
     order, reachability, predecessor = order_points(X, coordinates, blocks, core, lambda part: None)
     for one, other in zip(found, (order, reachability, core, predecessor), strict=True):
         assert_array_equal(one, other)

@@ -21,7 +21,7 @@ from sevenhills.clustering.selection import (
     sampled_silhouette_scores,
     silhouette_scores,
 )
-from sevenhills.kernels.blocks import build_rotated_blocks, core_distances
+from sevenhills.kernels.blocks import build_rotated_blocks, nearest_distances
 from sevenhills.kernels.ordering import order_points
 
 from ..strategies import samples
@@ -37,7 +37,7 @@ def proper_cuts(X):
 
 def ordered(X, leaf_size):
     blocks, coordinates = build_rotated_blocks(X, leaf_size)
-    core = np.around(core_distances(X, np.ones(len(X)), blocks, 3), 15)
+    core = nearest_distances(X, np.ones(len(X)), blocks, 3)[0].round(15)
     return order_points(X, coordinates, blocks, core, lambda part: None)
 
 

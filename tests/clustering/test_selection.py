@@ -10,7 +10,7 @@ from sevenhills import ROME
 from sevenhills.clustering import cut, neighbors_for, order_by_reachability
 from sevenhills.clustering.optics import Partitions, _all_cuts, best_of
 from sevenhills.clustering.selection import all_points_reach, dbcv_scores, silhouette_scores
-from sevenhills.kernels.blocks import build_blocks, core_distances, nearest_distances
+from sevenhills.kernels.blocks import build_blocks, nearest_distances
 from sevenhills.kernels.cuts import dbscan_cuts
 from sevenhills.kernels.spanning import spanning_tree
 
@@ -145,7 +145,7 @@ def test_nearest_distances(X, k):
     assert_allclose(found, expected[:, : k + 1], atol=1e-12)
     assert_allclose(farthest, expected[:, k], atol=1e-12)
     assert_array_equal(weights, 1.0)
-    assert_allclose(core_distances(X, ones, blocks, k + 1), expected[:, k], atol=1e-12)
+    assert_allclose(nearest_distances(X, ones, blocks, k + 1)[0], expected[:, k], atol=1e-12)
 
 
 @given(samples(min_samples=2, max_samples=200))

@@ -32,7 +32,7 @@ from sevenhills.clustering import (
 from sevenhills.clustering.optics import Partitions
 from sevenhills.clustering.points import Copies, find_clusters
 from sevenhills.clustering.selection import all_points_reach, dbcv_scores, silhouette_scores
-from sevenhills.kernels.blocks import build_blocks, core_distances, most_needed
+from sevenhills.kernels.blocks import build_blocks, most_needed, nearest_distances
 
 from ..strategies import samples
 from .estimators import AND_COMPAT, for_each
@@ -55,7 +55,7 @@ def test_core_distances_by_accumulated_weight(X, data):
     rng = np.random.RandomState(data.draw(st.integers(0, 1000)))
     weights = rng.choice([0.1, 0.5, 1.0, 2.0, 7.5], len(X))
     mass = rng.uniform(0.05, 1.0) * weights.sum()
-    found = core_distances(X, weights, build_blocks(X, 16), mass)
+    found = nearest_distances(X, weights, build_blocks(X, 16), mass)[0]
     apart = cdist(X, X)
     order = np.argsort(apart, axis=1, kind="stable")
     reached = np.cumsum(weights[order], axis=1) >= mass * (1 - 1e-9)
@@ -364,9 +364,9 @@ BAD_WEIGHTS = {
     "infinite": ([np.inf] + [1.0] * 59, ValueError, "sample_weight must be finite"),
     "too large": (np.full(60, 1e308), ValueError, "sample_weight adds up to inf"),
     "too small": (np.full(60, 5e-324), ValueError, "sample_weight adds up to"),
-    "texts": (["1"] * 60, TypeError, "sample_weight must be numbers"),
-    "objects": ([object()] * 60, TypeError, "sample_weight must be numbers"),
-    "complex": (np.ones(60) * 1j, TypeError, "sample_weight must be numbers"),
+    "texts": (["1"] * 60, TypeError, "sample_weight must be an array of numbers"),
+    "objects": ([object()] * 60, TypeError, "sample_weight must be an array of numbers"),
+    "complex": (np.ones(60) * 1j, TypeError, "sample_weight must be an array of numbers"),
     "masked": (np.ma.ones(60), TypeError, "sample_weight is a masked array"),
 }
 

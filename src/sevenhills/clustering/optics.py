@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..kernels.blocks import build_rotated_blocks, core_distances
+from ..kernels.blocks import build_rotated_blocks, nearest_distances
 from ..kernels.cuts import dbscan_cuts, first_equals, noise_masses, xi_cuts
 from ..kernels.ordering import order_few_points, order_points
 from ..progress import Progress
@@ -129,7 +129,7 @@ def order_by_reachability(
         return Ordering(*order_few_points(X, weights, n_neighbors), n_neighbors)
     blocks, coordinates = build_rotated_blocks(X, _LEAF_SIZE)
     stages = [progress and partial(progress, stage) for stage in ("core distances", "ordering")]
-    core = np.around(core_distances(X, weights, blocks, n_neighbors, stages[0]), 15)
+    core = nearest_distances(X, weights, blocks, n_neighbors, progress=stages[0])[0].round(15)
     order, reachability, predecessor = order_points(X, coordinates, blocks, core, stages[1])
     return Ordering(order, reachability, core, predecessor, n_neighbors)
 
@@ -171,7 +171,7 @@ class Partitions:
     def first_of_equals(self) -> np.ndarray:
         """Return the index of the first equal partition, for every partition."""
         first = np.empty(len(self), dtype=np.int64)
-        first_equals(self.runs, self.offsets, np.empty_like(first), first)
+        first_equals(self.runs, self.offsets, first)
         return first
 
     def n_clusters(self) -> np.ndarray:

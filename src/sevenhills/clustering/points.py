@@ -321,10 +321,13 @@ def find_clusters(points: Points, n_jobs: int | None = None) -> Points:
     return points.clustered(ordering, choose(cuts, scores))
 
 
-def check_resolution(resolution: Any) -> None:
-    """Refuse a resolution that no samples could have."""
-    if resolution is None or (isinstance(resolution, str) and resolution == "auto"):
-        return
+def _resolve_resolution(resolution: Any, X: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
+    """Return the unit of every feature, 0 for features whose values are exact."""
+    n_features = X.shape[1]
+    if resolution is None:
+        return np.zeros(n_features)
+    if isinstance(resolution, str) and resolution == "auto":
+        return find_units(X, weights) if _has_ties(X, weights) else np.zeros(n_features)
     try:
         units = np.array(resolution)
     except ValueError:  # a list of lists of several lengths
@@ -333,22 +336,12 @@ def check_resolution(resolution: Any) -> None:
         raise TypeError(f"resolution must be {_RESOLUTION}, got {resolution!r:.60}")
     if not ((units >= 0) & (units < np.inf)).all():
         raise ValueError(f"resolution must be finite and not negative, got {resolution!r:.60}")
-
-
-def _resolve_resolution(resolution: Any, X: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
-    """Return the unit of every feature, 0 for features whose values are exact."""
-    n_features = X.shape[1]
-    if resolution is None:
-        return np.zeros(n_features)
-    if isinstance(resolution, str):
-        return find_units(X, weights) if _has_ties(X, weights) else np.zeros(n_features)
-    units = np.asarray(resolution, dtype=np.float64)
     if units.shape not in ((), (n_features,)):
         raise ValueError(
             f"resolution must be {_RESOLUTION}; there are {n_features} features, got shape "
             f"{units.shape}"
         )
-    return np.broadcast_to(units, n_features).copy()
+    return np.full(n_features, units, dtype=np.float64)
 
 
 def _has_ties(X: np.ndarray, weights: np.ndarray | None) -> bool:

@@ -460,7 +460,8 @@ class _Validation:
         edges, lengths = self.tree
         kept = (labels[edges] >= 0).all(axis=1)
         members = np.flatnonzero(labels >= 0)
-        edges, lengths = self._span(members, edges[kept], lengths[kept], workspace)
+        known = edges[kept], lengths[kept]
+        edges, lengths = span(self.X, self.reach, self.blocks, members, *known, workspace)
 
         ends = labels[edges]
         inside = ends[:, 0] == ends[:, 1]
@@ -491,15 +492,10 @@ class _Validation:
         key = runs.tobytes()
         if key not in self.sparseness:
             members = np.concatenate([np.arange(start, end) for start, end in runs])
-            longest = self._span(members, edges, lengths, workspace)[1].max()
+            tree = span(self.X, self.reach, self.blocks, members, edges, lengths, workspace)
+            longest = tree[1].max()
             self.sparseness[key] = min(longest, diameter_beyond(self.X, members, longest))
         return self.sparseness[key]
-
-    def _span(
-        self, members: np.ndarray, edges: np.ndarray, lengths: np.ndarray, workspace: Workspace
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the spanning tree of some points, given edges that belong to it."""
-        return span(self.X, self.reach, self.blocks, members, edges, lengths, workspace)
 
 
 def _by_label(labels: np.ndarray, n_labels: int) -> list[np.ndarray]:

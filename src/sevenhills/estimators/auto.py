@@ -9,7 +9,6 @@ import numpy as np
 
 from ..clustering import Candidates, Ordering, Points, find_clusters
 from ..clustering.optics import NOISE
-from ..clustering.points import check_resolution
 from ..density import KernelMixture
 from ..stacking import CellFit, Member, Partition, join_small, merge_unstable, split_by_category
 from ..validation import check_min_std, random_generator
@@ -105,7 +104,6 @@ class AutoROME(ClusterEstimator):
         super()._check_parameters()
         check_min_std(self.min_std)
         _check_members(self.members)
-        check_resolution(self.resolution)
         random_generator(self.random_state)
 
     def _fit(self, X: np.ndarray, weights: np.ndarray | None) -> None:

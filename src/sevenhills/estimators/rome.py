@@ -17,7 +17,7 @@ from ..clustering import (
     score,
 )
 from ..clustering.optics import NOISE
-from ..clustering.points import FEWEST_TO_CLUSTER, check_resolution
+from ..clustering.points import FEWEST_TO_CLUSTER
 from ..clustering.selection import CRITERIA
 from ..density import Density, KernelMixture, NeighborDensity
 from ..progress import Progress, print_progress
@@ -264,7 +264,6 @@ class ROME(ClusterEstimator):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_min_std(self.min_std)
-        check_resolution(self.resolution)
         check_choice(self.density, "density", DENSITIES)
         check_choice(self.shrinkage, "shrinkage", SHRINKAGE)
         check_choice(self.selection, "selection", (*CRITERIA, None))

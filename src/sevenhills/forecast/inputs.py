@@ -5,9 +5,8 @@ path and for absent samples and agents.
 """
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -104,10 +103,7 @@ def open_forecasts(
     """
     samples = open_paths(predictions, "predictions")
     futures = open_paths(truth, "truth", beside=samples)
-    roles = ("scenes", "samples", *(("agents",) if agents else ()), "steps", "coordinates")
-    _check_n_axes(samples.shape, futures.shape, roles)
-    if not _match(samples.shape, futures.shape):
-        raise ValueError(_mismatch(samples.shape, futures.shape, roles))
+    _check_shapes(samples.shape, futures.shape, agents)
     if check_axes and samples.shape[-1] > _MANY_COORDINATES and samples.shape[-2] < _FEW_STEPS:
         raise ValueError(
             f"predictions of shape {samples.shape} and truth of shape {futures.shape} look like "
@@ -286,64 +282,18 @@ def _check_agents(names: np.ndarray, predicted: list[list[Any]], true: list[list
 # Shapes
 
 
-def _expected(roles: Sequence[str]) -> str:
-    predictions, rest = ", ".join(roles), ", ".join(roles[2:])
-    return (
-        f"expected predictions ({predictions}) and truth (scenes, {rest}) or "
-        f"(scenes, futures, {rest})"
-    )
-
-
-def _check_n_axes(shape: tuple[int, ...], other: tuple[int, ...], roles: Sequence[str]) -> None:
-    """Refuse arrays with too few or too many axes."""
-    n, agents = len(roles), "agents" in roles
-    if len(shape) == n and len(other) in (n - 1, n):
-        return
-    hint = ""
-    if len(shape) == 5 and not agents:
-        hint = "; pass agents=True if they have an axis of agents"
-    elif len(shape) == 4 and agents:
-        hint = "; leave agents=True out if there is no axis of agents"
-    elif len(shape) == n - 1 and len(other) == n - 2:
-        hint = "; for a single scene, pass predictions[None] and truth[None]"
-    elif shape[1:2] != () and len(shape) == n - 1:
-        hint = "; for one sample in every scene, pass predictions[:, None]"
-    raise ValueError(
-        f"predictions have shape {shape} and truth has shape {other}: {_expected(roles)}{hint}"
-    )
-
-
-def _match(shape: tuple[int, ...], other: tuple[int, ...]) -> bool:
-    """Whether predictions and truth have the same scenes, agents, steps and coordinates."""
+def _check_shapes(shape: tuple[int, ...], other: tuple[int, ...], agents: bool) -> None:
+    """Refuse predictions and truth with other axes, or of different sizes."""
     several = len(other) == len(shape)
-    return shape[0] == other[0] and shape[2:] == other[2 if several else 1 :]
-
-
-def _mismatch(shape: tuple[int, ...], other: tuple[int, ...], roles: Sequence[str]) -> str:
-    """Return a message with both shapes, and with the order of axes that would match."""
-    futures = ("futures",) if len(other) == len(shape) else ()
-    guesses = (
-        _guess("predictions look", shape, roles, lambda moved: _match(moved, other)),
-        _guess("truth looks", other, ("scenes", *futures, *roles[2:]), lambda m: _match(shape, m)),
+    same = shape[:1] == other[:1] and shape[2:] == other[2 if several else 1 :]
+    if same and len(shape) == (5 if agents else 4):
+        return
+    rest = "agents, steps, coordinates" if agents else "steps, coordinates"
+    hint = (
+        "leave agents=True out without an axis of" if agents else "pass agents=True for an axis of"
     )
-    advice = ", or ".join(each for each in guesses if each)
-    return (
-        f"predictions of shape {shape} do not match truth of shape {other}: "
-        f"{advice or _expected(roles)}"
+    raise ValueError(
+        f"predictions of shape {shape} do not match truth of shape {other}: expected predictions "
+        f"(scenes, samples, {rest}) and truth (scenes, {rest}) or (scenes, futures, {rest}), "
+        f"also for a single scene or sample; {hint} agents"
     )
-
-
-def _guess(
-    subject: str,
-    shape: tuple[int, ...],
-    roles: Sequence[str],
-    matches: Callable[[tuple[int, ...]], bool],
-) -> str:
-    """Return which axes an array seems to have, if a permutation of them would match."""
-    n = len(shape)
-    orders = sorted(permutations(range(n)), key=lambda order: sum(map(int.__ne__, order, range(n))))
-    order = next((o for o in orders if matches(tuple(shape[i] for i in o))), None)
-    if order is None:
-        return ""
-    seen = ", ".join(roles[order.index(i)] for i in range(n))
-    return f"{subject} like ({seen}): pass {subject.split()[0]}.transpose{order}"

@@ -172,34 +172,23 @@ def build_rotated_blocks(X: np.ndarray, leaf_size: int) -> tuple[Blocks, np.ndar
     return blocks._replace(columns=columns, lower=lower, upper=upper), coordinates
 
 
-def core_distances(
-    X: np.ndarray,
-    weights: np.ndarray,
-    blocks: Blocks,
-    mass: float,
-    progress: Callable[[float], None] | None = None,
-) -> np.ndarray:
-    """Return the distance from every point within which weights, its own included, reach a mass."""
-    masses = np.full(len(X), float(mass))
-    return nearest_distances(X, weights, blocks, masses, progress=progress)[0]
-
-
 def nearest_distances(
     X: np.ndarray,
     weights: np.ndarray,
     blocks: Blocks,
-    masses: np.ndarray,
+    masses: float | np.ndarray,
     n_kept: int = 0,
     progress: Callable[[float], None] | None = None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the distance from every point within which weights reach its mass, and its neighbors.
 
-    ``masses`` (n_points,) are not above the weight of all points. The neighbors are two arrays of
-    shape (n_points, n_kept): ascending distances, the point itself first, and weights, each at most
-    twice the mass; infinite and zero after the neighbor at which the mass is reached. ``progress``
-    is called with the fraction done.
+    ``masses``, one or (n_points,), are not above the weight of all points. The neighbors are two
+    arrays of shape (n_points, n_kept): ascending distances, the point itself first, and weights,
+    each at most twice the mass; infinite and zero after the neighbor at which the mass is reached.
+    ``progress`` is called with the fraction done.
     """
     leaf_size = blocks.members.shape[1]
+    masses = np.full(len(X), masses, dtype=np.float64)
     most = most_needed(weights, masses.max())
     out = np.empty(len(X)), np.empty((len(X), n_kept)), np.empty((len(X), n_kept))
     work = (
@@ -209,7 +198,7 @@ def nearest_distances(
         np.empty(blocks.lower.shape[0], dtype=np.int64),
         np.empty(leaf_size),
     )
-    masses = masses * (1 - ROUNDING)
+    masses *= 1 - ROUNDING
     n_leaves = len(blocks.sizes)
     for first in range(0, n_leaves, _STEP):
         if progress is not None:

@@ -257,25 +257,14 @@ def _is_single(weights, start, end):
 
 
 @kernel
-def first_equals(runs, offsets, hashes, first):
+def first_equals(runs, offsets, first):
     """Write the number of the first cut with the same runs, for every cut, into ``first``."""
     for c in range(offsets.shape[0] - 1):
-        hashes[c] = _hash(runs, offsets[c], offsets[c + 1])
         first[c] = c
         for d in range(c):
-            if hashes[d] == hashes[c] and _are_equal(runs, offsets, c, d):
+            if first[d] == d and _are_equal(runs, offsets, c, d):
                 first[c] = d
                 break
-
-
-@inner
-def _hash(runs, start, end):
-    """Return a hash of the runs of a cut."""
-    value = end - start
-    for i in range(start, end):
-        for j in range(3):
-            value = (value ^ runs[i, j]) * 1_000_003
-    return value
 
 
 @inner

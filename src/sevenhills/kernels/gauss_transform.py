@@ -8,6 +8,7 @@ are summed, without those that are negligible.
 
 import numpy as np
 
+from .blocks import squared_distances
 from .compile import fused_inner, inner, kernel
 from .mixture import HIGHEST, LOWEST, TOO_SMALL, split_power, total_of
 
@@ -268,12 +269,7 @@ def _box_distance(Y, g, i, boxes, node):
 @inner
 def _exponents(Y, g, i, tiles, log_weights, t, reference, work):
     """Write the exponents of a leaf's kernels into ``work[0]``, relative to a reference."""
-    for s in range(tiles.shape[2]):
-        work[0, s] = 0.0
-    for m in range(tiles.shape[1]):
-        y = Y[g, i, m]
-        for s in range(tiles.shape[2]):
-            work[0, s] += (y - tiles[t, m, s]) * (y - tiles[t, m, s])
+    squared_distances(Y[g], i, tiles, t, work[0])
     for s in range(tiles.shape[2]):
         value = log_weights[t, s] - 0.5 * work[0, s] - reference
         work[0, s] = value if value > LOWEST else LOWEST
