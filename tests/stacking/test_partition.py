@@ -236,7 +236,7 @@ def test_weights_near_one_change_little(X):
     near = np.exp(1e-7 * random_state(1).standard_normal(len(X)))
     near *= (len(X) + 1e-6) / near.sum()
     one, other = (fitted(X, weights, labels) for weights in (np.ones(len(X)), near))
-    assert [fit.members for fit in one.fits] == [fit.members for fit in other.fits]
+    assert [fit.stack.members for fit in one.fits] == [fit.stack.members for fit in other.fits]
     assert_allclose(other.held_out, one.held_out, atol=1e-5)
     assert_allclose(other.density.logpdf(X), one.density.logpdf(X), atol=1e-4)
 
@@ -263,7 +263,7 @@ def test_any_weights_give_a_finite_density(X, weights, seed):
     assert np.isfinite(found.density.sample(5, random_state=0)).all()
     assert np.isfinite(found.held_out)
     for fit in found.fits:
-        assert np.isfinite([fit.gain, fit.gain_error, fit.held_out]).all()
+        assert np.isfinite([fit.stack.gain, fit.stack.gain_error, fit.held_out]).all()
 
 
 def test_the_number_of_samples_is_named_where_they_have_no_spread():

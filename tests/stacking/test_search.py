@@ -60,19 +60,19 @@ def test_it_does_not_begin_far_behind_others():
 def test_a_cluster_that_looks_gaussian_is_one_gaussian():
     X = random_state(3).standard_normal((400, 2))
     fit = fit_cell(cell_of(X), 0)
-    assert len(fit.members) == 1
+    assert len(fit.stack.members) == 1
     assert fit.density.n_kernels == 1
-    assert fit.reason
-    assert fit.gain == fit.gain_error == 0
+    assert fit.stack.reason
+    assert fit.stack.gain == fit.stack.gain_error == 0
 
 
 def test_others_gain():
     fit = fit_cell(cell_of(crescent()), 0)
-    assert fit.gain > 5 * fit.gain_error > 0
-    assert fit.n_tried > 15
-    assert len(fit.members) == len(fit.weights) <= 6
-    assert_allclose(fit.weights.sum(), 1.0)
-    assert not fit.reason
+    assert fit.stack.gain > 5 * fit.stack.gain_error > 0
+    assert fit.stack.n_tried > 15
+    assert len(fit.stack.members) == len(fit.stack.weights) <= 6
+    assert_allclose(fit.stack.weights.sum(), 1.0)
+    assert not fit.stack.reason
     # Held-out log densities are in the coordinates that came in, as is the density.
     assert abs(fit.density.logpdf(crescent(500, seed=9)).mean() - fit.held_out) < 0.3
 
@@ -80,8 +80,8 @@ def test_others_gain():
 def test_few_samples_try_few_members():
     few = fit_cell(cell_of(random_state(0).standard_normal((12, 2))), 0)
     many = fit_cell(cell_of(random_state(0).standard_normal((40, 2))), 0)
-    assert few.reason
-    assert few.n_tried < many.n_tried
+    assert few.stack.reason
+    assert few.stack.n_tried < many.stack.n_tried
 
 
 def test_members_that_would_take_too_long_are_not_tried(monkeypatch):
@@ -89,8 +89,8 @@ def test_members_that_would_take_too_long_are_not_tried(monkeypatch):
     whole = fit_cell(cell, 0)
     monkeypatch.setattr(Cell, "allows_matrices", lambda cell, n_rows: False)
     part = fit_cell(cell, 0)
-    assert 1 < part.n_tried < whole.n_tried
-    assert part.gain > 0
+    assert 1 < part.stack.n_tried < whole.stack.n_tried
+    assert part.stack.gain > 0
 
 
 def likelihood(held_out, weights):
@@ -178,9 +178,9 @@ def test_members_of_users_are_tried_on_every_cluster():
     for n_samples in (20, 120):
         cell = cell_of(crescent(n_samples))
         plain, extended = fit_cell(cell, 0), fit_cell(cell, 0, [Copy()])
-        assert extended.n_tried == plain.n_tried + 1
+        assert extended.stack.n_tried == plain.stack.n_tried + 1
     gaussian = cell_of(random_state(3).standard_normal((400, 2)))
-    assert fit_cell(gaussian, 0, [Copy()]).members == ("Gaussian",)
+    assert fit_cell(gaussian, 0, [Copy()]).stack.members == ("Gaussian",)
 
 
 class Singular(Member):
@@ -191,4 +191,4 @@ class Singular(Member):
 
 
 def test_members_that_do_not_exist_are_left_out():
-    assert fit_cell(cell_of(crescent(20)), 0, [Singular()]).n_tried == 6
+    assert fit_cell(cell_of(crescent(20)), 0, [Singular()]).stack.n_tried == 6

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .auto import AutoROME
+    from .auto import AutoROME, StackedCluster
     from .base import DensityEstimator
     from .classifier import DensityClassifier
     from .gaussians import GaussianMixtureBIC
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .outlier_detector import DensityOutlierDetector
     from .parzen import ManifoldParzen
     from .rome import ROME
-    from .summary import Cluster, StackedCluster
+    from .summary import Cluster
     from .vine import VineDensity
 
 __all__ = [
@@ -54,7 +54,7 @@ _MODULES = dict(_REGISTRY.values()) | {
     "Cluster": "summary",
     "DensityClassifier": "classifier",
     "DensityOutlierDetector": "outlier_detector",
-    "StackedCluster": "summary",
+    "StackedCluster": "auto",
 }
 
 

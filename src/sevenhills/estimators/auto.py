@@ -1,7 +1,7 @@
 """ROME with a density for every cluster that is chosen by cross-validation."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -10,11 +10,36 @@ import numpy as np
 from ..clustering import Candidates, Ordering, Points, find_clusters
 from ..clustering.optics import NOISE
 from ..density import KernelMixture
-from ..stacking import CellFit, Member, Partition, join_small, merge_unstable, split_by_category
-from ..validation import check_min_std, random_generator
+from ..stacking import (
+    CellFit,
+    Member,
+    Partition,
+    Stack,
+    join_small,
+    merge_unstable,
+    split_by_category,
+)
+from ..validation import check_field, check_min_std, random_generator
 from ..whitening import Grouping, resolve_min_std
 from .base import ClusterEstimator
-from .summary import StackedCluster, Summary, describe_size
+from .summary import Summary, describe_size
+
+
+@dataclass(frozen=True, eq=False)
+class StackedCluster(Stack):
+    """Summary of one cluster of a stacked density."""
+
+    label: int
+    n_members: int  #: the number of its samples
+    share: float  #: of the weight of all samples; in the density a wide background has weight, too
+    mean: np.ndarray  #: (n_features,)
+
+    def _validate(self) -> None:
+        """Raise an error if a value is impossible, as one of a file might be."""
+        check_field(self.mean, "mean", "f", (len(self.mean),))
+        check_field(self.weights, "weights", "f", (len(self.members),), least=0)
+        if self.label < NOISE or min(self.n_members, self.share, self.gain_error, self.n_tried) < 0:
+            raise ValueError("numbers must not be negative, but for the label of noise")
 
 
 class AutoROME(ClusterEstimator):
@@ -196,12 +221,7 @@ def _describe(points: Points, fits: Sequence[CellFit], labels: np.ndarray) -> li
                 n_members=int((labels == label).sum()),
                 share=float(weights.sum() / points.weights.sum()),
                 mean=np.average(X[inside], axis=0, weights=weights),
-                members=fit.members,
-                weights=fit.weights,
-                gain=fit.gain,
-                gain_error=fit.gain_error,
-                n_tried=fit.n_tried,
-                reason=fit.reason,
+                **vars(fit.stack),
             )
         )
     return found

@@ -48,29 +48,6 @@ class Cluster:
             raise ValueError(f"bandwidth must be positive, got {self.bandwidth}")
 
 
-@dataclass(frozen=True, eq=False)
-class StackedCluster:
-    """Summary of one cluster of a stacked density."""
-
-    label: int
-    n_members: int  #: the number of its samples
-    share: float  #: of the weight of all samples; in the density a wide background has weight, too
-    mean: np.ndarray  #: (n_features,)
-    members: tuple[str, ...]  #: the names of the densities that are added up
-    weights: np.ndarray  #: (n_members,) their weights
-    gain: float  #: in the mean log density of held-out samples, over a plain Gaussian
-    gain_error: float  #: the standard error of the gain
-    n_tried: int  #: the number of members that were tried
-    reason: str  #: the reason why not all members were tried; empty if all were
-
-    def _validate(self) -> None:
-        """Raise an error if a value is impossible, as one of a file might be."""
-        check_field(self.mean, "mean", "f", (len(self.mean),))
-        check_field(self.weights, "weights", "f", (len(self.members),), least=0)
-        if self.label < NOISE or min(self.n_members, self.share, self.gain_error, self.n_tried) < 0:
-            raise ValueError("numbers must not be negative, but for the label of noise")
-
-
 @dataclass(frozen=True)
 class Summary:
     """A title, sentences, a table, a last sentence, and lines of details that HTML leaves out.

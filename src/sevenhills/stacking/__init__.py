@@ -9,7 +9,7 @@ Every member is a sum of Gaussian kernels, and so is the whole.
 
 from .members import Member, Samples
 from .partition import OUTLIER, Partition, join_small, merge_unstable, split_by_category
-from .search import CellFit
+from .search import CellFit, Stack
 
 __all__ = [
     "OUTLIER",
@@ -17,6 +17,7 @@ __all__ = [
     "Member",
     "Partition",
     "Samples",
+    "Stack",
     "join_small",
     "merge_unstable",
     "split_by_category",

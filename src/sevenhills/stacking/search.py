@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import attrgetter
+from typing import NamedTuple
 
 import numpy as np
 
@@ -62,22 +63,23 @@ _WEIGHT_STEPS = 300
 
 
 @dataclass(frozen=True, eq=False)
-class CellFit:
-    """The density of a cluster, and the names and weights of the members that were kept.
+class Stack:
+    """The members of a cluster whose weighted sum is the density, and their gain."""
 
-    ``held_out`` is the mean log density of held-out samples, ``gain`` its difference to that of a
-    Gaussian. ``reason`` says why not all members were tried; it is empty if the search was
-    complete.
-    """
+    members: tuple[str, ...]  #: their names
+    weights: np.ndarray  #: (n_members,) their weights in the sum
+    gain: float  #: in the mean log density of held-out samples, over a plain Gaussian
+    gain_error: float  #: the standard error of the gain
+    n_tried: int  #: the number of members that were tried
+    reason: str  #: the reason why not all members were tried; empty if all were
+
+
+class CellFit(NamedTuple):
+    """The density of a cluster, the mean log density of held-out samples, and the members."""
 
     density: KernelMixture
-    members: tuple[str, ...]
-    weights: np.ndarray
     held_out: float
-    gain: float
-    gain_error: float
-    n_tried: int
-    reason: str
+    stack: Stack
 
 
 def fit_cell(cell: Cell, seed: int, extra: Sequence[Member] = ()) -> CellFit:
@@ -107,15 +109,11 @@ def _stacked(cell: Cell, trials: list[Trial[Member]], n_tried: int, reason: str)
     held_out = log_sum_exp(table[:, kept] + np.log(weights))
     gain, gain_error = mean_and_error(held_out - trials[0].held_out, cell.test_weights)
     density = KernelMixture.merge([trials[m].density() for m in kept], weights)
+    names = tuple(trials[m].member.name for m in kept)
     return CellFit(
         density=density.affine(cell.back, cell.ellipse.mean),
-        members=tuple(trials[m].member.name for m in kept),
-        weights=weights,
         held_out=mean_and_error(held_out, cell.test_weights)[0] + cell.ellipse.log_det,
-        gain=gain,
-        gain_error=gain_error,
-        n_tried=n_tried,
-        reason=reason,
+        stack=Stack(names, weights, gain, gain_error, n_tried, reason),
     )
 
 
