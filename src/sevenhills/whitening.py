@@ -243,11 +243,5 @@ def silverman(n_samples: float, n_features: int) -> float:
     .. math:: b = \left(\frac{M + 2}{4} n\right)^{-1 / (M + 4)}
 
     The bandwidth is a standard deviation; ``n_samples`` may be a sum of weights.
-
-    Examples
-    --------
-    >>> from sevenhills.whitening import silverman
-    >>> round(silverman(100, 2), 4)
-    0.4642
     """
     return float((n_samples * (n_features + 2) / 4) ** (-1 / (n_features + 4)))
