@@ -64,7 +64,7 @@ def test_what_cannot_be_compared(pair, evaluation):
         compare(pair[0], evaluation)
     predictions, truth = walks(60, 15, 2)
     other = evaluate(predictions, truth, estimator="kde", measures=("nll",))
-    with pytest.raises(ValueError, match=r"differ in estimator \('rome' and 'kde'\)"):
+    with pytest.raises(ValueError, match=r"differ in estimator \('pooled' and 'kde'\)"):
         compare(pair[0], other)
     assert compare(pair[0], other, ignore=("estimator",), n_permutations=9)["nll"].n_scenes == 60
     elsewhere = evaluate(predictions, truth + 0.1, measures=("nll",))

@@ -111,7 +111,9 @@ def test_joint_densities_of_few_samples_need_shrinkage():
     walks = make_walks(30, random_state=0)
     drawn = walks.law.draw(20, 1)
     nll = {
-        shrinkage: evaluate(drawn, walks.truth, measures="nll", shrinkage=shrinkage)["nll"].mean
+        shrinkage: evaluate(
+            drawn, walks.truth, estimator="rome", measures="nll", shrinkage=shrinkage
+        )["nll"].mean
         for shrinkage in (None, "auto")
     }
     exact = -walks.law.logpdf(walks.truth).mean()

@@ -4,6 +4,7 @@ import numbers
 import platform
 import warnings
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numba
@@ -25,7 +26,8 @@ from ..validation import (
 )
 from .checks import SceneStatistics, check_scenes
 from .inputs import Forecasts, open_forecasts
-from .path_densities import floored_estimator
+from .path_densities import AgentForecasts, floored_estimator, learn_pools
+from .pooled import MAX_SCENES, Pools
 from .results import Evaluation, summarize
 from .scores import MEASURES, BlockScores, Scoring, choose_measures, score_block
 
@@ -34,6 +36,11 @@ _MIN_SAMPLES = 3
 #: Blocks per worker, so that workers finish at about the same time.
 _BLOCKS_PER_JOB = 8
 
+#: Measures by the density of whole paths that may be pooled.
+_LIKELIHOODS = ("nll", "nll_agent", "nll_agents", "nll_per_value")
+#: Scenes that are read for the pools: more than they use, because horizons may differ.
+_POOLED_SCENES = 4 * MAX_SCENES
+
 _LEVELS = tuple(i / 20 for i in range(1, 20))
 
 
@@ -41,7 +48,7 @@ def evaluate(
     predictions: Any,
     truth: Any,
     *,
-    estimator: Any = "rome",
+    estimator: Any = "pooled",
     step_estimator: Any = "kde",
     measures: Sequence[str] | str | None = None,
     shrinkage: str | None = "auto",
@@ -102,9 +109,11 @@ def evaluate(
     truth : array-like, frame or path-like
         True paths, without the axis of samples, or with an axis of several true futures in its
         place; in a frame the column "future".
-    estimator, step_estimator : str or estimator, default="rome", "kde"
+    estimator, step_estimator : str or estimator, default="pooled", "kde"
         Density of whole paths and of single steps: a name of ``sevenhills.estimators.ESTIMATORS``,
-        or an estimator, which is cloned.
+        or an estimator, which is cloned. "pooled" gives whole paths mixtures of Gaussians with
+        covariances that are estimated from all scenes together. Calibration, degenerate samples
+        and fewer than 30 scenes use "rome".
     measures : sequence of str, optional
         Measures to compute; by default all that the forecasts allow.
     shrinkage : {"auto", "always", None}, default="auto"
@@ -210,6 +219,8 @@ def evaluate(
     statistics = check_scenes(forecasts, bool(check_units))
     _check_samples(statistics, scoring)
     floors = statistics.floors(floor)
+    if scoring.paths.name == "pooled":
+        scoring = replace(scoring, pools=_pools(forecasts, statistics, floors, scoring))
     blocks = _score_blocks(forecasts, floors, scoring, rng, n_jobs, progress)
     settings = {
         **_settings(forecasts, scoring),
@@ -264,6 +275,23 @@ def _check_samples(statistics: SceneStatistics, scoring: Scoring) -> None:
         )
 
 
+def _pools(
+    forecasts: Forecasts, statistics: SceneStatistics, floors: np.ndarray, scoring: Scoring
+) -> Pools:
+    """Learn what the scenes have in common from some of them, chosen by the spread of samples."""
+    likelihoods = [name for name in scoring.measures if name in _LIKELIHOODS]
+    kinds = sorted({name == "nll_agents" for name in likelihoods})
+    if not kinds:
+        return {}
+    order = statistics.spreads.mean(axis=1).argsort()
+    n_chosen = min(len(order), _POOLED_SCENES)
+    chosen = order[np.linspace(0, len(order) - 1, n_chosen).astype(np.int64)].tolist()
+    scenes = (
+        AgentForecasts.from_scenes(*forecasts.read(s, s + 1), floors[s : s + 1]) for s in chosen
+    )
+    return learn_pools(scenes, kinds)
+
+
 def _score_blocks(
     forecasts: Forecasts,
     floors: np.ndarray,
@@ -316,7 +344,7 @@ def _settings(forecasts: Forecasts, scoring: Scoring) -> dict[str, Any]:
         "n_truths": forecasts.n_truths,
         "n_steps": forecasts.n_steps,
         "n_coordinates": forecasts.n_coordinates,
-        "estimator": scoring.paths.name,
+        "estimator": scoring.joint_density,
         "step_estimator": scoring.steps.name,
         "errors": scoring.paths.errors,
         "floor": scoring.paths.floor,

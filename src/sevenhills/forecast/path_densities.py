@@ -1,6 +1,7 @@
 """Densities of the samples of an agent, at single steps and of whole paths."""
 
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -22,6 +23,7 @@ from ..kernels.path_densities import (
 from ..metrics.density_metrics import divergence_terms
 from ..validation import unfitted_copy
 from .inputs import path_lengths
+from .pooled import MIN_SAMPLES, Pools, ScenePool
 
 #: Degeneracy of samples that the estimator refused, although they are regular.
 REFUSED = 5
@@ -76,12 +78,14 @@ class FlooredEstimator:
 def floored_estimator(
     estimator: Any, name: str, shrinkage: str | None, errors: str, floor: float | None
 ) -> FlooredEstimator:
-    """Return the estimator of that name, or a clone; "rome" gets the shrinkage."""
-    expected = f"{name} must be one of {list(ESTIMATORS)} or an estimator"
+    """Return the estimator of that name, or a clone; "rome" and "pooled" get the shrinkage."""
+    names = [*(["pooled"] if name == "estimator" else []), *ESTIMATORS]
+    expected = f"{name} must be one of {names} or an estimator"
     if isinstance(estimator, str):
-        if estimator not in ESTIMATORS:
+        if estimator not in names:
             raise ValueError(f"{expected}, got {estimator!r}")
-        found = ROME(shrinkage=shrinkage) if estimator == "rome" else ESTIMATORS[estimator]()
+        is_rome = estimator in ("rome", "pooled")
+        found = ROME(shrinkage=shrinkage) if is_rome else ESTIMATORS[estimator]()
         return FlooredEstimator(estimator, found, errors, floor)
     missing = [each for each in ("fit", "score_samples") if not hasattr(estimator, each)]
     if isinstance(estimator, type) or missing:
@@ -230,8 +234,42 @@ class Paths:
     samples: np.ndarray  # (n, M)
     truths: np.ndarray  # (m, M)
     futures: np.ndarray  # (m,), indices of the truths in the scene
-    n_steps: int  # number of points of a path, over all agents
+    ends: np.ndarray  # (A,), number of steps of every agent
     degeneracy: int  # of the samples, see sevenhills.kernels.path_densities
+
+    @property
+    def n_steps(self) -> int:
+        """Number of points of a path, over all agents."""
+        return int(self.ends.sum())
+
+    @property
+    def can_be_pooled(self) -> bool:
+        """Whether the samples spread in all directions."""
+        return self.degeneracy in (REGULAR, FEW) and len(self.samples) >= MIN_SAMPLES
+
+    def in_own_frames(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return samples and truths relative to the mean path of the samples.
+
+        In the plane, every agent is turned to the direction of its mean path.
+        """
+        mean = self.samples.mean(axis=0)
+        samples, truths = self.samples - mean, self.truths - mean
+        if len(mean) != 2 * self.n_steps:
+            return samples, truths
+        turns = []
+        for path in np.split(mean.reshape(-1, 2), np.cumsum(self.ends)[:-1]):
+            dx, dy = path[-1] - path[0] if len(path) else (0.0, 0.0)
+            length = np.hypot(dx, dy)
+            cos, sin = (dx / length, dy / length) if length > 0 else (1.0, 0.0)
+            turns.append(np.broadcast_to([[cos, -sin], [sin, cos]], (len(path), 2, 2)))
+        turn = np.concatenate(turns)
+        return _turned(samples, turn), _turned(truths, turn)
+
+
+def _turned(rows: np.ndarray, turns: np.ndarray) -> np.ndarray:
+    """Return paths in the plane, as rows, with every point multiplied by a matrix (2, 2)."""
+    points = rows.reshape(len(rows), -1, 1, 2)
+    return np.ascontiguousarray((points @ turns).reshape(rows.shape))
 
 
 def paths_by_horizon(
@@ -254,7 +292,7 @@ def paths_by_horizon(
             samples=samples,
             truths=_rows(forecasts.truths[agents], futures, within),
             futures=futures,
-            n_steps=int(ends.sum()),
+            ends=ends,
             degeneracy=_path_degeneracy(samples, degeneracy[agents][within]),
         )
 
@@ -282,19 +320,37 @@ class PathDensity:
     Degenerate samples have the standard deviation ``floor``.
     """
 
-    def __init__(self, paths: Paths, estimator: FlooredEstimator, floor: float) -> None:
+    def __init__(
+        self,
+        paths: Paths,
+        estimator: FlooredEstimator,
+        floor: float,
+        pool: ScenePool | None = None,
+    ) -> None:
         self.paths, self._estimator, self._floor = paths, estimator, floor
-        self.model: Any = estimator.fit(paths.samples, paths.degeneracy, floor)
+        self._pool = pool if paths.can_be_pooled else None
+
+    @cached_property
+    def model(self) -> Any:
+        """The fitted estimator."""
+        return self._estimator.fit(self.paths.samples, self.paths.degeneracy, self._floor)
+
+    @property
+    def has_truths(self) -> bool:
+        """Whether truths get a density."""
+        return self._pool is not None or self.model is not None
 
     @property
     def degeneracy(self) -> int:
         """Degeneracy of the samples, or REFUSED."""
-        refused = self.model is None and self.paths.degeneracy == REGULAR
+        refused = self.paths.degeneracy == REGULAR and not self.has_truths
         return REFUSED if refused else self.paths.degeneracy
 
     @cached_property
     def at_truths(self) -> np.ndarray:
-        """Log densities (m,) of the truths."""
+        """Log densities (m,) of the truths, by the pool if there is one for these samples."""
+        if self._pool is not None:
+            return self._pool.logpdf(*(X[None] for X in self.paths.in_own_frames()))[0]
         return np.asarray(self.model.score_samples(self.paths.truths))
 
     @cached_property
@@ -344,12 +400,32 @@ class PathDensity:
         truth = self._estimator.fit(truths, _path_degeneracy(truths, _NO_STEPS), self._floor)
         if truth is None:
             return np.nan, np.nan
-        true_at_truths, true_at_samples = leave_one_out(truth, truths), truth.score_samples(samples)
+        at_truths, true_at_truths = self.model.score_samples(truths), leave_one_out(truth, truths)
+        true_at_samples = np.asarray(truth.score_samples(samples))
         halves = (
-            divergence_terms(self.at_truths, true_at_truths).mean(),
-            divergence_terms(self.at_samples, np.asarray(true_at_samples)).mean(),
+            divergence_terms(np.asarray(at_truths), true_at_truths).mean(),
+            divergence_terms(self.at_samples, true_at_samples).mean(),
         )
-        return float((true_at_truths - self.at_truths).mean()), float(sum(halves) / 2)
+        return float((true_at_truths - at_truths).mean()), float(sum(halves) / 2)
+
+
+def learn_pools(scenes: Iterable[AgentForecasts], is_joint: Sequence[bool]) -> Pools:
+    """Return the pools of paths of single agents, and of all agents of a scene together.
+
+    Paths of every length have a pool of their own, if there are enough of them.
+    """
+    found: dict[tuple[bool, int], list[np.ndarray]] = defaultdict(list)
+    for scene in scenes:
+        degeneracy = step_degeneracy(scene)
+        for joint in is_joint:
+            size = scene.n_agents if joint else 1
+            for start in range(0, len(scene.paths), size):
+                for paths in paths_by_horizon(scene, slice(start, start + size), degeneracy):
+                    if paths.can_be_pooled:
+                        samples = paths.in_own_frames()[0]
+                        found[joint, samples.shape[1]].append(samples)
+    pools = {key: ScenePool.from_scenes(samples) for key, samples in found.items()}
+    return {key: pool for key, pool in pools.items() if pool is not None}
 
 
 def leave_one_out(model: Any, X: np.ndarray) -> np.ndarray:

@@ -24,6 +24,7 @@ from .path_densities import (
     step_degeneracy,
     step_densities,
 )
+from .pooled import Pools
 
 _NAMES = {IDENTICAL: "identical", FLAT: "flat", FEW: "few", EMPTY: "empty", REFUSED: "refused"}
 #: Degenerate samples per block that an error message can name.
@@ -134,6 +135,13 @@ class Scoring:
     ks: tuple[int, ...]
     miss_threshold: float
     lower_bound: float | None
+    pools: Pools = field(default_factory=dict)
+
+    @property
+    def joint_density(self) -> str:
+        """Name of the density of whole paths that was used."""
+        is_missing = self.paths.name == "pooled" and not self.pools
+        return "rome" if is_missing else self.paths.name
 
     def needing(self, *sources: str) -> list[str]:
         """Return the measures that need one of these; see :class:`Measure`."""
@@ -305,10 +313,6 @@ def _wasserstein(paths: Paths) -> float:
     return float(wasserstein(paths.samples, paths.truths)) / float(np.sqrt(paths.n_steps))
 
 
-def _nll(density: PathDensity, uniform: np.ndarray) -> np.ndarray:
-    return -density.at_truths
-
-
 #: Measures of sampled paths, for every truth or one value for all.
 _OF_PATHS: dict[str, Callable[[Paths], Any]] = {
     "energy_score": _energy_scores,
@@ -316,9 +320,9 @@ _OF_PATHS: dict[str, Callable[[Paths], Any]] = {
 }
 #: Measures of the density of paths; the uniform random numbers (m,) break ties.
 _OF_DENSITY: dict[str, Callable[[PathDensity, np.ndarray], Any]] = {
-    "nll": _nll,
-    "nll_agent": _nll,
-    "nll_agents": _nll,
+    "nll": lambda density, _: -density.at_truths,
+    "nll_agent": lambda density, _: -density.at_truths,
+    "nll_agents": lambda density, _: -density.at_truths,
     "nll_per_value": lambda density, _: -density.at_truths / density.paths.truths.shape[1],
     "ece": PathDensity.levels,
     "kl": lambda density, _: density.divergences[0],
@@ -356,10 +360,11 @@ def _path_scores(
                 out[name][i, paths.futures] = _OF_PATHS[name](paths)
             if not of_density:
                 continue
-            density = PathDensity(paths, scoring.paths, floor)
+            pool = scoring.pools.get((is_joint, paths.samples.shape[1]))
+            density = PathDensity(paths, scoring.paths, floor, pool)
             degenerate.add(kind, density.degeneracy, scoring.paths, scene, who)
-            if density.model is not None:
-                for name in of_density:
+            for name in of_density:
+                if density.has_truths if name.startswith("nll") else density.model is not None:
                     scores = _OF_DENSITY[name](density, uniform[i, paths.futures])
                     out[name][i, paths.futures] = scores
     return out

@@ -1,0 +1,199 @@
+"""The joint density of paths that is pooled over scenes."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+from scipy.cluster.hierarchy import fcluster, ward
+from scipy.special import logsumexp
+from scipy.stats import multivariate_normal
+
+from sevenhills.datasets import make_walks
+from sevenhills.forecast import evaluate
+from sevenhills.forecast.pooled import (
+    MIN_SCENES,
+    ScenePool,
+    _Clusters,
+    _partition,
+    _stack,
+    _whitener,
+)
+
+
+def nll(predictions, truth, **options):
+    found = evaluate(
+        predictions, truth, measures="nll", n_replicates=0, check_units=False, **options
+    )
+    return found.scenes["nll"]
+
+
+@pytest.fixture(scope="module")
+def walks():
+    return make_walks(60, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def samples(walks):
+    return walks.law.draw(20, 1)
+
+
+@given(st.integers(2, 12), st.integers(0, 1000))
+def test_partitions_are_those_of_scipy(n_samples, seed):
+    X = np.random.RandomState(seed).standard_normal((3, n_samples, 2))
+    resolutions = np.arange(1, n_samples + 1)
+    for n_clusters, labels in zip(resolutions, _partition(X, resolutions), strict=True):
+        for x, found in zip(X, labels, strict=True):
+            expected = fcluster(ward(x), n_clusters, "maxclust")
+            same = found[:, None] == found
+            np.testing.assert_array_equal(same, expected[:, None] == expected)
+            assert len(np.unique(found)) == n_clusters
+
+
+def test_densities_of_clusters_by_definition():
+    rng = np.random.RandomState(0)
+    X, paths = rng.standard_normal((2, 9, 3)), rng.standard_normal((2, 4, 3))
+    labels = _partition(X, np.array([3]))[0]
+    found = _Clusters(X, labels).logpdf(paths, 1e-300)
+    for s in range(2):
+        members = [X[s, labels[s] == c] for c in range(3)]
+        free = np.array([len(m) - 1 for m in members])
+        squares = np.array([((m - m.mean(axis=0)) ** 2).sum() for m in members])
+        own = squares[free > 0] / (3 * free[free > 0])
+        scene = np.exp((free[free > 0] * np.log(own)).sum() / free.sum())
+        for g, width in enumerate((0.4, 0.7, 1.0, 1.5)):
+            terms = []
+            for m, each, square in zip(members, free, squares, strict=True):
+                scale = (square + 2 * 3 * scene) / (3 * (each + 2))
+                cov = width * (1 + 1 / len(m)) * scale * np.eye(3)
+                terms.append(
+                    np.log(len(m) / 9) + multivariate_normal(m.mean(axis=0), cov).logpdf(paths[s])
+                )
+            assert_allclose(found[s, :, g], logsumexp(terms, axis=0), rtol=1e-10)
+
+
+def test_the_common_shape_of_scenes_of_different_scales():
+    rng = np.random.RandomState(0)
+    root = np.array([[2.0, 0.0], [1.5, 0.5]])
+    scales = np.exp(3 * rng.standard_normal(4000))
+    X = scales[:, None, None] * rng.standard_normal((4000, 5, 2)) @ root.T
+    found = _whitener(X - X.mean(axis=1, keepdims=True), 4)
+    assert_allclose(np.linalg.inv(found @ found.T), root @ root.T, rtol=0.05)
+
+
+def test_weights_maximize_the_likelihood():
+    rng = np.random.RandomState(0)
+    densities = rng.gamma(1.0, size=(500, 3)) * [1.0, 1.0, 0.01]
+    weights = _stack(np.log(densities))
+    assert weights[2] == 0
+    best = max(np.log(densities[:, :2] @ [w, 1 - w]).sum() for w in np.linspace(0.01, 0.99, 99))
+    assert np.log(densities @ weights).sum() > best - 1e-2
+
+
+def test_the_order_of_scenes_and_samples_has_no_effect(walks, samples):
+    rng = np.random.RandomState(0)
+    scenes = rng.permutation(len(samples))
+    shuffled = samples[scenes][:, rng.permutation(20)]
+    found = nll(shuffled, walks.truth[scenes])
+    assert_allclose(found, nll(samples, walks.truth)[scenes], atol=1e-9)
+
+
+def test_units_rotations_and_origins(walks, samples):
+    turn = np.array([[0.6, 0.8], [-0.8, 0.6]])
+    moved = nll(7 * samples @ turn + 300, 7 * walks.truth @ turn + 300)
+    assert_allclose(moved, nll(samples, walks.truth) + 24 * np.log(7), atol=1e-7)
+
+
+def test_closer_to_the_exact_likelihood_than_single_scenes(walks, samples):
+    exact = -walks.law.logpdf(walks.truth)
+    pooled, single = nll(samples, walks.truth), nll(samples, walks.truth, estimator="rome")
+    assert abs(np.median(pooled - exact)) < 2 < np.median(single - exact)
+    assert np.corrcoef(pooled, exact)[0, 1] > np.corrcoef(single, exact)[0, 1]
+
+
+@pytest.mark.whole
+@pytest.mark.parametrize("spread", [0.8, 1.25])
+def test_the_right_spread_wins(spread):
+    """By single scenes, a law that is 20 % too narrow beats the true one."""
+    walks = make_walks(200, random_state=3)
+    right = nll(walks.law.draw(20, 1), walks.truth)
+    wrong = nll(walks.law.spread(spread).draw(20, 1), walks.truth)
+    apart = wrong - right
+    assert apart.mean() > 2 * apart.std() / np.sqrt(len(apart))
+
+
+def test_few_scenes_are_fitted_one_by_one(walks, samples):
+    few = slice(MIN_SCENES - 1)
+    found = evaluate(samples[few], walks.truth[few], measures="nll", n_replicates=0)
+    assert found.settings["estimator"] == "rome"
+    expected = nll(samples[few], walks.truth[few], estimator="rome")
+    np.testing.assert_array_equal(found.scenes["nll"], expected)
+    assert evaluate(samples, walks.truth, measures="nll").settings["estimator"] == "pooled"
+
+
+def test_degenerate_scenes_stay_out_of_the_pool(walks, samples):
+    """Standing pedestrians get the density of their floor; the others do not notice them."""
+    still = np.concatenate([samples, np.repeat(samples[:5, :1], 20, axis=1)])
+    truth = np.concatenate([walks.truth, walks.truth[:5]])
+    found = nll(still, truth, floor=0.05)
+    assert np.isfinite(found).all()
+    assert_allclose(found[:60], nll(samples, walks.truth, floor=0.05), atol=1e-9)
+    single = nll(still[60:], truth[60:], floor=0.05, estimator="rome")
+    np.testing.assert_array_equal(found[60:], single)
+
+
+def test_paths_of_every_length_have_a_pool(walks, samples):
+    truth = np.concatenate([walks.truth, walks.truth])
+    truth[60:, 7:] = np.nan
+    found = nll(np.concatenate([samples, samples]), truth)
+    assert_allclose(found[60:], nll(samples[:, :, :7], walks.truth[:, :7]), atol=1e-9)
+
+
+def test_absent_samples(walks, samples):
+    some = samples.copy()
+    some[0, 15:] = np.nan
+    found = nll(some, walks.truth)
+    assert np.isfinite(found).all()
+    assert abs(found[0] - nll(samples, walks.truth)[0]) < 15
+
+
+def test_agents_together(walks, samples):
+    pairs = samples.reshape(30, 2, 20, 12, 2).swapaxes(1, 2)
+    truth = walks.truth.reshape(30, 2, 12, 2)
+    found = evaluate(
+        pairs, truth, agents=True, measures=["nll_agent", "nll_agents"], n_replicates=0
+    )
+    assert found.settings["estimator"] == "pooled"
+    exact = -walks.law.logpdf(walks.truth).reshape(30, 2)
+    assert abs(np.median(found.scenes["nll_agent"] - exact.mean(axis=1))) < 2
+    assert np.isfinite(found.scenes["nll_agents"]).all()
+
+
+def test_a_truth_far_away_has_a_bounded_score(walks, samples):
+    truth = walks.truth.copy()
+    truth[0] += 1e6
+    found, usual = nll(samples, truth), nll(samples, walks.truth)
+    assert_allclose(found[1:], usual[1:], atol=1e-9)
+    assert 50 < found[0] - np.median(usual) < 120
+
+
+def test_pools_need_enough_samples_for_the_features():
+    rng = np.random.RandomState(0)
+    assert ScenePool.from_scenes(list(rng.standard_normal((40, 4, 60)))) is None
+    assert ScenePool.from_scenes(list(rng.standard_normal((40, 20, 4)))) is not None
+
+
+def test_paths_in_a_subspace_are_fitted_one_by_one(walks):
+    """Samples of constant velocity have two degrees of freedom, whatever the number of steps."""
+    velocity = np.random.RandomState(0).standard_normal((60, 20, 1, 2))
+    found = evaluate(velocity * np.arange(1, 13)[:, None], walks.truth, measures="nll")
+    assert found.settings["estimator"] == "rome"
+    assert np.isfinite(found.scenes["nll"]).all()
+
+
+def test_repeated_samples(walks, samples):
+    """Six modes that are repeated by their probabilities have no spread of their own."""
+    repeated = samples[:, np.arange(20) % 6]
+    found = nll(repeated, walks.truth)
+    assert np.isfinite(found).all()
+    assert np.median(found) > np.median(nll(samples, walks.truth))
