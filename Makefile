@@ -9,7 +9,8 @@ ONE_CORE := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
 .PHONY: demo test quick test-slow test-strict test-torch test-lowest test-elsewhere coverage lint \
 	bench bench-study bench-auto \
-	bench-questions bench-modes bench-engines bench-tasks bench-walks bench-many bench-forecast bench-big \
+	bench-questions bench-modes bench-engines bench-tasks bench-walks bench-forecast-rank bench-many \
+	bench-forecast bench-big \
 	bench-growth bench-compress bench-dask torture contest parity reproduce reproduce-quick comparison \
 	pictures 	docs walk dist clean
 
@@ -121,6 +122,10 @@ bench-tasks: $(BIN)/.ready
 # Forecasts of made-up walks: whether the oracle wins, and who is told apart by calibration.
 bench-walks: $(BIN)/.ready
 	$(ONE_CORE) $(BIN)/python -m benchmarks.forecast_walks
+
+# Whether estimated likelihoods of sampled forecasts rank forecasters like exact ones: 5 minutes.
+bench-forecast-rank: $(BIN)/.ready
+	$(ONE_CORE) $(BIN)/python -m benchmarks.forecast_rank
 
 # Many small fits beside romepy and on two processes, which need two free cores.
 bench-many: $(BIN)/.ready $(ROMEPY)/.ready

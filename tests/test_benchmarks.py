@@ -7,7 +7,7 @@ import pytest
 measuring = pytest.importorskip("benchmarks.measuring", reason="benchmarks are not installed")
 FOLDER = Path(measuring.__file__).parent
 #: What is no benchmark, but a piece of others.
-PIECES = {"measuring", "ours", "peer"}
+PIECES = {"measuring", "ours", "pedestrians", "peer"}
 
 
 def bars():
