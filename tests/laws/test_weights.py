@@ -210,8 +210,10 @@ def test_weights_that_are_no_whole_numbers(estimator, few):
     weights = 1 + 0.01 * rng.uniform(-1, 1, len(X))
     model = fresh(estimator).fit(X, sample_weight=weights)
     plain = fresh(estimator).fit(X)
-    # Neighbours are counted: what falls short of the fifth by a hundredth takes the sixth.
-    tolerance = 0.7 if "knn" in repr(estimator) else 0.1
+    # Neighbors are counted: a neighborhood that lacks a hundredth of a sample takes one more.
+    # Directions of equal variance are kept together, but weights make their variances differ.
+    tolerances = {"knn": 0.7, "n_directions=1": 0.3}
+    tolerance = next((t for word, t in tolerances.items() if word in repr(estimator)), 0.1)
     assert abs(np.mean(model.score_samples(X) - plain.score_samples(X))) < tolerance
     if "first" in repr(estimator) or "compat" in repr(estimator):
         return
