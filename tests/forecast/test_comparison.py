@@ -40,7 +40,7 @@ def test_a_better_forecaster_is_better(pair):
 
 def test_the_same_forecaster_is_not_better(pair):
     found = compare(pair[0], pair[0], n_permutations=99)
-    for row in found.rows:
+    for row in found.summary:
         assert row.difference == 0
         assert row.p_value == 1
     turned, straight = (compare(*each, n_permutations=1) for each in (pair[::-1], pair))

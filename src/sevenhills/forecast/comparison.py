@@ -57,7 +57,7 @@ class Comparison(MeasureTable):
 
     Attributes
     ----------
-    rows : tuple of Difference
+    summary : tuple of Difference
     names : tuple of str
         Names of the two forecasters.
     settings : mapping
@@ -66,17 +66,13 @@ class Comparison(MeasureTable):
         Confidence of the intervals.
     """
 
-    rows: tuple[Difference, ...]
+    summary: tuple[Difference, ...]
     names: tuple[str, str]
     settings: Any
     confidence: float
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "settings", MappingProxyType(dict(self.settings)))
-
-    @property
-    def _rows(self) -> Sequence[Difference]:
-        return self.rows
 
     def _caption(self) -> str:
         first, second = self.names

@@ -5,12 +5,10 @@ import platform
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from importlib.metadata import version
 from typing import Any
 
-import numba
 import numpy as np
-import scipy
-import sklearn
 from joblib import Parallel, delayed, effective_n_jobs
 
 from ..progress import Progress, no_progress, print_progress
@@ -36,8 +34,6 @@ _MIN_SAMPLES = 3
 #: Blocks per worker, so that workers finish at about the same time.
 _BLOCKS_PER_JOB = 8
 
-#: Measures by the density of whole paths that may be pooled.
-_LIKELIHOODS = ("nll", "nll_agent", "nll_agents", "nll_per_value")
 #: Scenes that are read for the pools: more than they use, because horizons may differ.
 _POOLED_SCENES = 4 * MAX_SCENES
 
@@ -77,7 +73,6 @@ def evaluate(
     ``nll``             yes     :math:`-\ln p(y)` with the density :math:`p` of whole paths
     ``nll_agent``       yes     ``nll`` of every agent by itself, mean over agents
     ``nll_agents``      yes     ``nll`` of all agents of a scene together
-    ``nll_per_value``   yes     ``nll`` divided by the number of values of a path; not a default
     ``nll_step``        yes     ``nll`` with a density for every step, mean over steps
     ``energy_score``    yes     :math:`(E|X - y| - \frac{1}{2} E|X - X'|) / \sqrt T` of the samples
     ``ece``             no      calibration error of the coverage of highest-density regions
@@ -279,7 +274,7 @@ def _pools(
     forecasts: Forecasts, statistics: SceneStatistics, floors: np.ndarray, scoring: Scoring
 ) -> Pools:
     """Learn what the scenes have in common from some of them, chosen by the spread of samples."""
-    likelihoods = [name for name in scoring.measures if name in _LIKELIHOODS]
+    likelihoods = {"nll", "nll_agent", "nll_agents"} & set(scoring.measures)
     kinds = sorted({name == "nll_agents" for name in likelihoods})
     if not kinds:
         return {}
@@ -351,12 +346,6 @@ def _settings(forecasts: Forecasts, scoring: Scoring) -> dict[str, Any]:
         "lower_bound": scoring.lower_bound,
         "k": list(scoring.ks),
         "miss_threshold": scoring.miss_threshold,
-        "versions": {
-            "sevenhills": __version__,
-            "numpy": np.__version__,
-            "scipy": scipy.__version__,
-            "scikit-learn": sklearn.__version__,
-            "numba": numba.__version__,
-            "python": platform.python_version(),
-        },
+        "versions": {"sevenhills": __version__, "python": platform.python_version()}
+        | {name: version(name) for name in ("numpy", "scipy", "scikit-learn", "numba")},
     }

@@ -32,6 +32,7 @@ _DECIMALS = 9
 #: A density of the truth is fitted to at least this many futures.
 _MIN_FUTURES = 3
 
+_TINY = np.finfo(np.float64).tiny
 _NO_STEPS = np.empty(0, dtype=np.int64)
 
 
@@ -256,20 +257,11 @@ class Paths:
         samples, truths = self.samples - mean, self.truths - mean
         if len(mean) != 2 * self.n_steps:
             return samples, truths
-        turns = []
-        for path in np.split(mean.reshape(-1, 2), np.cumsum(self.ends)[:-1]):
-            dx, dy = path[-1] - path[0] if len(path) else (0.0, 0.0)
-            length = np.hypot(dx, dy)
-            cos, sin = (dx / length, dy / length) if length > 0 else (1.0, 0.0)
-            turns.append(np.broadcast_to([[cos, -sin], [sin, cos]], (len(path), 2, 2)))
-        turn = np.concatenate(turns)
-        return _turned(samples, turn), _turned(truths, turn)
-
-
-def _turned(rows: np.ndarray, turns: np.ndarray) -> np.ndarray:
-    """Return paths in the plane, as rows, with every point multiplied by a matrix (2, 2)."""
-    points = rows.reshape(len(rows), -1, 1, 2)
-    return np.ascontiguousarray((points @ turns).reshape(rows.shape))
+        path, after = mean.view(np.complex128), np.cumsum(self.ends)
+        along = path[after - 1] - path[np.minimum(after - self.ends, len(path) - 1)]
+        turns = np.where(along == 0, 1, np.conj(along) / np.maximum(abs(along), _TINY))
+        turn = np.repeat(turns, self.ends)
+        return tuple((rows.view(np.complex128) * turn).view(float) for rows in (samples, truths))
 
 
 def paths_by_horizon(
@@ -365,17 +357,10 @@ class PathDensity:
         return np.asarray(np.sqrt((points**2).sum(axis=-1)).mean(axis=-1))
 
     def levels(self, uniform: np.ndarray) -> np.ndarray:
-        r"""Return the probability of the smallest highest-density region that holds each truth.
+        """Return the probability (m,) of the smallest highest-density region that holds each truth.
 
-        A density is higher at the points that it was fitted to than at new points. Therefore the
-        density is fitted to samples and truths together, and each point is evaluated without its
-        own kernel. If truths and samples come from one distribution, they are exchangeable, and
-        the rank of a truth among the samples,
-
-        .. math:: \frac{\#\{i : p(x_i) > p(y)\} + U (1 + \#\{i : p(x_i) = p(y)\})}{n + 1},
-
-        is uniform between 0 and 1 for any number of samples and dimensions. The uniform random
-        numbers :math:`U` (m,) break ties.
+        The rank of a truth among the samples, by leave-one-out densities of all of them together,
+        is uniform if all come from one distribution. The random numbers (m,) break ties.
         """
         n = len(self.paths.samples)
         everything = np.concatenate([self.paths.samples, self.paths.truths])

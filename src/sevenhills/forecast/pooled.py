@@ -86,17 +86,9 @@ class ScenePool:
         n_resolutions = np.searchsorted(_RESOLUTIONS, max(1.0, _MAX_SHARE * n_samples), "right")
         resolutions = _RESOLUTIONS[:n_resolutions]
         metric = _whitener(samples, n_samples - 1)
-        n_clusters = min(_METRIC_CLUSTERS, resolutions[-1])
-        labels = _partition(samples @ metric, np.array([n_clusters]))[0]
-        metric = _whitener(_Clusters(samples, labels).residuals, n_samples - n_clusters)
-        transforms = np.array(
-            [
-                _whitener(_Clusters(samples, labels).residuals, n_samples - n_clusters)
-                for n_clusters, labels in zip(
-                    resolutions, _partition(samples @ metric, resolutions), strict=True
-                )
-            ]
-        )
+        n_clusters = np.array([min(_METRIC_CLUSTERS, resolutions[-1])])
+        metric = _whiteners(samples, metric, n_clusters)[0]
+        transforms = _whiteners(samples, metric, resolutions)
         even = np.full((len(resolutions), len(_WIDTHS)), 1 / (len(resolutions) * len(_WIDTHS)))
         scale = float(np.median(_variances(samples @ transforms[0])))
         pool = cls(metric, resolutions, transforms, even, scale)
@@ -201,6 +193,15 @@ def _partition(samples: np.ndarray, resolutions: np.ndarray) -> np.ndarray:
 def _variances(samples: np.ndarray) -> np.ndarray:
     """Return the mean variance (S,) of centered samples (S, K, d)."""
     return np.einsum("skd,skd->s", samples, samples) / ((samples.shape[1] - 1) * samples.shape[2])
+
+
+def _whiteners(samples: np.ndarray, metric: np.ndarray, resolutions: np.ndarray) -> np.ndarray:
+    """Return the inverse roots (R, d, d) of the shapes within clusters of all resolutions."""
+    partitions = zip(resolutions, _partition(samples @ metric, resolutions), strict=True)
+    n_samples = samples.shape[1]
+    return np.array(
+        [_whitener(_Clusters(samples, each).residuals, n_samples - c) for c, each in partitions]
+    )
 
 
 def _whitener(residuals: np.ndarray, dof: int) -> np.ndarray:

@@ -2,7 +2,6 @@
 
 import json
 import os
-from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
@@ -33,20 +32,14 @@ Statistic = Callable[..., Any]
 _SAMPLES = {"density": "paths", "steps": "steps", "agents": "joint paths"}
 
 
-class MeasureTable(ABC):
-    """A result with a row of figures for every measure."""
+class MeasureTable:
+    """A result with a row of figures for every measure, and a caption."""
 
-    @property
-    @abstractmethod
-    def _rows(self) -> Sequence[Any]:
-        """Rows, as dataclasses with the field ``measure``."""
-
-    @abstractmethod
-    def _caption(self) -> str:
-        """Return the line above the table."""
+    summary: tuple[Any, ...]
+    _caption: Callable[[], str]
 
     def __getitem__(self, measure: str) -> Any:
-        rows = {row.measure: row for row in self._rows}
+        rows = {row.measure: row for row in self.summary}
         if measure not in rows:
             raise KeyError(f"there is no measure {measure!r}, only {list(rows)}")
         return rows[measure]
@@ -57,8 +50,8 @@ class MeasureTable(ABC):
 
     def columns(self) -> dict[str, Any]:
         """Return the table by columns."""
-        names = [field.name for field in fields(self._rows[0])]
-        return {name: [getattr(row, name) for row in self._rows] for name in names}
+        names = [field.name for field in fields(self.summary[0])]
+        return {name: [getattr(row, name) for row in self.summary] for name in names}
 
     def to_pandas(self) -> Any:
         """Return the table as a data frame of pandas."""
@@ -204,10 +197,6 @@ class Evaluation(MeasureTable):
             array.flags.writeable = False
         for name in ("scenes", "settings", "degenerate"):
             object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
-
-    @property
-    def _rows(self) -> Sequence[Row]:
-        return self.summary
 
     def columns(self, what: str = "summary") -> dict[str, Any]:
         """Return the "summary", the "scenes" or the "coverage" by columns."""

@@ -57,7 +57,6 @@ MEASURES = {
     "nll": Measure("density", is_proper=True),
     "nll_agent": Measure("density", is_proper=True),
     "nll_agents": Measure("agents", is_proper=True),
-    "nll_per_value": Measure("density", is_proper=True),
     "nll_step": Measure("steps", is_proper=True),
     "energy_score": Measure("paths", is_proper=True),
     "ece": Measure("density"),
@@ -88,8 +87,7 @@ def choose_measures(
 ) -> tuple[str, ...]:
     """Return the names of the measures to compute, with numbers of samples in place of "k".
 
-    By default these are all that the forecasts allow, except "nll_per_value"; "wasserstein" only
-    if POT is installed.
+    By default these are all that the forecasts allow; "wasserstein" only if POT is installed.
     """
     if measures is None:
         names = [name for name in MEASURES if _is_default(name, n_truths, has_agents)]
@@ -104,7 +102,7 @@ def choose_measures(
 
 
 def _is_default(name: str, n_truths: int, has_agents: bool) -> bool:
-    if name == "nll_per_value" or name in (("nll",) if has_agents else ("nll_agent", "nll_agents")):
+    if name in (("nll",) if has_agents else ("nll_agent", "nll_agents")):
         return False
     if name == "wasserstein" and find_spec("ot") is None:
         return False
@@ -291,15 +289,10 @@ def _step_nll(
 
 
 def _energy_scores(paths: Paths) -> np.ndarray:
-    r"""Return the fair energy score of every truth (m,); NaN for a single sample.
+    """Return the fair energy score of every truth (m,); NaN for a single sample.
 
-    .. math:: \frac{1}{\sqrt T} \Big( \frac{1}{n} \sum_i \lVert x_i - y \rVert -
-              \frac{1}{2 n (n - 1)} \sum_{i \ne j} \lVert x_i - x_j \rVert \Big)
-
-    for paths of :math:`T` steps. The second sum leaves out pairs of a sample with itself, so that
-    the expected score does not depend on the number of samples (Ferro, "Fair scores for ensemble
-    forecasts", 2014). Division by :math:`\sqrt T` turns distances between paths into root mean
-    square distances of their points.
+    The mean distance between samples leaves out pairs of a sample with itself, so that the expected
+    score does not depend on their number (Ferro, "Fair scores for ensemble forecasts", 2014).
     """
     n = len(paths.samples)
     if n < 2:
@@ -323,7 +316,6 @@ _OF_DENSITY: dict[str, Callable[[PathDensity, np.ndarray], Any]] = {
     "nll": lambda density, _: -density.at_truths,
     "nll_agent": lambda density, _: -density.at_truths,
     "nll_agents": lambda density, _: -density.at_truths,
-    "nll_per_value": lambda density, _: -density.at_truths / density.paths.truths.shape[1],
     "ece": PathDensity.levels,
     "kl": lambda density, _: density.divergences[0],
     "jsd": lambda density, _: density.divergences[1],

@@ -55,7 +55,7 @@ def plot_comparison(comparison: Comparison, ax: Any = None) -> Any:
     ax : matplotlib axes, optional
     """
     ax = current_axes(ax)
-    rows = comparison.rows
+    rows = comparison.summary
     heights = -np.arange(len(rows))
     unit = np.array([row.standard_error for row in rows])
     unit = np.where(unit > 0, unit, np.nan)
