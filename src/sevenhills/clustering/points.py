@@ -151,8 +151,9 @@ class Points:
             rows, sums = order[starts][by_distance], sums[by_distance]
             point = np.cumsum(is_new) - 1
             before = np.cumsum(own) - own
-            of_rows, middles = np.empty_like(order), np.empty(len(X))
-            of_rows[order] = np.argsort(by_distance)[point]
+            of_rows, middles, place = np.empty_like(order), np.empty(len(X)), np.empty_like(rows)
+            place[by_distance] = np.arange(len(rows))
+            of_rows[order] = place[point]
             middles[order] = (before - before[starts][point]) + 0.5 * own
         return cls(
             X=X[rows] / unit,

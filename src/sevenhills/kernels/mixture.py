@@ -175,7 +175,7 @@ def log_own_kernel_sums(X, means, factors, log_weights, units, work, bits, sums)
 @inner
 def own_exponents(X, i, means, factors, log_weights, t, units, work):
     """Write the exponents of a tile into ``work[0]`` and its coordinates; return the largest."""
-    _own_units(X, i, means, factors, t, units, work[0])
+    _own_units(X, i, means, factors, t, units, work)
     for s in range(work.shape[1]):
         value = log_weights[t, s] - 0.5 * work[0, s]
         work[0, s] = value if value > -np.inf else -np.inf
@@ -183,15 +183,15 @@ def own_exponents(X, i, means, factors, log_weights, t, units, work):
 
 
 @fused_inner
-def _own_units(X, i, means, factors, t, units, squares):
-    """Write the transformed differences of a tile (M, S), and their squared lengths (S,)."""
+def _own_units(X, i, means, factors, t, units, work):
+    """Write the transformed differences of a tile (M, S), and squared lengths into ``work[0]``."""
     n_features = X.shape[1]
-    size = squares.shape[0]
+    size = work.shape[1]
     for m in range(n_features):
         for s in range(size):
             units[m, s] = X[i, m] - means[t, m, s]
     for s in range(size):
-        squares[s] = 0.0
+        work[0, s] = 0.0
     k = 0
     # A row of the triangle needs no difference of an earlier feature.
     for j in range(n_features):
@@ -213,7 +213,7 @@ def _own_units(X, i, means, factors, t, units, squares):
             k += 1
             m += 1
         for s in range(size):
-            squares[s] += units[j, s] * units[j, s]
+            work[0, s] += units[j, s] * units[j, s]
 
 
 @comparing_inner
