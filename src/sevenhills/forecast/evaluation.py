@@ -89,9 +89,10 @@ def evaluate(
     :math:`\sqrt T`, so that they have the unit of a single point, and different horizons can be
     compared. The usual energy score of whole paths is :math:`\sqrt T` times as large.
 
-    The expected value of a proper measure is best for the distribution of the truth. Other
-    measures can be improved by wrong forecasts: the nearest sample by a wider spread, mean
-    distances by a narrower one. Calibration alone does not make a forecast sharp.
+    The expected value of a proper measure is best for the distribution of the truth, that of
+    ``nll`` up to the error of a density that is estimated from samples. Other measures can be
+    improved by wrong forecasts: the nearest sample by a wider spread, mean distances by a
+    narrower one. Calibration alone does not make a forecast sharp.
 
     Parameters
     ----------

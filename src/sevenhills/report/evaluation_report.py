@@ -159,9 +159,9 @@ def _measures_html(evaluation: Evaluation) -> str:
         for measure, *rest in rows
     ]
     note = (
-        "Lower is better for all measures. Measures in bold are proper: in expectation, no "
-        "forecast scores better than the distribution of the truth. Intervals from low to high "
-        "are bootstrap intervals over scenes."
+        "Lower is better for all measures. Measures in bold are proper: in expectation, the "
+        "distribution of the truth scores best, up to the error of a density that is estimated "
+        "from samples. Intervals from low to high are bootstrap intervals over scenes."
     )
     return render("measures.html", content=Table("Means over scenes", headings, cells), note=note)
 
