@@ -133,7 +133,8 @@ def compare(
     >>> comparison["energy_score"].difference < 0, comparison["energy_score"].p_value < 0.01
     (True, True)
     """
-    _check_comparable(a, b, ignore)
+    _check_evaluations(a, b)
+    check_comparable(a, b, ignore, names)
     check_confidence(confidence)
     n_replicates = check_count(n_replicates, "n_replicates", least=2)
     n_permutations = check_count(n_permutations, "n_permutations", least=1)
@@ -144,11 +145,25 @@ def compare(
     if not both:
         raise ValueError("a and b have no measure in common")
     rng = random_generator(random_state)
-    pairs = {name: _paired(a, b, name) for name in both}
+    rows = measure_differences(a, b, both, confidence, n_replicates, n_permutations, rng)
+    return Comparison(rows, (str(names[0]), str(names[1])), a.settings, float(confidence))
+
+
+def measure_differences(
+    a: Evaluation,
+    b: Evaluation,
+    measures: Sequence[str],
+    confidence: float,
+    n_replicates: int,
+    n_permutations: int,
+    rng: np.random.RandomState,
+) -> tuple[Difference, ...]:
+    """Return the differences of two evaluations that can be compared, in these measures."""
+    pairs = {name: _paired(a, b, name) for name in measures}
     differences = {name: pair.difference for name, pair in pairs.items()}
     intervals = bootstrap(differences, len(a.names), n_replicates, confidence, rng)
     p_values = _p_values(list(pairs.values()), len(a.names), n_permutations, rng)
-    rows = tuple(
+    return tuple(
         Difference(
             measure=name,
             first=pair.first,
@@ -161,14 +176,19 @@ def compare(
         )
         for (name, pair), p_value in zip(pairs.items(), p_values, strict=True)
     )
-    return Comparison(rows, (str(names[0]), str(names[1])), a.settings, float(confidence))
 
 
-def _check_comparable(a: Any, b: Any, ignore: Sequence[str]) -> None:
-    """Refuse evaluations of different scenes or with different settings."""
+def _check_evaluations(a: Any, b: Any) -> None:
     for name, each in (("a", a), ("b", b)):
         if not isinstance(each, Evaluation):
             raise TypeError(f"{name} must be an Evaluation, got {type(each).__name__}")
+
+
+def check_comparable(
+    a: Evaluation, b: Evaluation, ignore: Sequence[str], names: Sequence[str]
+) -> None:
+    """Refuse evaluations of different scenes or with different settings."""
+    both = " and ".join(map(str, names))
     compared = [name for name in a.settings if name not in _FREE]
     known = [name for name in compared if name not in _SCENES]
     unknown = [name for name in ignore if name not in known]
@@ -180,9 +200,9 @@ def _check_comparable(a: Any, b: Any, ignore: Sequence[str]) -> None:
         if name not in ignore and a.settings[name] != b.settings.get(name)
     ]
     if differing:
-        raise ValueError(f"a and b cannot be compared, they differ in {', '.join(differing)}")
+        raise ValueError(f"{both} cannot be compared, they differ in {', '.join(differing)}")
     if not np.array_equal(a.names, b.names):
-        raise ValueError("a and b cannot be compared, their scenes have different names")
+        raise ValueError(f"{both} cannot be compared, their scenes have different names")
 
 
 def _paired(a: Evaluation, b: Evaluation, name: str) -> "_Means | _Calibrations":
