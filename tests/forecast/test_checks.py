@@ -82,7 +82,7 @@ def test_invalid_values():
     refuses("truth: infinite values at scene 4, step 1", predictions, infinite)
     silent = predictions.copy()
     silent[2] = np.nan
-    refuses("all NaN for scene 2, which has a truth", silent, truth)
+    refuses("all NaN for scene 2 at the steps of its truth", silent, truth)
     agents = walks(3, 12, 2, n_agents=2)
     agents[0][1, :, 1] = np.nan
     refuses("all NaN for agent 1 of scene 1", *agents, agents=True)

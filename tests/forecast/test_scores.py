@@ -9,6 +9,8 @@ from sevenhills.forecast import MEASURES, evaluate
 from . import oracles
 from .scenes import DISPLACEMENT, degenerate_scenes, means, padded, several_truths, shrinking, walks
 
+MASKED = ("nll", "nll_step", "energy_score", *DISPLACEMENT, "ade_likeliest")
+
 
 def test_steps_of_paths_of_several_lengths():
     predictions, truth = padded(*walks(n_scenes=8))
@@ -155,6 +157,91 @@ def test_padded_scenes_are_those_of_short_calls():
         first = np.random.RandomState(0).uniform()
         shift = (uniform[s, 0, 0] - first) / count
         assert_allclose(found.levels[s, 0], alone.levels[0, 0] + shift)
+
+
+class TestMasks:
+    """NaN before the end of a truth leaves its step out, as if nobody had predicted it."""
+
+    @pytest.mark.parametrize("n_scenes", [6, 40])  # by ROME, and pooled
+    def test_a_common_mask_deletes_steps(self, n_scenes):
+        predictions, truth = walks(n_scenes, 12, 5)
+        kept = [0, 2, 3]
+        masked = np.full_like(truth, np.nan)
+        masked[:, kept] = truth[:, kept]
+        found = evaluate(predictions, masked, k=(3, 12))
+        expected = evaluate(predictions[:, :, kept], truth[:, kept], k=(3, 12))
+        assert found.settings["estimator"] == ("pooled" if n_scenes == 40 else "rome")
+        for name, values in expected.scenes.items():
+            assert_allclose(found.scenes[name], values, rtol=1e-10)
+        assert_allclose(found.levels, expected.levels)
+        assert found.degenerate == expected.degenerate
+
+    def test_every_scene_has_its_own_mask(self):
+        predictions, truth = padded(*walks(9, 12, 6))
+        truth[np.random.RandomState(1).uniform(size=truth.shape[:2]) < 0.3] = np.nan
+        found = evaluate(predictions, truth, measures=MASKED)
+        for s in range(9):
+            lengths = np.array([oracles.length(path) for path in predictions[s]])
+            kept = np.flatnonzero(~np.isnan(truth[s, :, 0]) & (np.arange(6) < lengths.max()))
+            if len(kept) == 0:
+                assert all(np.isnan(values[s]) for values in found.scenes.values())
+                continue
+            alone = evaluate(
+                predictions[s : s + 1, :, kept], truth[s : s + 1, kept], measures=MASKED
+            )
+            for name, values in alone.scenes.items():
+                assert_allclose(found.scenes[name][s], values[0], rtol=1e-10)
+            last = predictions[s, lengths > kept[-1], kept[-1]] - truth[s, kept[-1]]
+            assert_allclose(found.scenes["fde"][s], means(np.linalg.norm(last, axis=-1)))
+
+    @pytest.mark.parametrize("step_estimator", ["kde", "rome"])
+    def test_futures_and_agents_have_their_own_masks(self, step_estimator):
+        predictions, truth = walks(4, 14, 4, n_agents=2)
+        truths = np.stack([truth, truth + 0.1, truth - 0.1], axis=1)
+        truths[:, 0, 0, 1] = truths[:, 1, 1, [0, 2]] = truths[1, 2, 0] = np.nan
+        options = {"agents": True, "step_estimator": step_estimator, "estimator": "rome"}
+        measures = ("nll_agents", "nll_agent", *MASKED[1:])
+        found = evaluate(predictions, truths, measures=measures, **options)
+        each = [evaluate(predictions, truths[:, i], measures=measures, **options) for i in range(3)]
+        joint = [one.scenes["nll_agents"] for one in each]
+        assert_allclose(found.scenes["nll_agents"], np.mean(joint, axis=0))
+        for i in range(3):
+            for s in range(4):
+                there = ~np.isnan(truths[s, i])
+                model = shrinking().fit(predictions[s][:, there])
+                expected = -model.score_samples(truths[s, i][there][None])[0]
+                assert_allclose(joint[i][s], expected)
+        alone = [
+            evaluate(
+                predictions[:, :, a],
+                truths[:, :, a],
+                measures=MASKED,
+                **options | {"agents": False},
+            )
+            for a in range(2)
+        ]
+        for name in set(alone[0].scenes) - {"nll"}:
+            expected = np.mean([one.scenes[name] for one in alone], axis=0)
+            assert_allclose(found.scenes[name], expected)
+
+    def test_rare_masks_have_no_pool(self):
+        predictions, truth = walks(40, 12, 4)
+        masked = truth.copy()
+        masked[7, 1] = np.nan
+        found = evaluate(predictions, masked, measures="nll")
+        model = shrinking().fit(predictions[7][:, [0, 2, 3]].reshape(12, -1))
+        expected = -model.score_samples(truth[7, [0, 2, 3]].reshape(1, -1))[0]
+        assert_allclose(found.scenes["nll"][7], expected)
+
+    def test_a_sample_has_no_mask(self):
+        predictions, truth = walks(3)
+        predictions[1, 2, 1] = np.nan
+        with pytest.raises(ValueError, match="predictions: NaN before the end of a path"):
+            evaluate(predictions, truth)
+        predictions, truth = walks(3)
+        predictions[1, :, 2:] = truth[1, :2] = np.nan
+        with pytest.raises(ValueError, match="all NaN for scene 1 at the steps of its truth"):
+            evaluate(predictions, truth)
 
 
 def test_measures_are_documented():

@@ -53,8 +53,8 @@ def check_scenes(forecasts: Forecasts, check_units: bool) -> SceneStatistics:
         paths, truths = forecasts.read(start, stop)
         _check_values(paths, "predictions", "sample", start, forecasts)
         _check_values(truths, "truth", "future", start, forecasts)
-        lengths, horizons = path_lengths(paths), path_lengths(truths)
-        _check_presence(lengths, horizons, start, forecasts)
+        lengths = path_lengths(paths)
+        _check_presence(lengths, ~np.isnan(truths[..., 0]), start, forecasts)
         spreads.append(_spreads(paths, lengths))
         n_samples.append(np.count_nonzero(lengths, axis=1))
         roundings["predictions"].append(_roundings(paths, forecasts.predictions))
@@ -73,7 +73,7 @@ def check_scenes(forecasts: Forecasts, check_units: bool) -> SceneStatistics:
 def _check_values(
     values: np.ndarray, name: str, path: str, start: int, forecasts: Forecasts
 ) -> None:
-    """Refuse infinity, and NaN before the end of a path."""
+    """Refuse infinity, and NaN before the end of a sample; in a truth it is a mask."""
     if np.isfinite(values).all():
         return
     bad, what = np.isinf(values).any(axis=-1), "infinite values"
@@ -81,7 +81,7 @@ def _check_values(
         missing = np.isnan(values)
         some, whole = missing.any(axis=-1), missing.all(axis=-1)
         bad, what = some & ~whole, "NaN in some coordinates only"
-    if not bad.any():
+    if not bad.any() and name == "predictions":
         later = np.flip(np.logical_or.accumulate(np.flip(~some, axis=-1), axis=-1), axis=-1)
         bad, what = some & later, "NaN before the end of a path"
     if bad.any():
@@ -96,16 +96,18 @@ def _check_values(
 
 
 def _check_presence(
-    lengths: np.ndarray, horizons: np.ndarray, start: int, forecasts: Forecasts
+    lengths: np.ndarray, observed: np.ndarray, start: int, forecasts: Forecasts
 ) -> None:
     """Refuse a truth without a forecast: skipping it would reward a missing forecast."""
-    absent = (lengths.max(axis=1) == 0) & (horizons.max(axis=1) > 0)
+    within = np.arange(observed.shape[3]) < lengths.max(axis=1)[..., None]
+    there = np.asarray(observed.any(axis=1))
+    absent = there.any(axis=2) & ~np.any(there & within, axis=2)
     if absent.any():
         scene, agent = (int(i) for i in np.argwhere(absent)[0])
         who = f"agent {agent} of " if forecasts.has_agents else ""
         raise ValueError(
-            f"predictions are all NaN for {who}scene {forecasts.names[start + scene]}, "
-            "which has a truth; set the truth to NaN to leave it out"
+            f"predictions are all NaN for {who}scene {forecasts.names[start + scene]} at the steps "
+            "of its truth; set the truth to NaN to leave it out"
         )
 
 

@@ -99,9 +99,9 @@ def floored_estimator(
 class AgentForecasts:
     """Samples and true futures of all N agents of B scenes, one agent after another.
 
-    A truth and its forecast are compared up to the horizon of the truth, the last step that the
-    truth shares with a sample. Samples that end earlier take part in the densities of their own
-    steps, but not in measures of whole paths.
+    A truth and its forecast are compared at the observed steps, those that the truth shares with a
+    sample; the last of them is the horizon. Samples that end earlier take part in the densities of
+    their own steps, but not in measures of whole paths.
     """
 
     paths: np.ndarray  # (N, K, T, D)
@@ -127,9 +127,15 @@ class AgentForecasts:
         return path_lengths(self.paths)
 
     @cached_property
+    def observed(self) -> np.ndarray:
+        """Whether (N, L, T) a truth is compared at a step; NaN in a truth is a mask."""
+        within = np.arange(self.paths.shape[2]) < self.lengths.max(axis=1)[:, None]
+        return ~np.isnan(self.truths[..., 0]) & within[:, None]
+
+    @cached_property
     def horizons(self) -> np.ndarray:
-        """Number of steps (N, L) at which every truth is compared with samples."""
-        return np.minimum(path_lengths(self.truths), self.lengths.max(axis=1)[:, None])
+        """Number of steps (N, L) until the last observed one of every truth, 0 without any."""
+        return np.asarray((self.observed * np.arange(1, self.observed.shape[2] + 1)).max(axis=2))
 
     @property
     def n_short(self) -> int:
@@ -193,7 +199,7 @@ def _kernel_densities(
         np.ascontiguousarray(agents.paths),
         agents.lengths,
         np.ascontiguousarray(truths),
-        agents.horizons,
+        agents.observed,
         floors,
         np.empty((n_samples, n_coordinates)),
         np.empty((n_coordinates, n_coordinates)),
@@ -203,7 +209,7 @@ def _kernel_densities(
         out,
     )
     # Steps without a truth are not counted.
-    scored = np.arange(n_steps) < agents.horizons.max(axis=1)[:, None]
+    scored = agents.observed.any(axis=1)
     return StepDensities(out, np.where(scored, degeneracy, REGULAR))
 
 
@@ -211,9 +217,8 @@ def _fitted_densities(
     agents: AgentForecasts, estimator: FlooredEstimator, degeneracy: np.ndarray
 ) -> StepDensities:
     """Fit the samples of every step by themselves."""
-    out = np.full((*agents.horizons.shape, agents.paths.shape[2]), np.nan)
-    degeneracy = degeneracy.copy()
-    scored = np.arange(out.shape[2]) < agents.horizons[..., None]
+    out = np.full(agents.observed.shape, np.nan)
+    degeneracy, scored = degeneracy.copy(), agents.observed
     for i, t in np.argwhere(scored.any(axis=1) & (degeneracy != EMPTY)).tolist():
         samples = agents.paths[i, agents.lengths[i] > t, t]
         model = estimator.fit(samples, int(degeneracy[i, t]), float(agents.floors[i]))
@@ -230,18 +235,23 @@ def _fitted_densities(
 
 @dataclass(frozen=True, eq=False)
 class Paths:
-    """Sampled and true paths of one horizon, each as a row: one agent after another."""
+    """Sampled and true paths of the same steps, each as a row: one agent after another."""
 
     samples: np.ndarray  # (n, M)
     truths: np.ndarray  # (m, M)
     futures: np.ndarray  # (m,), indices of the truths in the scene
-    ends: np.ndarray  # (A,), number of steps of every agent
+    steps: np.ndarray  # (A, T), whether a step of an agent is observed
     degeneracy: int  # of the samples, see sevenhills.kernels.path_densities
 
     @property
     def n_steps(self) -> int:
         """Number of points of a path, over all agents."""
-        return int(self.ends.sum())
+        return int(np.count_nonzero(self.steps))
+
+    @property
+    def pool(self) -> bytes:
+        """Key of the pool of these paths: the observed steps of the agents that are there."""
+        return self.steps[self.steps.any(axis=1)].tobytes()
 
     @property
     def can_be_pooled(self) -> bool:
@@ -257,43 +267,44 @@ class Paths:
         samples, truths = self.samples - mean, self.truths - mean
         if len(mean) != 2 * self.n_steps:
             return samples, truths
-        path, after = mean.view(np.complex128), np.cumsum(self.ends)
-        along = path[after - 1] - path[np.minimum(after - self.ends, len(path) - 1)]
+        path, counts = mean.view(np.complex128), np.count_nonzero(self.steps, axis=1)
+        after = np.cumsum(counts)
+        along = path[after - 1] - path[np.minimum(after - counts, len(path) - 1)]
         turns = np.where(along == 0, 1, np.conj(along) / np.maximum(abs(along), _TINY))
-        turn = np.repeat(turns, self.ends)
+        turn = np.repeat(turns, counts)
         return tuple((rows.view(np.complex128) * turn).view(float) for rows in (samples, truths))
 
 
-def paths_by_horizon(
+def paths_by_steps(
     forecasts: AgentForecasts, agents: slice, degeneracy: np.ndarray
 ) -> Iterator[Paths]:
-    """Yield the joint paths of some agents of a scene, for every horizon of the truths.
+    """Yield the joint paths of some agents of a scene, for every set of observed steps.
 
     The degeneracy (N, T) is that of single steps.
     """
     lengths, horizons = forecasts.lengths[agents].T, forecasts.horizons[agents].T
-    is_one = (horizons == horizons[:1]).all()
-    for ends in horizons[:1] if is_one else np.unique(horizons, axis=0):
-        members = np.flatnonzero((lengths >= ends).all(axis=1))
-        if not ends.any() or len(members) == 0:
+    observed = forecasts.observed[agents].swapaxes(0, 1)
+    is_one = (observed == observed[:1]).all()
+    for steps in observed[:1] if is_one else np.unique(observed, axis=0):
+        futures = np.flatnonzero((observed == steps).all(axis=(1, 2)))
+        members = np.flatnonzero((lengths >= horizons[futures[0]]).all(axis=1))
+        if not steps.any() or len(members) == 0:
             continue
-        futures = np.flatnonzero((horizons == ends).all(axis=1))
-        within = np.arange(degeneracy.shape[1]) < ends[:, None]
-        samples = _rows(forecasts.paths[agents], members, within)
+        samples = _rows(forecasts.paths[agents], members, steps)
         yield Paths(
             samples=samples,
-            truths=_rows(forecasts.truths[agents], futures, within),
+            truths=_rows(forecasts.truths[agents], futures, steps),
             futures=futures,
-            ends=ends,
-            degeneracy=_path_degeneracy(samples, degeneracy[agents][within]),
+            steps=steps,
+            degeneracy=_path_degeneracy(samples, degeneracy[agents][steps]),
         )
 
 
-def _rows(paths: np.ndarray, chosen: np.ndarray, within: np.ndarray) -> np.ndarray:
+def _rows(paths: np.ndarray, chosen: np.ndarray, steps: np.ndarray) -> np.ndarray:
     """Return some of the paths (A, K, T, D) at some of the steps (A, T), each as a row."""
     some = paths.swapaxes(0, 1)
     some = some if len(chosen) == len(some) else some[chosen]
-    points = some if within.all() else some[:, within]
+    points = some if steps.all() else some[:, steps]
     return np.ascontiguousarray(points).reshape(len(chosen), -1)
 
 
@@ -397,18 +408,17 @@ class PathDensity:
 def learn_pools(scenes: Iterable[AgentForecasts], is_joint: Sequence[bool]) -> Pools:
     """Return the pools of paths of single agents, and of all agents of a scene together.
 
-    Paths of every length have a pool of their own, if there are enough of them.
+    Paths of every set of steps have a pool of their own, if there are enough of them.
     """
-    found: dict[tuple[bool, int], list[np.ndarray]] = defaultdict(list)
+    found: dict[tuple[bool, bytes], list[np.ndarray]] = defaultdict(list)
     for scene in scenes:
         degeneracy = step_degeneracy(scene)
         for joint in is_joint:
             size = scene.n_agents if joint else 1
             for start in range(0, len(scene.paths), size):
-                for paths in paths_by_horizon(scene, slice(start, start + size), degeneracy):
+                for paths in paths_by_steps(scene, slice(start, start + size), degeneracy):
                     if paths.can_be_pooled:
-                        samples = paths.in_own_frames()[0]
-                        found[joint, samples.shape[1]].append(samples)
+                        found[joint, paths.pool].append(paths.in_own_frames()[0])
     pools = {key: ScenePool.from_scenes(samples) for key, samples in found.items()}
     return {key: pool for key, pool in pools.items() if pool is not None}
 

@@ -255,5 +255,5 @@ def _stack(log_densities: np.ndarray) -> np.ndarray:
     return np.asarray(weights / weights.sum())
 
 
-#: Pools by whether paths are those of all agents together, and by their number of values.
-Pools = dict[tuple[bool, int], ScenePool]
+#: Pools by whether paths are those of all agents together, and by their observed steps.
+Pools = dict[tuple[bool, bytes], ScenePool]

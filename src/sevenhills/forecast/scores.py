@@ -20,7 +20,7 @@ from .path_densities import (
     PathDensity,
     Paths,
     StepDensities,
-    paths_by_horizon,
+    paths_by_steps,
     step_degeneracy,
     step_densities,
 )
@@ -255,11 +255,11 @@ def _displacements_from(
     horizons = agents.horizons[:, future, None]
     reaching = (agents.lengths >= horizons) & (horizons > 0)
     apart = np.sqrt(((agents.paths - agents.truths[:, future, None]) ** 2).sum(axis=-1))
-    within = np.arange(apart.shape[2]) < horizons[..., None]
-    total = np.where(within & reaching[:, :, None], apart, 0.0).sum(axis=2)
+    observed = agents.observed[:, future, None]
+    total = np.where(observed & reaching[:, :, None], apart, 0.0).sum(axis=2)
     last = np.maximum(horizons - 1, 0)[..., None]
     distances = {
-        "ade": total / np.maximum(horizons, 1),
+        "ade": total / np.maximum(observed.sum(axis=2), 1),
         "fde": np.take_along_axis(apart, last, axis=2)[:, :, 0],
     }
     rank = np.cumsum(reaching, axis=1)
@@ -347,12 +347,12 @@ def _path_scores(
     for i, floor in enumerate(floors.tolist()):
         scene, agent = divmod(i * size, agents.n_agents)
         who = "all agents" if is_joint else f"agent {agent}" if agents.n_agents > 1 else "path"
-        for paths in paths_by_horizon(agents, slice(i * size, (i + 1) * size), degeneracy):
+        for paths in paths_by_steps(agents, slice(i * size, (i + 1) * size), degeneracy):
             for name in of_paths:
                 out[name][i, paths.futures] = _OF_PATHS[name](paths)
             if not of_density:
                 continue
-            pool = scoring.pools.get((is_joint, paths.samples.shape[1]))
+            pool = scoring.pools.get((is_joint, paths.pool))
             density = PathDensity(paths, scoring.paths, floor, pool)
             degenerate.add(kind, density.degeneracy, scoring.paths, scene, who)
             for name in of_density:

@@ -24,12 +24,12 @@ _HALF_LOG_2PI = 0.9189385332046727
 
 @kernel
 def log_step_densities(
-    paths, lengths, truths, horizons, floors, points, factor, vectors, exponents, degeneracy, out
+    paths, lengths, truths, observed, floors, points, factor, vectors, exponents, degeneracy, out
 ):
     """Write the log density of every truth at every step, and the degeneracy of the samples.
 
     paths, lengths : (N, K, T, D), (N, K), the samples of every agent and their numbers of steps
-    truths, horizons : (N, L, T, D), (N, L), the truths and their numbers of steps
+    truths, observed : (N, L, T, D), (N, L, T), the truths, and whether they have a step
     floors : (N,), the standard deviation whose square is added to all variances of degenerate
         samples; NaN to give these no density
     points, factor, vectors, exponents : (K, D), (D, D), (4, D), (K,), workspace
@@ -50,7 +50,7 @@ def log_step_densities(
                     _whiten(points, k, factor)
             for m in range(truths.shape[1]):
                 out[i, m, t] = np.nan
-                if has_density and horizons[i, m] > t:
+                if has_density and observed[i, m, t]:
                     for d in range(factor.shape[0]):
                         vectors[3, d] = truths[i, m, t, d] - vectors[0, d]
                     _whiten(vectors, 3, factor)
