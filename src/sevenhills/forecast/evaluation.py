@@ -27,7 +27,7 @@ from .inputs import Forecasts, open_forecasts
 from .path_densities import AgentForecasts, floored_estimator, learn_pools
 from .pooled import MAX_SCENES, Pools
 from .results import Evaluation, summarize
-from .scores import MEASURES, BlockScores, Scoring, choose_measures, score_block
+from .scores import MEASURES, BlockScores, Scoring, choose_measures, measure_of, score_block
 
 #: A density is fitted to at least this many samples.
 _MIN_SAMPLES = 3
@@ -44,6 +44,7 @@ def evaluate(
     predictions: Any,
     truth: Any,
     *,
+    weights: Any = None,
     estimator: Any = "pooled",
     step_estimator: Any = "kde",
     measures: Sequence[str] | str | None = None,
@@ -105,6 +106,11 @@ def evaluate(
     truth : array-like, frame or path-like
         True paths, without the axis of samples, or with an axis of several true futures in its
         place; in a frame the column "future".
+    weights : array-like of shape (scenes, samples), optional
+        Weights of the samples, the probabilities of modes for instance; equal by default. They are
+        not negative, and are divided by their sum. Samples of weight zero are absent. With
+        ``agents=True``, every agent may have its own weights, (scenes, samples, agents). A frame
+        may have them in the column "weight", a ``.npz`` file in the array "weights".
     estimator, step_estimator : str or estimator, default="pooled", "kde"
         Density of whole paths and of single steps: a name of ``sevenhills.estimators.ESTIMATORS``,
         or an estimator, which is cloned. "pooled" gives whole paths mixtures of Gaussians with
@@ -195,11 +201,11 @@ def evaluate(
     check_confidence(confidence)
     bounds = _checked_levels(levels)
     rng = random_generator(random_state)
-    forecasts = open_forecasts(predictions, truth, bool(agents), bool(check_units))
+    forecasts = open_forecasts(predictions, truth, bool(agents), bool(check_units), weights)
     ks = _checked_ks(k, forecasts.n_samples)
     floor = None if floor is None else check_positive(floor, "floor")
     scoring = Scoring(
-        measures=choose_measures(measures, ks, forecasts.n_truths, bool(agents)),
+        measures=_measures(measures, ks, forecasts),
         paths=floored_estimator(estimator, "estimator", shrinkage, errors, floor),
         steps=floored_estimator(step_estimator, "step_estimator", shrinkage, errors, floor),
         ks=ks,
@@ -207,9 +213,9 @@ def evaluate(
         lower_bound=_checked_bound(lower_bound),
     )
     if scoring.needing("density", "agents"):
-        scoring.paths.try_out("estimator")
+        scoring.paths.try_out("estimator", forecasts.weights is not None)
     if scoring.needing("steps"):
-        scoring.steps.try_out("step_estimator")
+        scoring.steps.try_out("step_estimator", forecasts.weights is not None)
     progress = print_progress() if verbose else no_progress
     progress("checking", 0.0)
     statistics = check_scenes(forecasts, bool(check_units))
@@ -225,6 +231,19 @@ def evaluate(
         "confidence": float(confidence),
     }
     return summarize(blocks, scoring.measures, settings, forecasts.names, bounds, n_replicates, rng)
+
+
+def _measures(
+    measures: Sequence[str] | str | None, ks: Sequence[int], forecasts: Forecasts
+) -> tuple[str, ...]:
+    """Choose the measures; those of all agents together need weights that agents share."""
+    chosen = choose_measures(measures, ks, forecasts.n_truths, forecasts.has_agents)
+    if forecasts.has_joint_weights:
+        return chosen
+    joint = [name for name in chosen if measure_of(name).needs == "agents"]
+    if measures is not None and joint:
+        raise ValueError(f"weights differ between agents, but {joint[0]} needs one for each sample")
+    return tuple(name for name in chosen if name not in joint)
 
 
 def _checked_levels(levels: Any) -> np.ndarray:
@@ -283,7 +302,10 @@ def _pools(
     n_chosen = min(len(order), _POOLED_SCENES)
     chosen = order[np.linspace(0, len(order) - 1, n_chosen).astype(np.int64)].tolist()
     scenes = (
-        AgentForecasts.from_scenes(*forecasts.read(s, s + 1), floors[s : s + 1]) for s in chosen
+        AgentForecasts.from_scenes(
+            *forecasts.read(s, s + 1), floors[s : s + 1], forecasts.read_weights(s, s + 1)
+        )
+        for s in chosen
     )
     return learn_pools(scenes, kinds)
 
@@ -306,7 +328,11 @@ def _score_blocks(
         for start, stop in bounds:
             part = slice(start, stop)
             yield delayed(score_block)(
-                *forecasts.read(start, stop), floors[part], uniform[part], scoring
+                *forecasts.read(start, stop),
+                floors[part],
+                uniform[part],
+                scoring,
+                forecasts.read_weights(start, stop),
             )
 
     out = []

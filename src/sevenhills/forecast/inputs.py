@@ -6,7 +6,7 @@ path and for absent samples and agents.
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from ..decoding import Archive, decoding
 from ..extras import import_extra
-from ..validation import without_tensors
+from ..validation import check_numbers, without_tensors
 
 #: Numbers in a block of scenes: 4 MB of predictions.
 _BLOCK_SIZE = 500_000
@@ -22,6 +22,8 @@ _BLOCK_SIZE = 500_000
 _EPS = {"bfloat16": 2.0**-7, "float16": 2.0**-10, "float32": 2.0**-23}
 #: More coordinates and fewer steps than these suggest swapped axes.
 _MANY_COORDINATES, _FEW_STEPS = 6, 4
+#: Samples with a smaller share of the largest weight of their scene are absent.
+_LEAST_WEIGHT = 1e-100
 #: Scenes, steps or agents that an error message names.
 _NAMED = 5
 
@@ -44,6 +46,7 @@ class PathArray:
     names: np.ndarray | None = None  # (S,), of scenes
     steps: np.ndarray | None = None  # (T,), values of the column "step"
     agents: list[list[Any]] | None = None  # names of the agents of every scene
+    weights: np.ndarray | None = None  # (S, K) or (S, K, A), of samples
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -68,6 +71,13 @@ class Forecasts:
     n_truths: int
     n_steps: int
     n_coordinates: int
+    weights: np.ndarray | None = None  # (S, K) or (S, K, A), of samples
+
+    @property
+    def has_joint_weights(self) -> bool:
+        """Whether all agents of a scene share the weights of the samples."""
+        each = self.weights
+        return each is None or each.ndim == 2 or bool((each == each[..., :1]).all())
 
     @property
     def names(self) -> np.ndarray:
@@ -85,17 +95,34 @@ class Forecasts:
             yield start, min(start + size, self.n_scenes)
 
     def read(self, start: int, stop: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return paths (B, K, A, T, D) and truths (B, L, A, T, D) of a range of scenes."""
+        """Return paths (B, K, A, T, D) and truths (B, L, A, T, D) of a range of scenes.
+
+        Samples without weight are absent.
+        """
         paths, truths = self.predictions.read(start, stop), self.truth.read(start, stop)
         if self.truth.values.ndim < self.predictions.values.ndim:
             truths = truths[:, None]
         if not self.has_agents:
             paths, truths = paths[:, :, None], truths[:, :, None]
+        weights = self.read_weights(start, stop)
+        if weights is not None:
+            paths[weights == 0] = np.nan
         return paths, truths
+
+    def read_weights(self, start: int, stop: int) -> np.ndarray | None:
+        """Return weights (B, K, A) of the samples of a range of scenes, None if all are equal."""
+        if self.weights is None:
+            return None
+        some = self.weights[start:stop].reshape(stop - start, self.n_samples, -1)
+        return np.broadcast_to(some, (*some.shape[:2], self.n_agents))
 
 
 def open_forecasts(
-    predictions: Any, truth: Any, agents: bool, check_axes: bool = False
+    predictions: Any,
+    truth: Any,
+    agents: bool,
+    check_axes: bool = False,
+    weights: Any = None,
 ) -> Forecasts:
     """Return predictions and truths whose shapes match.
 
@@ -113,9 +140,33 @@ def open_forecasts(
     n_scenes, n_samples, *rest, n_steps, n_coordinates = samples.shape
     n_agents = rest[0] if agents else 1
     n_truths = futures.shape[1] if len(futures.shape) == len(samples.shape) else 1
-    return Forecasts(
+    found = Forecasts(
         samples, futures, agents, n_scenes, n_samples, n_agents, n_truths, n_steps, n_coordinates
     )
+    given = samples.weights if weights is None else weights
+    return found if given is None else replace(found, weights=_checked_weights(given, found))
+
+
+def _checked_weights(weights: Any, forecasts: Forecasts) -> np.ndarray:
+    """Return weights (S, K) or (S, K, A) of samples, of which the largest in a scene is one."""
+    found = check_numbers(weights, "weights")
+    shapes = [forecasts.predictions.shape[:2]]
+    shapes += [forecasts.predictions.shape[:3]] if forecasts.has_agents else []
+    if found.shape not in shapes:
+        raise ValueError(
+            f"weights must have shape {' or '.join(map(str, shapes))}, got {found.shape}"
+        )
+    each = found.reshape(len(found), -1)
+    bad, what = ~np.isfinite(each), "NaN or infinity"
+    if not bad.any():
+        bad, what = each < 0, "a negative value"
+    if not bad.any():
+        bad, what = each.max(axis=1, keepdims=True) == 0, "nothing but zeros"
+    if bad.any():
+        scene = int(np.flatnonzero(bad.any(axis=1))[0])
+        raise ValueError(f"weights have {what} in scene {forecasts.names[scene]}")
+    shares = (each / each.max(axis=1, keepdims=True)).reshape(found.shape)
+    return np.where(shares < _LEAST_WEIGHT, 0.0, shares)
 
 
 def open_paths(value: Any, name: str, beside: PathArray | None = None) -> PathArray:
@@ -140,7 +191,7 @@ def _open_file(path: Path, name: str, beside: PathArray | None) -> PathArray:
             array = np.lib.format.open_memmap(path, mode="r")
         return PathArray(_checked(array, name))
     if suffix == ".npz":
-        return PathArray(_checked(_read_archive(path, name), name))
+        return _read_archive(path, name)
     if suffix in (".parquet", ".pq"):
         parquet = import_extra("pyarrow.parquet", "frames", "reading parquet files needs pyarrow")
         with decoding(str(path)):
@@ -149,14 +200,19 @@ def _open_file(path: Path, name: str, beside: PathArray | None) -> PathArray:
     raise ValueError(f"{name} must be a .npy, .npz or .parquet file, got {path.name}")
 
 
-def _read_archive(path: Path, name: str) -> np.ndarray:
-    """Return the array of an archive that has the name of the argument, or the only one."""
+def _read_archive(path: Path, name: str) -> PathArray:
+    """Return the array of an archive that has the name of the argument, or the only one.
+
+    Predictions may have an array of weights beside them.
+    """
     with path.open("rb") as file:
         archive = Archive(file, str(path))
         members = archive.names
         if name not in members and len(members) != 1:
             raise ValueError(f"{name}: {path.name} has no array {name!r}, only {members}")
-        return archive.read(name if name in members else members[0])
+        values = _checked(archive.read(name if name in members else members[0]), name)
+        has_weights = name == "predictions" and name in members and "weights" in members
+        return PathArray(values, weights=archive.read("weights") if has_weights else None)
 
 
 def _as_array(value: Any, name: str) -> np.ndarray:
@@ -210,7 +266,22 @@ def _read_table(frame: Any, name: str, beside: PathArray | None) -> PathArray:
     agents = _agents_by_scene(columns["agent"], scene) if "agent" in columns else None
     if agents is not None and beside is not None and beside.agents is not None:
         _check_agents(names, beside.agents, agents)
-    return PathArray(values, names=names, steps=steps, agents=agents)
+    weights = _table_weights(columns["weight"], indices, sizes) if "weight" in columns else None
+    return PathArray(values, names=names, steps=steps, agents=agents, weights=weights)
+
+
+def _table_weights(column: np.ndarray, indices: list[np.ndarray], sizes: list[int]) -> np.ndarray:
+    """Return the weights of samples, or of every agent of a sample; 0 for absent ones."""
+    for n_axes in range(2, len(sizes)):
+        weights, places = np.zeros(sizes[:n_axes]), tuple(indices[:n_axes])
+        weights[places] = column
+        differs = weights[places] != column
+        if not differs.any():
+            return weights
+    raise ValueError(
+        f"predictions: column weight differs within a sample, {column[differs][0]} and "
+        f"{weights[places][differs][0]} for instance"
+    )
 
 
 def _table_columns(frame: Any, name: str) -> dict[str, np.ndarray]:
@@ -223,12 +294,13 @@ def _table_columns(frame: Any, name: str) -> dict[str, np.ndarray]:
             f"{name} must have the columns {', '.join(needed)}, x and y; missing "
             f"{', '.join(missing or ['x'])}, found {', '.join(map(str, found))}"
         )
-    used = ("scene", _PATH_COLUMNS[name], "agent", "step", *_COORDINATES)
+    numbers = (*_COORDINATES, *(["weight"] if name == "predictions" else []))
+    used = ("scene", _PATH_COLUMNS[name], "agent", "step", *numbers)
     columns = {key: np.asarray(frame[key]) for key in used if key in found}
     if len(columns["scene"]) == 0:
         raise ValueError(f"{name} has no rows")
     for key, values in columns.items():
-        if key in _COORDINATES:
+        if key in numbers:
             try:
                 columns[key] = np.asarray(values, dtype=np.float64)
             except (TypeError, ValueError) as error:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.utils.validation import has_fit_parameter
 
 from ..density import KernelMixture
 from ..estimators import ESTIMATORS, ROME, AutoROME, GaussianKDE
@@ -32,7 +33,7 @@ _DECIMALS = 9
 #: A density of the truth is fitted to at least this many futures.
 _MIN_FUTURES = 3
 
-_TINY = np.finfo(np.float64).tiny
+_TINY, _NEARLY_ONE = np.finfo(np.float64).tiny, 1 - 1e-15
 _NO_STEPS = np.empty(0, dtype=np.int64)
 
 
@@ -54,8 +55,13 @@ class FlooredEstimator:
         )
         return degeneracy != REGULAR and not (degeneracy == FEW and takes_few)
 
-    def fit(self, X: np.ndarray, degeneracy: int, floor: float) -> Any | None:
-        """Return the estimator fitted to X, None if its samples get no density."""
+    def fit(
+        self, X: np.ndarray, degeneracy: int, floor: float, counts: np.ndarray | None = None
+    ) -> Any | None:
+        """Return the estimator fitted to X, None if its samples get no density.
+
+        Samples stand for these ``counts`` (n,) of samples, by default one.
+        """
         is_degenerate = self.is_degenerate(degeneracy)
         if is_degenerate and self.errors != "floor":
             return None
@@ -64,16 +70,28 @@ class FlooredEstimator:
         if needs_floor and "min_std" in vars(model):
             model.min_std = floor
         try:
-            return model.fit(X)
+            return model.fit(X) if counts is None else model.fit(X, sample_weight=counts)
         except (ValueError, RuntimeError, np.linalg.LinAlgError):
             return None
 
-    def try_out(self, name: str) -> None:
+    def try_out(self, name: str, has_weights: bool = False) -> None:
         """Raise an error if the estimator cannot be fitted at all, before every scene fails."""
+        if has_weights and not has_fit_parameter(self.estimator, "sample_weight"):
+            raise TypeError(f"{name} ({self.name}) does not take weights of samples")
         try:
             unfitted_copy(self.estimator).fit(np.random.RandomState(0).standard_normal((40, 2)))
         except (ValueError, TypeError, RuntimeError) as error:
             raise ValueError(f"{name} cannot be fitted: {error}") from error
+
+
+def sample_counts(weights: np.ndarray) -> np.ndarray | None:
+    """Return the number of samples that each of some samples stands for, None for equal weights.
+
+    Their sum is the effective number of samples, one divided by the sum of squared shares.
+    """
+    if (weights == weights[0]).all():
+        return None
+    return np.asarray(weights * (weights.sum() / (weights**2).sum()))
 
 
 def floored_estimator(
@@ -108,13 +126,28 @@ class AgentForecasts:
     truths: np.ndarray  # (N, L, T, D)
     floors: np.ndarray  # (N,), standard deviations for degenerate samples
     n_scenes: int
+    weights: np.ndarray | None = (
+        None  # (N, K), of samples, 0 for absent ones; None if all are equal
+    )
 
     @classmethod
     def from_scenes(
-        cls, paths: np.ndarray, truths: np.ndarray, floors: np.ndarray
+        cls,
+        paths: np.ndarray,
+        truths: np.ndarray,
+        floors: np.ndarray,
+        weights: np.ndarray | None = None,
     ) -> "AgentForecasts":
-        """Return the agents of paths (B, K, A, T, D), truths (B, L, A, T, D), floors (B, A)."""
-        return cls(_by_agent(paths), _by_agent(truths), floors.ravel(), len(paths))
+        """Return the agents of paths (B, K, A, T, D), truths (B, L, A, T, D), floors (B, A).
+
+        Weights (B, K, A) of the samples of an agent are divided by their sum.
+        """
+        by_agent, shares = _by_agent(paths), None
+        if weights is not None:
+            there = ~np.isnan(by_agent[:, :, 0, 0])
+            shares = np.where(there, weights.swapaxes(1, 2).reshape(there.shape), 0.0)
+            shares /= np.maximum(shares.sum(axis=1, keepdims=True), _TINY)
+        return cls(by_agent, _by_agent(truths), floors.ravel(), len(paths), shares)
 
     @property
     def n_agents(self) -> int:
@@ -198,10 +231,12 @@ def _kernel_densities(
     log_step_densities(
         np.ascontiguousarray(agents.paths),
         agents.lengths,
+        np.ones(agents.lengths.shape) if agents.weights is None else agents.weights,
         np.ascontiguousarray(truths),
         agents.observed,
         floors,
         np.empty((n_samples, n_coordinates)),
+        np.empty(n_samples),
         np.empty((n_coordinates, n_coordinates)),
         np.empty((4, n_coordinates)),
         np.empty(n_samples),
@@ -220,8 +255,11 @@ def _fitted_densities(
     out = np.full(agents.observed.shape, np.nan)
     degeneracy, scored = degeneracy.copy(), agents.observed
     for i, t in np.argwhere(scored.any(axis=1) & (degeneracy != EMPTY)).tolist():
-        samples = agents.paths[i, agents.lengths[i] > t, t]
-        model = estimator.fit(samples, int(degeneracy[i, t]), float(agents.floors[i]))
+        there = agents.lengths[i] > t
+        counts = None if agents.weights is None else sample_counts(agents.weights[i, there])
+        model = estimator.fit(
+            agents.paths[i, there, t], int(degeneracy[i, t]), float(agents.floors[i]), counts
+        )
         if model is not None:
             true = scored[i, :, t]
             out[i, true, t] = model.score_samples(agents.truths[i, true, t])
@@ -242,6 +280,12 @@ class Paths:
     futures: np.ndarray  # (m,), indices of the truths in the scene
     steps: np.ndarray  # (A, T), whether a step of an agent is observed
     degeneracy: int  # of the samples, see sevenhills.kernels.path_densities
+    counts: np.ndarray | None = None  # (n,), see sample_counts
+
+    @cached_property
+    def weights(self) -> np.ndarray | None:
+        """Weights (n,) of the samples, adding up to one; None if they are equal."""
+        return None if self.counts is None else self.counts / self.counts.sum()
 
     @property
     def n_steps(self) -> int:
@@ -256,7 +300,8 @@ class Paths:
     @property
     def can_be_pooled(self) -> bool:
         """Whether the samples spread in all directions."""
-        return self.degeneracy in (REGULAR, FEW) and len(self.samples) >= MIN_SAMPLES
+        is_spread = self.degeneracy in (REGULAR, FEW) and len(self.samples) >= MIN_SAMPLES
+        return is_spread and self.counts is None
 
     def in_own_frames(self) -> tuple[np.ndarray, np.ndarray]:
         """Return samples and truths relative to the mean path of the samples.
@@ -283,6 +328,8 @@ def paths_by_steps(
     The degeneracy (N, T) is that of single steps.
     """
     lengths, horizons = forecasts.lengths[agents].T, forecasts.horizons[agents].T
+    # Agents that are together have the same weights, but for those that are absent.
+    weights = None if forecasts.weights is None else forecasts.weights[agents].max(axis=0)
     observed = forecasts.observed[agents].swapaxes(0, 1)
     is_one = (observed == observed[:1]).all()
     for steps in observed[:1] if is_one else np.unique(observed, axis=0):
@@ -297,6 +344,7 @@ def paths_by_steps(
             futures=futures,
             steps=steps,
             degeneracy=_path_degeneracy(samples, degeneracy[agents][steps]),
+            counts=None if weights is None else sample_counts(weights[members]),
         )
 
 
@@ -336,7 +384,8 @@ class PathDensity:
     @cached_property
     def model(self) -> Any:
         """The fitted estimator."""
-        return self._estimator.fit(self.paths.samples, self.paths.degeneracy, self._floor)
+        paths = self.paths
+        return self._estimator.fit(paths.samples, paths.degeneracy, self._floor, paths.counts)
 
     @property
     def has_truths(self) -> bool:
@@ -359,7 +408,7 @@ class PathDensity:
     @cached_property
     def at_samples(self) -> np.ndarray:
         """Leave-one-out log densities (n,) of the samples."""
-        return leave_one_out(self.model, self.paths.samples)
+        return leave_one_out(self.model, self.paths.samples, self.paths.counts)
 
     def likeliest_ade(self) -> np.ndarray:
         """Return the mean distance between the likeliest sample and every truth."""
@@ -372,16 +421,18 @@ class PathDensity:
 
         The rank of a truth among the samples, by leave-one-out densities of all of them together,
         is uniform if all come from one distribution. The random numbers (m,) break ties.
+        Samples count by their weights, and every truth for one sample.
         """
-        n = len(self.paths.samples)
+        n, given = len(self.paths.samples), self.paths.counts
         everything = np.concatenate([self.paths.samples, self.paths.truths])
-        model = self._estimator.fit(everything, self.paths.degeneracy, self._floor)
+        counts = None if given is None else np.append(given, np.ones(len(everything) - n))
+        model = self._estimator.fit(everything, self.paths.degeneracy, self._floor, counts)
         if model is None:
             return np.full(len(uniform), np.nan)
-        found = leave_one_out(model, everything).round(_DECIMALS)
-        denser = (found[:n] > found[n:, None]).sum(axis=1)
-        equal = (found[:n] == found[n:, None]).sum(axis=1)
-        return np.asarray((denser + uniform * (1 + equal)) / (n + 1))
+        found = leave_one_out(model, everything, counts).round(_DECIMALS)
+        each = np.ones(n) if given is None else given
+        denser, equal = (found[:n] > found[n:, None]) @ each, (found[:n] == found[n:, None]) @ each
+        return np.asarray((denser + uniform * (1 + equal)) / (each.sum() + 1))
 
     @cached_property
     def divergences(self) -> tuple[float, float]:
@@ -400,7 +451,9 @@ class PathDensity:
         true_at_samples = np.asarray(truth.score_samples(samples))
         halves = (
             divergence_terms(np.asarray(at_truths), true_at_truths).mean(),
-            divergence_terms(self.at_samples, true_at_samples).mean(),
+            np.average(
+                divergence_terms(self.at_samples, true_at_samples), weights=self.paths.weights
+            ),
         )
         return float((true_at_truths - at_truths).mean()), float(sum(halves) / 2)
 
@@ -423,7 +476,7 @@ def learn_pools(scenes: Iterable[AgentForecasts], is_joint: Sequence[bool]) -> P
     return {key: pool for key, pool in pools.items() if pool is not None}
 
 
-def leave_one_out(model: Any, X: np.ndarray) -> np.ndarray:
+def leave_one_out(model: Any, X: np.ndarray, counts: np.ndarray | None = None) -> np.ndarray:
     """Return the log density of a fit at its own samples, each without its own kernel.
 
     A density that does not have one kernel per sample is evaluated as it is. The other kernels
@@ -432,7 +485,7 @@ def leave_one_out(model: Any, X: np.ndarray) -> np.ndarray:
     """
     density = getattr(model, "density_", None)
     if isinstance(density, KernelMixture) and (own := _own_kernels(density.means, X)) is not None:
-        return _sums_of_others(density, X, own)
+        return _sums_of_others(density, X, own, counts)
     return np.asarray(model.score_samples(X))
 
 
@@ -445,14 +498,17 @@ def _own_kernels(means: np.ndarray, X: np.ndarray) -> np.ndarray | None:
     return own
 
 
-def _sums_of_others(density: KernelMixture, X: np.ndarray, own: np.ndarray) -> np.ndarray:
+def _sums_of_others(
+    density: KernelMixture, X: np.ndarray, own: np.ndarray, counts: np.ndarray | None
+) -> np.ndarray:
     groups = np.repeat(np.arange(density.n_groups), np.diff(density.offsets))
     log_dets = density.log_dets - 0.5 * density.n_features * np.log(2 * np.pi)
     rows = np.empty(density.n_kernels, dtype=np.int64)
     rows[own] = np.arange(len(X))
     with np.errstate(divide="ignore"):
         # A kernel may stand for several equal samples, of which one is left out.
-        log_left = np.log(np.maximum(density.weights[own] * len(X) - 1, 0).round(_DECIMALS))
+        total, each = (len(X), 1) if counts is None else (counts.sum(), counts)
+        log_left = np.log(np.maximum(density.weights[own] * total - each, 0).round(_DECIMALS))
     out = np.empty(len(X))
     log_sums_of_others(
         np.matmul(X - X.mean(axis=0), density.transforms),
@@ -460,8 +516,8 @@ def _sums_of_others(density: KernelMixture, X: np.ndarray, own: np.ndarray) -> n
         groups,
         density.log_weights + log_dets[groups],
         own,
-        log_left - np.log(len(X)) + log_dets[groups[own]],
+        log_left - np.log(total) + log_dets[groups[own]],
         np.empty(density.n_kernels),
         out,
     )
-    return out
+    return out if counts is None else out - np.log1p(-np.minimum(counts / total, _NEARLY_ONE))

@@ -188,14 +188,21 @@ class BlockScores:
 
 
 def score_block(
-    paths: np.ndarray, truths: np.ndarray, floors: np.ndarray, uniform: np.ndarray, scoring: Scoring
+    paths: np.ndarray,
+    truths: np.ndarray,
+    floors: np.ndarray,
+    uniform: np.ndarray,
+    scoring: Scoring,
+    weights: np.ndarray | None = None,
 ) -> BlockScores:
     """Return the scores of paths (B, K, A, T, D) for truths (B, L, A, T, D) and floors (B, A).
 
-    The uniform random numbers (B, A, L) break ties of densities.
+    The uniform random numbers (B, A, L) break ties of densities. Samples may have weights
+    (B, K, A).
     """
     n_scenes, n_agents, n_truths = uniform.shape
-    agents, degenerate = AgentForecasts.from_scenes(paths, truths, floors), DegenerateSamples()
+    agents = AgentForecasts.from_scenes(paths, truths, floors, weights)
+    degenerate = DegenerateSamples()
     scores: dict[str, np.ndarray] = {}
     degeneracy = np.full((len(agents.paths), paths.shape[3]), REGULAR)
     if scoring.needing("displacement"):
@@ -224,11 +231,16 @@ def score_block(
     return BlockScores(scenes, levels, degenerate)
 
 
-def mean_of_valid(values: np.ndarray) -> np.ndarray:
-    """Return the means over the last axis without NaN, NaN where all values are NaN."""
+def mean_of_valid(values: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
+    """Return the means over the last axis without NaN, NaN where all values are NaN.
+
+    Values may have weights of the same shape.
+    """
     valid = ~np.isnan(values)
+    if weights is not None:
+        values, valid = values * weights, valid * weights
     with np.errstate(invalid="ignore"):
-        return np.asarray(np.where(valid, values, 0.0).sum(axis=-1) / valid.sum(axis=-1))
+        return np.asarray(np.where(valid > 0, values, 0.0).sum(axis=-1) / valid.sum(axis=-1))
 
 
 # Displacements
@@ -265,7 +277,7 @@ def _displacements_from(
     rank = np.cumsum(reaching, axis=1)
     out = {}
     for name, values in distances.items():
-        out[name] = mean_of_valid(np.where(reaching, values, np.nan))
+        out[name] = mean_of_valid(np.where(reaching, values, np.nan), agents.weights)
         for k in scoring.ks:
             nearest = np.where(reaching & (rank <= k), values, np.inf).min(axis=1)
             out[f"min_{name}_{k}"] = np.where(np.isfinite(nearest), nearest, np.nan)
@@ -292,13 +304,18 @@ def _energy_scores(paths: Paths) -> np.ndarray:
     """Return the fair energy score of every truth (m,); NaN for a single sample.
 
     The mean distance between samples leaves out pairs of a sample with itself, so that the expected
-    score does not depend on their number (Ferro, "Fair scores for ensemble forecasts", 2014).
+    score does not depend on their number (Ferro, "Fair scores for ensemble forecasts", 2014). Of
+    samples with weights, the pairs have the products of weights, divided by their sum.
     """
-    n = len(paths.samples)
+    n, weights = len(paths.samples), paths.weights
     if n < 2:
         return np.full(len(paths.truths), np.nan)
-    within = pdist(paths.samples).sum() / (n * (n - 1))
-    mean_distances = cdist(paths.truths, paths.samples).mean(axis=1)
+    if weights is None:
+        within = pdist(paths.samples).sum() / (n * (n - 1))
+    else:
+        pairs = np.outer(weights, weights)[np.triu_indices(n, 1)]
+        within = pairs @ pdist(paths.samples) / (2 * pairs.sum())
+    mean_distances = np.average(cdist(paths.truths, paths.samples), axis=1, weights=weights)
     return np.asarray((mean_distances - within) / np.sqrt(paths.n_steps))
 
 

@@ -18,31 +18,47 @@ _ROUNDED_STD = 1e-13
 #: A residual variance, given the other coordinates, below this fraction of the variance is a
 #: rounding error.
 _ROUNDED_SHARE = 1e-12
+#: Fewest degrees of freedom of a covariance: one sample may have almost all of the weight.
+_LEAST_FREE = 1e-12
 
 _HALF_LOG_2PI = 0.9189385332046727
 
 
 @kernel
 def log_step_densities(
-    paths, lengths, truths, observed, floors, points, factor, vectors, exponents, degeneracy, out
+    paths,
+    lengths,
+    weights,
+    truths,
+    observed,
+    floors,
+    points,
+    counts,
+    factor,
+    vectors,
+    exponents,
+    degeneracy,
+    out,
 ):
     """Write the log density of every truth at every step, and the degeneracy of the samples.
 
     paths, lengths : (N, K, T, D), (N, K), the samples of every agent and their numbers of steps
+    weights : (N, K), of the samples; only their ratios matter
     truths, observed : (N, L, T, D), (N, L, T), the truths, and whether they have a step
     floors : (N,), the standard deviation whose square is added to all variances of degenerate
         samples; NaN to give these no density
-    points, factor, vectors, exponents : (K, D), (D, D), (4, D), (K,), workspace
+    points, counts, factor, vectors, exponents : (K, D), (K,), (D, D), (4, D), (K,), workspace
     degeneracy : (N, T), one of ``REGULAR``, ``IDENTICAL``, ``FLAT``, ``FEW`` and ``EMPTY``
     out : (N, L, T), NaN where there is no density, or no truth
     """
     for i in range(paths.shape[0]):
         for t in range(paths.shape[2]):
             n = _gather(paths, lengths, i, t, points, vectors)
-            degeneracy[i, t] = _factor_samples(n, points, factor, vectors)
+            total = _count(lengths, weights, i, t, counts)
+            degeneracy[i, t] = _factor_samples(n, total, points, counts, factor, vectors)
             has_density = degeneracy[i, t] == REGULAR
             if degeneracy[i, t] != REGULAR and degeneracy[i, t] != EMPTY and floors[i] > 0.0:
-                _covariance(n, points, vectors, factor)
+                _covariance(n, total, points, counts, vectors, factor)
                 _factor_with_floor(factor, floors[i] * floors[i])
                 has_density = True
             if has_density:
@@ -54,7 +70,9 @@ def log_step_densities(
                     for d in range(factor.shape[0]):
                         vectors[3, d] = truths[i, m, t, d] - vectors[0, d]
                     _whiten(vectors, 3, factor)
-                    out[i, m, t] = _log_density(n, points, factor, vectors, exponents)
+                    out[i, m, t] = _log_density(
+                        n, total, points, counts, factor, vectors, exponents
+                    )
 
 
 @inner
@@ -80,14 +98,34 @@ def _gather(paths, lengths, i, t, points, vectors):
 
 
 @inner
-def _factor_samples(n, points, factor, vectors):
+def _count(lengths, weights, i, t, counts):
+    """Write the number of samples that every sample of a step stands for; return their sum.
+
+    The sum is the effective number ``(sum w)^2 / sum w^2`` of samples; equal weights give ones.
+    """
+    n = 0
+    total = 0.0
+    squares = 0.0
+    for k in range(weights.shape[1]):
+        if lengths[i, k] > t:
+            counts[n] = weights[i, k]
+            total += weights[i, k]
+            squares += weights[i, k] * weights[i, k]
+            n += 1
+    for k in range(n):
+        counts[k] *= total / squares
+    return total * total / squares if n > 0 else 0.0
+
+
+@inner
+def _factor_samples(n, total, points, counts, factor, vectors):
     """Return the degeneracy of samples; write the factor of their covariance if there is none."""
     n_features = points.shape[1]
     if n == 0:
         return EMPTY
     if n <= n_features:
         return FEW
-    _covariance(n, points, vectors, factor)
+    _covariance(n, total, points, counts, vectors, factor)
     n_constant = 0
     for d in range(n_features):
         if not factor[d, d] > (_ROUNDED_STD * vectors[1, d]) ** 2:
@@ -98,20 +136,21 @@ def _factor_samples(n, points, factor, vectors):
 
 
 @inner
-def _covariance(n, points, vectors, out):
+def _covariance(n, total, points, counts, vectors, out):
     """Write the lower triangle of the covariance, all zeros for a single sample."""
     n_features = points.shape[1]
     for d in range(n_features):
-        total = 0.0
+        moment = 0.0
         for k in range(n):
-            total += points[k, d]
-        vectors[2, d] = total / n
+            moment += counts[k] * points[k, d]
+        vectors[2, d] = moment / total
     for d in range(n_features):
         for e in range(d + 1):
-            total = 0.0
+            moment = 0.0
             for k in range(n):
-                total += (points[k, d] - vectors[2, d]) * (points[k, e] - vectors[2, e])
-            out[d, e] = total / max(n - 1, 1)
+                square = (points[k, d] - vectors[2, d]) * (points[k, e] - vectors[2, e])
+                moment += counts[k] * square
+            out[d, e] = moment / max(total - 1.0, _LEAST_FREE)
 
 
 @inner
@@ -162,21 +201,21 @@ def _whiten(points, k, factor):
 
 
 @inner
-def _log_density(n, points, factor, vectors, exponents):
+def _log_density(n, total, points, counts, factor, vectors, exponents):
     """Return the log density of Scott's kernels on whitened samples at a whitened point."""
     n_features = factor.shape[0]
-    bandwidth = n ** (-1.0 / (n_features + 4))
+    bandwidth = total ** (-1.0 / (n_features + 4))
     largest = -np.inf
     for k in range(n):
-        total = 0.0
+        square = 0.0
         for d in range(n_features):
-            total += (points[k, d] - vectors[3, d]) ** 2
-        exponents[k] = -0.5 * total / (bandwidth * bandwidth)
+            square += (points[k, d] - vectors[3, d]) ** 2
+        exponents[k] = -0.5 * square / (bandwidth * bandwidth)
         largest = max(largest, exponents[k])
-    total = 0.0
+    density = 0.0
     for k in range(n):
-        total += np.exp(exponents[k] - largest)
-    out = largest + np.log(total / n)
+        density += counts[k] * np.exp(exponents[k] - largest)
+    out = largest + np.log(density / total)
     for d in range(n_features):
         out -= np.log(factor[d, d] * bandwidth) + _HALF_LOG_2PI
     return out
