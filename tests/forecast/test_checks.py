@@ -55,6 +55,18 @@ def test_floats_of_32_bits_far_from_the_origin_raise_a_warning(part):
     assert near == pytest.approx(expected, abs=1e-3)
 
 
+@pytest.mark.parametrize("n_scenes", [6, 40])  # by ROME, and pooled
+def test_doubles_far_from_the_origin_lose_nothing(n_scenes):
+    """Paths on a grid of 2^-20 m are exact at UTM size, so that only our own rounding remains."""
+    predictions, truth = (np.round(each * 2**18) / 2**20 for each in walks(n_scenes, 20, 4))
+    truths = np.stack([truth, truth + 0.25, truth - 0.125, truth + 0.375], axis=1)
+    near = evaluate(predictions, truths)
+    far = evaluate(predictions + UTM, truths + UTM)
+    for name, values in near.scenes.items():
+        assert_allclose(far.scenes[name], values, rtol=0, atol=1e-6)
+    assert_allclose(far.levels, near.levels)
+
+
 def test_integers_are_not_rounded():
     """Pixels are integers, and short floats hold them."""
     predictions, truth = walks(10, 25, 4)
@@ -86,7 +98,7 @@ def test_invalid_values():
     agents = walks(3, 12, 2, n_agents=2)
     agents[0][1, :, 1] = np.nan
     refuses("all NaN for agent 1 of scene 1", *agents, agents=True)
-    refuses("pad shorter paths", [[[[1.0, 2.0]]], [[[1.0], [2.0]]]], truth)
+    refuses("same axes and coordinates", [[[[1.0, 2.0]]], [[[1.0], [2.0]]]], truth)
     refuses("masked", np.ma.array(predictions), truth, error=TypeError)
     refuses("must hold numbers", predictions.astype(str), truth, error=TypeError)
     refuses("must not be empty", predictions[:0], truth[:0])

@@ -1,3 +1,5 @@
+import json
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -127,6 +129,175 @@ def test_tables_do_not_matter(tmp_path, monkeypatch):
         assert_allclose(found.levels, expected.levels)
 
 
+class TestCsv:
+    def test_is_the_same_as_parquet(self, tmp_path):
+        predictions, truth = walks(7, 6, 3)
+        truth[5, 1:] = truth[2, 1] = np.nan
+        frame, true = long_frame(predictions, "sample"), long_frame(truth[:, None], "future")
+        frame["scene"] = "scene " + frame["scene"].astype(str)
+        true["scene"] = "scene " + true["scene"].astype(str)
+        frame["weight"] = 1.0 + frame["sample"] % 2
+        expected = evaluate(frame, true, measures=("nll", "ade"))
+        for separator in (",", ";", "\t"):
+            frame.to_csv(tmp_path / "p.csv", index=False, sep=separator)
+            true.to_csv(tmp_path / "t.csv", index=False, sep=separator)
+            found = evaluate(tmp_path / "p.csv", tmp_path / "t.csv", measures=("nll", "ade"))
+            assert_same(found, expected)
+            assert_array_equal(found.names, expected.names)
+
+    @pytest.mark.parametrize(
+        ("text", "message"),
+        [
+            (
+                "scene,step,x,y\n",
+                "predictions must have the columns .*; missing sample, found scene",
+            ),
+            ("scene,sample,step,x,y\n0,0,0,1,2\n\n0,1,0,1\n", "p.csv .*line 4: Expected 5 columns"),
+            ("scene,sample,step,x,y\n\n0,0,0,1,here\n", "p.csv .*line 3.*invalid value 'here'"),
+            ("", "p.csv cannot be read: Empty"),
+            ("scene,sample,step,x,y\n", "no rows"),
+            ("scene,sample,step,x,y\n,0,0,1,2\n0,0,0,1,2\n", "column scene must not hold NaN"),
+        ],
+    )
+    def test_errors_name_columns_and_lines(self, tmp_path, text, message):
+        (tmp_path / "p.csv").write_text(text)
+        refuses(message, tmp_path / "p.csv", walks(1, 2, 1)[1])
+
+    def test_a_missing_cell_is_a_missing_point(self, tmp_path):
+        predictions = walks(2, 4, 2)[0]
+        frame = long_frame(predictions, "sample")
+        frame.to_csv(tmp_path / "p.csv", index=False)
+        (tmp_path / "t.csv").write_text("scene,step,x,y\n0,0,,\n0,1,1.5,2\n1,0,0,0\n1,1,1,1\n")
+        found = evaluate(tmp_path / "p.csv", tmp_path / "t.csv", measures="ade", check_units=False)
+        apart = np.linalg.norm(predictions[0, :, 1] - [1.5, 2], axis=-1)
+        assert_allclose(found.scenes["ade"][0], apart.mean())
+
+
+class TestLists:
+    """Scenes of different sizes are padded."""
+
+    def test_samples_agents_and_steps_differ(self):
+        predictions, truth = walks(5, 12, 4, n_agents=3)
+        weights = np.random.RandomState(0).uniform(0.5, 1, (5, 12))
+        sizes = [(12, 1, 4), (12, 3, 2), (9, 2, 3), (10, 2, 4), (12, 3, 4)]
+        padded, padded_truth = np.full_like(predictions, np.nan), np.full_like(truth, np.nan)
+        lists, truths, shares = [], [], []
+        for s, (k, a, t) in enumerate(sizes):
+            lists.append(predictions[s, :k, :a, :t])
+            truths.append(truth[s, :a, :t])
+            shares.append(weights[s, :k])
+            padded[s, :k, :a, :t], padded_truth[s, :a, :t] = lists[-1], truths[-1]
+            weights[s, k:] = 0
+        measures = ("nll_agent", "nll_agents", "ade", "ece")
+        expected = evaluate(padded, padded_truth, weights=weights, agents=True, measures=measures)
+        as_lists = [[[list(path) for path in each] for each in scene] for scene in lists]
+        objects = np.empty(5, dtype=object)
+        objects[:] = lists
+        for given in (lists, tuple(lists), as_lists, objects, [Tensor(each) for each in lists]):
+            found = evaluate(given, truths, weights=shares, agents=True, measures=measures)
+            assert_same(found, expected)
+
+    def test_agents_of_different_lengths(self):
+        """A scene is a list of agents, or of samples, which end at different steps."""
+        predictions, truth = walks(3, 6, 4, n_agents=2)
+        padded = truth.copy()
+        padded[:, 1, 2:] = np.nan
+        ragged = [[scene[0], scene[1][:2]] for scene in truth]
+        measures = ("nll_agent", "ade")
+        expected = evaluate(predictions, padded, agents=True, measures=measures)
+        assert_same(evaluate(predictions, ragged, agents=True, measures=measures), expected)
+
+    def test_the_longest_truth_may_be_shorter_than_predictions(self):
+        predictions, truth = walks(3, 6, 4)
+        padded = truth.copy()
+        padded[0, 2:] = padded[1:, 3:] = np.nan
+        ragged = [truth[0, :2], truth[1, :3], truth[2, :3]]
+        expected = evaluate(predictions, padded, measures="nll")
+        assert_same(evaluate(predictions, ragged, measures="nll"), expected)
+        assert_same(evaluate(list(predictions), ragged, measures="nll"), expected)
+
+    def test_axes_and_coordinates_must_agree(self):
+        predictions, truth = walks(2, 6, 4)
+        refuses("same axes and coordinates", [predictions[0], predictions[1, 0]], truth)
+        refuses("same axes and coordinates", [predictions[0], predictions[1, ..., :1]], truth)
+        refuses("must hold numbers", [[["a"]], [["b"], ["c"]]], truth, error=TypeError)
+        refuses("weights must have shape", predictions, truth, weights=[[1.0], [1.0, 2.0]])
+
+
+TRAJNET = """\
+{"scene": {"id": 0, "p": 7, "s": 0, "e": 50, "fps": 2.5, "tag": [3, [1]]}}
+{"scene": {"id": 1, "p": 7, "s": 20, "e": 70, "fps": 2.5, "tag": 2}}
+"""
+
+
+def trajnet(rows):
+    return TRAJNET + "".join(json.dumps({"track": row}) + "\n" for row in rows)
+
+
+def test_trajnet(tmp_path):
+    """Scenes of one pedestrian that overlap; frames before the forecast are left out."""
+    predictions = walks(2, 5, 3)[0]
+    walk = walks(1, 1, 8)[1][0]
+    truth = np.stack([walk[3:6], walk[5:8]])
+    rows = []
+    for s, k, t in np.ndindex(2, 5, 3):
+        x, y = predictions[s, k, t]
+        place = {"f": 30 + 20 * s + 10 * t, "p": 7, "x": x, "y": y}
+        rows.append(place | {"prediction_number": k, "scene_id": s})
+        rows.append(place | {"p": 9})  # a neighbor
+    true = [{"f": 10 * t, "p": 7, "x": x, "y": y} for t, (x, y) in enumerate(walk)]
+    (tmp_path / "p.ndjson").write_text(trajnet(rows))
+    (tmp_path / "t.ndjson").write_text(trajnet(true))
+    found = evaluate(tmp_path / "p.ndjson", tmp_path / "t.ndjson", measures=("nll", "ade"))
+    expected = evaluate(predictions, truth, measures=("nll", "ade"))
+    assert_same(found, expected)
+    (tmp_path / "t.ndjson").write_text(trajnet(true) + '{"track": {"f": 1, "p": 2}}\n')
+    refuses("t.ndjson, line 11: expected .*'x'", tmp_path / "p.ndjson", tmp_path / "t.ndjson")
+    (tmp_path / "p.ndjson").write_text(TRAJNET)
+    refuses("no track of the pedestrian of a scene", tmp_path / "p.ndjson", truth)
+
+
+def test_nuscenes(tmp_path):
+    """Modes with probabilities; scenes are matched by their tokens."""
+    predictions, truth = walks(4, 6, 3)
+    weights = np.random.RandomState(0).dirichlet(np.ones(6), size=4)
+    predictions[3, 4:], weights[3, 4:] = np.nan, 0.0
+    entries = [
+        {"instance": f"i{s}", "sample": "t0", "prediction": predictions[s].tolist()}
+        | {"probabilities": weights[s].tolist()}
+        for s in range(4)
+    ]
+    entries[3]["prediction"] = predictions[3, :4].tolist()
+    entries[3]["probabilities"] = weights[3, :4].tolist()
+    true = [
+        {"instance": f"i{s}", "sample": "t0", "prediction": truth[s : s + 1].tolist()}
+        for s in (2, 0, 3, 1)
+    ]
+    (tmp_path / "p.json").write_text(json.dumps(entries))
+    (tmp_path / "t.json").write_text(json.dumps(true))
+    frame = long_frame(truth[:, None], "future").drop(columns="future")
+    frame["scene"] = "i" + frame["scene"].astype(str) + "_t0"
+    measures = ("nll", "ade")
+    expected = evaluate(predictions, truth, weights=weights, measures=measures)
+    for given in (tmp_path / "t.json", truth, frame.sample(frac=1, random_state=0)):
+        found = evaluate(tmp_path / "p.json", given, measures=measures)
+        assert_same(found, expected)
+        assert_array_equal(found.names, [f"i{s}_t0" for s in range(4)])
+    (tmp_path / "t.json").write_text(json.dumps(true[1:]))
+    refuses(r"truth lacks 1 of the scenes: \['i2_t0'\]", tmp_path / "p.json", tmp_path / "t.json")
+    for bad, message in (
+        (entries + entries[:1], "more than one entry for i0_t0"),
+        ([*entries[:1], {"instance": "a"}], "entry 1 must have .*'prediction'"),
+        ([entries[0] | {"probabilities": [1.0]}], "entry 0 must have .*shapes"),
+        ({"results": {}}, "entry 0 must have"),
+        ("{", "entry 0 must have"),
+    ):
+        (tmp_path / "p.json").write_text(json.dumps(bad))
+        refuses(message, tmp_path / "p.json", truth)
+    (tmp_path / "p.json").write_text("{")
+    refuses("p.json cannot be read", tmp_path / "p.json", truth)
+
+
 def test_a_table_beside_an_array():
     """Scenes and steps of an array have no names: they are taken in the order of the table."""
     predictions, truth = walks(4, 5, 3)
@@ -185,7 +356,7 @@ def test_tables_are_checked(tmp_path):
     refuses("column x must hold numbers", frame.assign(x="here"), true, error=TypeError)
     refuses("no rows", frame[:0], true)
     (tmp_path / "walks.txt").write_text("")
-    refuses("npy, .npz or .parquet", tmp_path / "walks.txt", true)
+    refuses("must be a .npy, .npz, .csv", tmp_path / "walks.txt", true)
     np.savez(tmp_path / "two.npz", one=predictions, two=truth)
     refuses("has no array 'predictions', only", tmp_path / "two.npz", truth)
 

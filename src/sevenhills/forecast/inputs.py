@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from ..decoding import Archive, decoding
-from ..extras import import_extra
 from ..validation import check_numbers, without_tensors
+from .files import TABLE_SUFFIXES, read_submission, read_table, trajnet_columns
 
 #: Numbers in a block of scenes: 4 MB of predictions.
 _BLOCK_SIZE = 500_000
@@ -47,6 +47,7 @@ class PathArray:
     steps: np.ndarray | None = None  # (T,), values of the column "step"
     agents: list[list[Any]] | None = None  # names of the agents of every scene
     weights: np.ndarray | None = None  # (S, K) or (S, K, A), of samples
+    is_ragged: bool = False  # whether scenes of different sizes were padded
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -130,6 +131,7 @@ def open_forecasts(
     """
     samples = open_paths(predictions, "predictions")
     futures = open_paths(truth, "truth", beside=samples)
+    samples, futures = _padded_alike(samples, futures, 2 if agents else 1)
     _check_shapes(samples.shape, futures.shape, agents)
     if check_axes and samples.shape[-1] > _MANY_COORDINATES and samples.shape[-2] < _FEW_STEPS:
         raise ValueError(
@@ -149,7 +151,7 @@ def open_forecasts(
 
 def _checked_weights(weights: Any, forecasts: Forecasts) -> np.ndarray:
     """Return weights (S, K) or (S, K, A) of samples, of which the largest in a scene is one."""
-    found = check_numbers(weights, "weights")
+    found = check_numbers(_as_array(weights, "weights", 0.0, n_fixed=0)[0], "weights")
     shapes = [forecasts.predictions.shape[:2]]
     shapes += [forecasts.predictions.shape[:3]] if forecasts.has_agents else []
     if found.shape not in shapes:
@@ -170,16 +172,19 @@ def _checked_weights(weights: Any, forecasts: Forecasts) -> np.ndarray:
 
 
 def open_paths(value: Any, name: str, beside: PathArray | None = None) -> PathArray:
-    """Return paths given as an array, a tensor, a table or the path of a file.
+    """Return paths given as an array, a tensor, a list of scenes, a table or the path of a file.
 
-    A table of truths must have the scenes and steps of a table of predictions ``beside`` it.
+    Truths with names must have the scenes and steps of predictions with names ``beside`` them.
     """
     if isinstance(value, str | os.PathLike):
         return _open_file(Path(value), name, beside)
     if hasattr(value, "columns") and hasattr(value, "__getitem__"):
         return _read_table(value, name, beside)
-    dtype = str(getattr(value, "dtype", "")).rpartition(".")[2]
-    return PathArray(_checked(_as_array(value, name), name), _EPS.get(dtype, _EPS["float32"]))
+    first = value[0] if isinstance(value, list | tuple) and len(value) else value
+    dtype = str(getattr(first, "dtype", "")).rpartition(".")[2]
+    values, is_ragged = _as_array(value, name)
+    eps = _EPS.get(dtype, _EPS["float32"])
+    return PathArray(_checked(values, name), eps, is_ragged=is_ragged)
 
 
 def _open_file(path: Path, name: str, beside: PathArray | None) -> PathArray:
@@ -192,12 +197,35 @@ def _open_file(path: Path, name: str, beside: PathArray | None) -> PathArray:
         return PathArray(_checked(array, name))
     if suffix == ".npz":
         return _read_archive(path, name)
-    if suffix in (".parquet", ".pq"):
-        parquet = import_extra("pyarrow.parquet", "frames", "reading parquet files needs pyarrow")
-        with decoding(str(path)):
-            table = parquet.read_table(path)
-        return _read_table(table, name, beside)
-    raise ValueError(f"{name} must be a .npy, .npz or .parquet file, got {path.name}")
+    if suffix in TABLE_SUFFIXES:
+        return _read_table(read_table(path, (*_COORDINATES, "weight")), name, beside)
+    if suffix == ".ndjson":
+        return _read_trajnet(path, name, beside)
+    if suffix == ".json":
+        return _read_submission(path, name, beside)
+    raise ValueError(
+        f"{name} must be a .npy, .npz, .csv, .parquet, .ndjson or .json file, got {path.name}"
+    )
+
+
+def _read_trajnet(path: Path, name: str, beside: PathArray | None) -> PathArray:
+    """Return paths of TrajNet++; of truths, only the steps that were predicted."""
+    columns = trajnet_columns(path, name)
+    if beside is not None and beside.steps is not None:
+        kept = np.isin(columns["step"], beside.steps)
+        columns = {key: values[kept] for key, values in columns.items()}
+    return _read_table(columns, name, beside)
+
+
+def _read_submission(path: Path, name: str, beside: PathArray | None) -> PathArray:
+    """Return modes of nuScenes and their weights; a truth may have several futures, too."""
+    tokens, paths, probabilities = read_submission(path, name)
+    names, (values, is_ragged) = np.array(tokens), _as_array(paths, name)
+    weights = _as_array(probabilities, name, 0.0, n_fixed=0)[0] if beside is None else None
+    if beside is not None and beside.names is not None:
+        order = np.argsort(_places_of_scenes(names, beside.names))
+        names, values = names[order], values[order]
+    return PathArray(_checked(values, name), names=names, weights=weights, is_ragged=is_ragged)
 
 
 def _read_archive(path: Path, name: str) -> PathArray:
@@ -215,15 +243,62 @@ def _read_archive(path: Path, name: str) -> PathArray:
         return PathArray(values, weights=archive.read("weights") if has_weights else None)
 
 
-def _as_array(value: Any, name: str) -> np.ndarray:
-    if isinstance(value, np.ndarray):
-        return value
-    try:
-        return np.asarray(without_tensors(value))
-    except ValueError as error:
+def _as_array(
+    value: Any, name: str, fill: float = np.nan, n_fixed: int = 1
+) -> tuple[np.ndarray, bool]:
+    """Return an array, a tensor or nested lists as an array, and whether lists were padded.
+
+    All but the last ``n_fixed`` axes may have different sizes.
+    """
+    value = without_tensors(value)
+    is_nested = isinstance(value, list | tuple) or str(getattr(value, "dtype", "")) == "object"
+    if not is_nested or len(value) == 0:
+        return np.asanyarray(value), False
+    if not any(hasattr(each, "detach") for each in value):
+        try:
+            return np.asarray(list(value)), False
+        except ValueError:  # of different sizes
+            pass
+    parts = [_as_array(each, name, fill, n_fixed)[0] for each in value]
+    return _stacked(parts, name, fill, n_fixed), True
+
+
+def _stacked(parts: list[np.ndarray], name: str, fill: float, n_fixed: int) -> np.ndarray:
+    """Return arrays of different sizes as one, padded at the ends."""
+    shapes = [part.shape for part in parts]
+    if len({(len(shape), shape[len(shape) - n_fixed :]) for shape in shapes}) > 1:
+        some = ", ".join(map(str, dict.fromkeys(shapes)))
         raise ValueError(
-            f"{name} must be one array; pad shorter paths and absent samples with NaN ({error})"
-        ) from error
+            f"{name} must have the same axes and coordinates in all scenes, got {some}"
+        )
+    if any(part.dtype.kind not in "fiu" for part in parts):
+        raise TypeError(f"{name} must hold numbers")
+    sizes = np.max(shapes, axis=0)
+    out = np.full((len(parts), *sizes), fill, dtype=np.result_type(np.float16, *parts))
+    for row, part in zip(out, parts, strict=True):
+        row[tuple(map(slice, part.shape))] = part
+    return out
+
+
+def _padded_alike(
+    samples: PathArray, futures: PathArray, n_axes: int
+) -> tuple[PathArray, PathArray]:
+    """Give predictions and truths the same numbers of agents and steps, if one was padded."""
+    axes = slice(-1 - n_axes, -1)
+    has_axes = min(len(samples.shape), len(futures.shape)) > n_axes + 1
+    if not has_axes or not (samples.is_ragged or futures.is_ragged):
+        return samples, futures
+    sizes = np.maximum(samples.shape[axes], futures.shape[axes])
+    return _padded_to(samples, sizes), _padded_to(futures, sizes)
+
+
+def _padded_to(paths: PathArray, sizes: np.ndarray) -> PathArray:
+    more = sizes - paths.shape[-1 - len(sizes) : -1]
+    if not more.any():
+        return paths
+    ends = [(0, 0)] * (len(paths.shape) - len(more) - 1) + [(0, n) for n in more] + [(0, 0)]
+    values = paths.values.astype(np.result_type(paths.values, np.float16))
+    return replace(paths, values=np.pad(values, ends, constant_values=np.nan))
 
 
 def _checked(values: np.ndarray, name: str) -> np.ndarray:
@@ -245,13 +320,10 @@ def _read_table(frame: Any, name: str, beside: PathArray | None) -> PathArray:
     keys = [key for key in ("scene", _PATH_COLUMNS[name], "agent", "step") if key in columns]
     names, scene = _in_order_of_appearance(columns["scene"])
     steps, step = np.unique(columns["step"], return_inverse=True)
-    if beside is not None and beside.names is not None and beside.steps is not None:
-        missing = [each for each in beside.names.tolist() if each not in set(names.tolist())]
-        if missing:
-            raise ValueError(f"truth lacks {len(missing)} of the scenes: {missing[:_NAMED]}")
-        scene = _places(names, beside.names, "scenes")[scene]
-        step = _places(steps, beside.steps, "steps")[step]
-        names, steps = beside.names, beside.steps
+    if beside is not None and beside.names is not None:
+        scene, names = _places_of_scenes(names, beside.names)[scene], beside.names
+    if beside is not None and beside.steps is not None:
+        step, steps = _places(steps, beside.steps, "steps")[step], beside.steps
     indices = [scene, *(_ranks(columns[key], scene) for key in keys[1:-1]), step]
     sizes = [len(names), *(int(each.max()) + 1 for each in indices[1:-1]), len(steps)]
     points = np.ravel_multi_index(tuple(indices), tuple(sizes))
@@ -286,7 +358,9 @@ def _table_weights(column: np.ndarray, indices: list[np.ndarray], sizes: list[in
 
 def _table_columns(frame: Any, name: str) -> dict[str, np.ndarray]:
     """Return the columns of a table that are used, coordinates as doubles."""
-    found = list(getattr(frame, "column_names", frame.columns))
+    found = list(
+        frame if isinstance(frame, dict) else getattr(frame, "column_names", frame.columns)
+    )
     needed = ["scene", "step", *(["sample"] if name == "predictions" else [])]
     missing = [key for key in needed if key not in found]
     if missing or not any(key in found for key in _COORDINATES):
@@ -305,7 +379,7 @@ def _table_columns(frame: Any, name: str) -> dict[str, np.ndarray]:
                 columns[key] = np.asarray(values, dtype=np.float64)
             except (TypeError, ValueError) as error:
                 raise TypeError(f"{name}: column {key} must hold numbers") from error
-        elif values.dtype.kind == "f" and np.isnan(values).any():
+        elif (values != values).any() or None in values.tolist():
             raise ValueError(f"{name}: column {key} must not hold NaN")
     return columns
 
@@ -324,6 +398,15 @@ def _places(values: np.ndarray, expected: np.ndarray, what: str) -> np.ndarray:
     if extra:
         raise ValueError(f"predictions lack {len(extra)} of the {what}: {extra[:_NAMED]}")
     return np.array([places[value] for value in values.tolist()])
+
+
+def _places_of_scenes(names: np.ndarray, expected: np.ndarray) -> np.ndarray:
+    """Return the index of every scene of the truth among those of the predictions."""
+    found = set(names.tolist())
+    missing = [each for each in expected.tolist() if each not in found]
+    if missing:
+        raise ValueError(f"truth lacks {len(missing)} of the scenes: {missing[:_NAMED]}")
+    return _places(names, expected, "scenes")
 
 
 def _ranks(column: np.ndarray, scene: np.ndarray) -> np.ndarray:
