@@ -8,12 +8,23 @@ from typing import Any
 import numpy as np
 
 from ..validation import check_confidence, check_count, random_generator
-from .results import Evaluation, MeasureTable, bootstrap, calibration_statistic, mean_statistic
+from .groups import (
+    Calibration,
+    GroupedMean,
+    Grouping,
+    Interval,
+    bootstrap,
+    percentile_interval,
+)
+from .results import Evaluation, MeasureTable
 
 #: Settings that may always differ.
 _FREE = ("confidence", "versions")
 #: Settings of the scenes, which cannot be ignored.
-_SCENES = ("n_scenes", "n_agents", "n_truths", "n_steps", "n_coordinates", "truth")
+_SCENES = (
+    *("n_scenes", "n_agents", "n_truths", "n_steps", "n_coordinates", "truth"),
+    *("n_groups", "effective_groups", "average"),
+)
 
 
 @dataclass(frozen=True)
@@ -28,10 +39,10 @@ class Difference:
     difference : float
         The first minus the second: below zero, the first is better.
     standard_error, low, high : float
-        Bootstrap standard error of the difference, and the limits of its interval.
+        Standard error of the difference, and the limits of its bootstrap interval.
     p_value : float
-        Fraction of permutations, which exchange the two in random scenes, with a difference at
-        least as large in either direction.
+        Fraction of permutations, which exchange the two in random groups of scenes, with a
+        difference at least as large in either direction.
     n_scenes : int
         Number of scenes that both have.
     n_better : float
@@ -97,7 +108,8 @@ def compare(
 
     Scenes differ more than forecasters do, so that measures are compared scene by scene: intervals
     are bootstrap intervals of the mean difference, and p-values are those of a permutation test
-    that exchanges the two forecasters in random scenes.
+    that exchanges the two forecasters in random scenes. If the evaluations have groups, whole
+    groups are resampled and exchanged.
 
     Parameters
     ----------
@@ -160,9 +172,9 @@ def measure_differences(
 ) -> tuple[Difference, ...]:
     """Return the differences of two evaluations that can be compared, in these measures."""
     pairs = {name: _paired(a, b, name) for name in measures}
-    differences = {name: pair.difference for name, pair in pairs.items()}
-    intervals = bootstrap(differences, len(a.names), n_replicates, confidence, rng)
-    p_values = _p_values(list(pairs.values()), len(a.names), n_permutations, rng)
+    n_groups = a.grouping.n_groups
+    intervals = bootstrap(pairs, n_groups, n_replicates, confidence, rng)
+    p_values = _p_values(list(pairs.values()), n_groups, n_permutations, rng)
     return tuple(
         Difference(
             measure=name,
@@ -203,69 +215,78 @@ def check_comparable(
         raise ValueError(f"{both} cannot be compared, they differ in {', '.join(differing)}")
     if not np.array_equal(a.names, b.names):
         raise ValueError(f"{both} cannot be compared, their scenes have different names")
+    if not np.array_equal(a.grouping.codes, b.grouping.codes):
+        raise ValueError(f"{both} cannot be compared, their scenes have different groups")
 
 
 def _paired(a: Evaluation, b: Evaluation, name: str) -> "_Means | _Calibrations":
     if name == "ece":
-        return _Calibrations(a.levels, b.levels)
-    return _Means(a.scenes[name], b.scenes[name])
+        return _Calibrations(a.levels, b.levels, a.grouping)
+    return _Means(a.scenes[name], b.scenes[name], a.grouping)
 
 
-class _Means:
-    """A measure of single scenes."""
+class _Means(GroupedMean):
+    """The mean difference in a measure of single scenes."""
 
-    def __init__(self, first: np.ndarray, second: np.ndarray) -> None:
-        valid = ~(np.isnan(first) | np.isnan(second))
-        self._apart = np.where(valid, first - second, np.nan)
-        self.difference = mean_statistic(self._apart)
-        self.first, self.second = mean_statistic(first[valid])(), mean_statistic(second[valid])()
-        self.n_scenes = int(valid.sum())
-        self.n_better = float((self._apart < 0).sum() + 0.5 * (self._apart == 0).sum())
+    def __init__(self, first: np.ndarray, second: np.ndarray, grouping: Grouping) -> None:
+        apart = first - second
+        super().__init__(apart, grouping)
+        self.first, self.second = (
+            GroupedMean(np.where(np.isnan(apart), np.nan, each), grouping).value
+            for each in (first, second)
+        )
+        self.n_better = float((apart < 0).sum() + 0.5 * (apart == 0).sum())
 
     def exchanged(self, swap: np.ndarray) -> float:
-        """Return the difference with the two exchanged in the scenes where swap is 1."""
-        total = float((1.0 - 2.0 * swap) @ np.nan_to_num(self._apart))
-        return self.n_scenes and total / self.n_scenes
+        """Return the difference with the two exchanged in the groups where swap is 1."""
+        total = float((1.0 - 2.0 * swap) @ self.totals)
+        return self.n_scenes and total / float(self.sizes.sum())
 
 
 class _Calibrations:
-    """The calibration error, a measure of all scenes together."""
+    """The difference of calibration errors, a measure of all scenes together."""
 
     n_better = float("nan")
 
-    def __init__(self, first: np.ndarray, second: np.ndarray) -> None:
-        valid = ~(np.isnan(first) | np.isnan(second))
-        pair = [np.where(valid, each, np.nan) for each in (first, second)]
-        self._error = calibration_statistic(np.concatenate(pair))
-        self._ones, self._none = np.ones(len(first)), np.zeros(len(first))
-        self.first = self._of_weights(self._ones, self._none)
-        self.second = self._of_weights(self._none, self._ones)
-        self.n_scenes = int(valid.any(axis=1).sum())
+    def __init__(self, first: np.ndarray, second: np.ndarray, grouping: Grouping) -> None:
+        apart = first - second
+        levels = [np.where(np.isnan(apart), np.nan, each) for each in (first, second)]
+        codes, n_groups = grouping.codes, grouping.n_groups
+        both = Grouping(np.append(codes, codes + n_groups), 2 * n_groups, grouping.by_group)
+        self._both = Calibration(np.concatenate(levels), both)
+        self._none = np.zeros(n_groups)
+        self.first, self.second = (Calibration(each, grouping).value for each in levels)
+        self.value = self.first - self.second
+        self.n_scenes, self._effective = self._both.n_scenes // 2, self._both.effective / 2
 
     def _of_weights(self, first: np.ndarray, second: np.ndarray) -> float:
-        """Return the error of scenes of the first and of the second forecaster."""
-        return float(self._error(np.concatenate([first, second])))
+        """Return the error of groups of the first and of the second forecaster."""
+        return self._both.replicate(np.concatenate([first, second]))
 
-    def difference(self, weights: np.ndarray | None = None) -> float:
-        each = self._ones if weights is None else weights
-        return self._of_weights(each, self._none) - self._of_weights(self._none, each)
+    def replicate(self, weights: np.ndarray) -> float:
+        """Return the difference with weights (G,) of groups."""
+        return self._of_weights(weights, self._none) - self._of_weights(self._none, weights)
+
+    def interval(self, replicates: np.ndarray, confidence: float) -> Interval:
+        """Return standard error and limits."""
+        return percentile_interval(replicates, confidence, self._effective)
 
     def exchanged(self, swap: np.ndarray) -> float:
-        """Return the difference with the two exchanged in the scenes where swap is 1."""
+        """Return the difference with the two exchanged in the groups where swap is 1."""
         return self._of_weights(1 - swap, swap) - self._of_weights(swap, 1 - swap)
 
 
 def _p_values(
     compared: Sequence[_Means | _Calibrations],
-    n_scenes: int,
+    n_groups: int,
     n_permutations: int,
     rng: np.random.RandomState,
 ) -> list[float]:
     """Return the fractions of permutations with at least the observed difference."""
-    found = np.array([abs(each.difference()) for each in compared])
+    found = np.array([abs(each.value) for each in compared])
     as_large = np.ones(len(compared))
     for _ in range(n_permutations):
-        swap = rng.randint(2, size=n_scenes).astype(np.float64)
+        swap = rng.randint(2, size=n_groups).astype(np.float64)
         others = np.array([abs(each.exchanged(swap)) for each in compared])
         # Equal differences may differ by rounding.
         as_large += others >= found * (1 - 1e-12)

@@ -23,6 +23,7 @@ from ..validation import (
     random_generator,
 )
 from .checks import SceneStatistics, check_scenes
+from .groups import check_group_labels
 from .inputs import Forecasts, open_forecasts
 from .path_densities import AgentForecasts, floored_estimator, learn_pools
 from .pooled import MAX_SCENES, Pools
@@ -57,6 +58,8 @@ def evaluate(
     levels: Sequence[float] = _LEVELS,
     agents: bool = False,
     check_units: bool = True,
+    groups: Any = None,
+    average: str = "scene",
     confidence: float = 0.95,
     n_replicates: int = 1000,
     n_jobs: int | None = None,
@@ -66,7 +69,7 @@ def evaluate(
     r"""Evaluate forecasts that are given as samples.
 
     Every measure is computed for every scene. Means, standard errors and bootstrap intervals are
-    over scenes. Smaller values are better.
+    over scenes, or over ``groups`` of scenes that depend on one another. Smaller values are better.
 
     ==================  ======  ===================================================================
     measure             proper  definition
@@ -144,10 +147,16 @@ def evaluate(
     check_units : bool, default=True
         Whether to refuse predictions that are 30 times larger, smaller or farther away than the
         truth in most scenes, and axes that look swapped.
+    groups : array-like of shape (scenes,), optional
+        Labels of scenes that belong together, strings or numbers: the agent of overlapping windows,
+        or the recording. Standard errors and intervals take groups as independent in place of
+        scenes. By default the column "group" of a frame, if it has one.
+    average : {"scene", "group"}, default="scene"
+        Whether means are over scenes, or over the means of groups.
     confidence : float, default=0.95
         Confidence of the intervals.
     n_replicates : int, default=1000
-        Number of bootstrap replicates of the scenes.
+        Number of bootstrap replicates of the scenes, or of the groups.
     n_jobs : int, optional
         Number of joblib workers, by default processes; one if None.
     random_state : int, RandomState instance or None, default=0
@@ -196,12 +205,17 @@ def evaluate(
         check_flag(flag, name)
     check_choice(shrinkage, "shrinkage", ("auto", "always", None))
     check_choice(errors, "errors", ("floor", "skip", "raise"))
+    check_choice(average, "average", ("scene", "group"))
     check_n_jobs(n_jobs)
     check_count(n_replicates, "n_replicates")
     check_confidence(confidence)
     bounds = _checked_levels(levels)
     rng = random_generator(random_state)
     forecasts = open_forecasts(predictions, truth, bool(agents), bool(check_units), weights)
+    if groups is not None:
+        groups = check_group_labels(groups, forecasts.n_scenes, "groups")
+    elif average == "group":
+        raise ValueError("average='group' needs groups")
     ks = _checked_ks(k, forecasts.n_samples)
     floor = None if floor is None else check_positive(floor, "floor")
     scoring = Scoring(
@@ -228,9 +242,12 @@ def evaluate(
         **_settings(forecasts, scoring),
         "truth": statistics.digest,
         "shrinkage": shrinkage,
+        "average": average,
         "confidence": float(confidence),
     }
-    return summarize(blocks, scoring.measures, settings, forecasts.names, bounds, n_replicates, rng)
+    return summarize(
+        blocks, scoring.measures, settings, forecasts.names, groups, bounds, n_replicates, rng
+    )
 
 
 def _measures(

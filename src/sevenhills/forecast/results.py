@@ -7,26 +7,33 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from math import isnan, pi, sqrt
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ..atomic_write import atomic_write
 from ..extras import import_extra
-from ..metrics.density_metrics import LEVELS
 from ..texts import html_table
 from ..validation import check_choice, freeze
+from .groups import (
+    Calibration,
+    GroupedMean,
+    Grouping,
+    Interval,
+    Shares,
+    bootstrap,
+    check_group_labels,
+)
 from .scores import BlockScores, measure_of
 
 #: Key of the metadata of a file, which hold all but the scenes.
 _METADATA = b"sevenhills.forecast.evaluation"
-_FORMAT = 1
+_FORMAT = 2
 #: Prefix of the columns of levels in a file; no measure starts with it.
 _LEVEL = "level_"
-_SCENE = "scene"
-
-#: A figure over all scenes, as a function of the weights of the scenes, 1 by default.
-Statistic = Callable[..., Any]
+_SCENE, _GROUP = "scene", "group"
+#: Fraction of the scenes that the trimmed mean leaves out at either end.
+_TRIMMED = 0.1
 
 #: Samples that a measure depends on, by its needs.
 _SAMPLES = {"density": "paths", "steps": "steps", "agents": "joint paths"}
@@ -99,10 +106,20 @@ class Row:
         Mean over the scenes that have the measure; for "ece", the error of all scenes together.
     standard_error, low, high : float
         Standard error of the mean, and the limits of its bootstrap interval.
+    median, trimmed_mean : float
+        Median over the scenes, and mean without the lowest and the highest tenth of them.
+    largest_share : float
+        Share of the most extreme scene in the sum of the absolute deviations of all scenes from
+        their median. Near 1, the mean depends on that scene alone.
     n_scenes : int
         Number of scenes that have the measure.
     n_degenerate : int
         Number of densities behind the measure whose samples are degenerate.
+
+    Notes
+    -----
+    With ``average="group"``, all figures are over the means of groups in place of scenes. "ece" has
+    no value in a single scene, hence no median, trimmed mean and share.
     """
 
     measure: str
@@ -110,6 +127,9 @@ class Row:
     standard_error: float
     low: float
     high: float
+    median: float
+    trimmed_mean: float
+    largest_share: float
     n_scenes: int
     n_degenerate: int
 
@@ -171,6 +191,8 @@ class Evaluation(MeasureTable):
         Counts of degenerate steps and paths, and of samples and scenes that were left out.
     names : ndarray of shape (n_scenes,)
         Names of the scenes, their numbers if they have none.
+    groups : ndarray of shape (n_scenes,) or None
+        Labels of groups of dependent scenes; None if all scenes are taken as independent.
 
     Examples
     --------
@@ -191,18 +213,26 @@ class Evaluation(MeasureTable):
     settings: Mapping[str, Any]
     degenerate: Mapping[str, int]
     names: np.ndarray
+    groups: np.ndarray | None = None
 
     def __post_init__(self) -> None:
-        for array in (*self.scenes.values(), self.levels, self.names):
-            array.flags.writeable = False
+        for array in (*self.scenes.values(), self.levels, self.names, self.groups):
+            if array is not None:
+                array.flags.writeable = False
         for name in ("scenes", "settings", "degenerate"):
             object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
+
+    @property
+    def grouping(self) -> Grouping:
+        """The groups by number."""
+        return Grouping.of(self.groups, len(self.names), self.settings["average"])
 
     def columns(self, what: str = "summary") -> dict[str, Any]:
         """Return the "summary", the "scenes" or the "coverage" by columns."""
         check_choice(what, "what", ("summary", "scenes", "coverage"))
         if what == "scenes":
-            return {_SCENE: self.names, **self.scenes}
+            groups = {} if self.groups is None else {_GROUP: self.groups}
+            return {_SCENE: self.names, **groups, **self.scenes}
         if what == "coverage":
             found = {} if self.coverage is None else vars(self.coverage)
             return {name: value for name, value in found.items() if name != "n_truths"}
@@ -233,8 +263,13 @@ class Evaluation(MeasureTable):
     def _caption(self) -> str:
         found = [f"{count} {name}" for name, count in self.degenerate.items() if count]
         settings = self.settings
+        groups = (
+            f" in {settings['n_groups']} groups, effectively {settings['effective_groups']:.3g},"
+            if self.groups is not None
+            else ""
+        )
         return (
-            f"{len(self.names)} scenes of {settings['n_samples']} samples, "
+            f"{len(self.names)} scenes{groups} of {settings['n_samples']} samples, "
             f"{settings['n_steps']} steps, {settings['n_coordinates']} coordinates; paths by "
             f"{settings['estimator']}, steps by {settings['step_estimator']}"
             + (f"; degenerate: {', '.join(found)}" if found else "")
@@ -268,7 +303,7 @@ def read_evaluation(path: str | os.PathLike[str]) -> Evaluation:
         raise ValueError(f"{path} has format {about['format']}, expected {_FORMAT}")
     columns = {name: np.array(table[name].to_numpy()) for name in table.column_names}
     levels = [columns.pop(name) for name in list(columns) if name.startswith(_LEVEL)]
-    names = columns.pop(_SCENE)
+    names, groups = columns.pop(_SCENE), columns.pop(_GROUP, None)
     return Evaluation(
         scenes=columns,
         summary=tuple(Row(**row) for row in about["summary"]),
@@ -277,51 +312,11 @@ def read_evaluation(path: str | os.PathLike[str]) -> Evaluation:
         settings=about["settings"],
         degenerate=about["degenerate"],
         names=names,
+        groups=None if groups is None else check_group_labels(groups, len(names), _GROUP),
     )
 
 
 # Figures over all scenes
-
-
-class Interval(NamedTuple):
-    """Bootstrap standard error and limits of the interval of a statistic."""
-
-    standard_error: np.ndarray
-    low: np.ndarray
-    high: np.ndarray
-
-
-def mean_statistic(values: np.ndarray) -> Statistic:
-    """Return the mean of values (S,) without NaN, for scene weights; NaN without any value."""
-    valid = ~np.isnan(values)
-    filled, counted = np.where(valid, values, 0.0), valid.astype(np.float64)
-
-    def mean(weights: np.ndarray | None = None) -> float:
-        each = np.ones(len(values)) if weights is None else weights
-        total = each @ counted
-        return float(each @ filled / total) if total else float("nan")
-
-    return mean
-
-
-def coverage_statistic(levels: np.ndarray, bounds: np.ndarray) -> Statistic:
-    """Return the fraction of truths with a level (S, P) within each bound, for scene weights."""
-    scenes, truths = np.nonzero(~np.isnan(levels))
-    bins = np.searchsorted(bounds, levels[scenes, truths], side="left")
-
-    def share(weights: np.ndarray | None = None) -> np.ndarray:
-        each = None if weights is None else weights[scenes]
-        counts = np.bincount(bins, weights=each, minlength=len(bounds) + 1)
-        total = counts.sum()
-        return np.cumsum(counts)[:-1] / total if total else np.full(len(bounds), np.nan)
-
-    return share
-
-
-def calibration_statistic(levels: np.ndarray) -> Statistic:
-    """Return the mean distance between levels and the truths within them, for scene weights."""
-    share = coverage_statistic(levels, LEVELS)
-    return lambda weights=None: float(np.abs(share(weights) - LEVELS).mean())
 
 
 def summarize(
@@ -329,11 +324,12 @@ def summarize(
     measures: Sequence[str],
     settings: Mapping[str, Any],
     names: np.ndarray,
+    groups: np.ndarray | None,
     bounds: np.ndarray,
     n_replicates: int,
     rng: np.random.RandomState,
 ) -> Evaluation:
-    """Return the evaluation of all scenes, which have these names (S,).
+    """Return the evaluation of all scenes, which have these names (S,) and labels of groups (S,).
 
     The coverage is reported at the levels in ``bounds``; intervals have the confidence of the
     settings.
@@ -344,82 +340,75 @@ def summarize(
     levels = np.concatenate([one.levels for one in blocks])
     counts = sum((one.degenerate.counts for one in blocks), Counter[str]())
     affected = sum((one.degenerate.affected for one in blocks), Counter[str]())
-    columns = {name: scenes.get(name, levels) for name in measures}
-    statistics = {
-        name: calibration_statistic(values) if name == "ece" else mean_statistic(values)
-        for name, values in columns.items()
+    grouping = Grouping.of(groups, len(names), settings["average"])
+    statistics: dict[str, Any] = {
+        name: Calibration(levels, grouping)
+        if name == "ece"
+        else GroupedMean(scenes[name], grouping)
+        for name in measures
     }
-    means = {name: statistic() for name, statistic in statistics.items()}
-    if "ece" in measures:
-        statistics["coverage"] = coverage_statistic(levels, bounds)
-    intervals = bootstrap(statistics, len(names), n_replicates, settings["confidence"], rng)
+    curve = {"coverage": Shares(levels, bounds, grouping)} if "ece" in measures else {}
+    intervals = bootstrap(
+        statistics | curve, grouping.n_groups, n_replicates, settings["confidence"], rng
+    )
     return Evaluation(
         scenes=scenes,
         summary=tuple(
-            _row(name, values, means[name], intervals[name], affected)
-            for name, values in columns.items()
+            _row(name, statistic, intervals[name], affected)
+            for name, statistic in statistics.items()
         ),
-        coverage=_coverage(levels, bounds, intervals["coverage"]) if "ece" in measures else None,
+        coverage=Coverage(
+            levels=bounds,
+            observed=curve["coverage"].value,
+            **intervals["coverage"]._asdict(),
+            n_truths=int(np.count_nonzero(~np.isnan(levels))),
+        )
+        if curve
+        else None,
         levels=levels if "ece" in measures else np.empty((len(levels), 0)),
-        settings=settings,
+        settings={
+            **settings,
+            "n_groups": grouping.n_groups,
+            "effective_groups": grouping.effective,
+        },
         degenerate={name: count for name, count in sorted(counts.items()) if count},
         names=names,
+        groups=groups,
     )
 
 
 def _row(
-    name: str, values: np.ndarray, mean: float, interval: Interval, affected: Mapping[str, int]
+    name: str,
+    statistic: GroupedMean | Calibration,
+    interval: Interval,
+    affected: Mapping[str, int],
 ) -> Row:
-    """Return the summary of a measure with these values (S, ...)."""
-    valid = ~np.isnan(values.reshape(len(values), -1)).all(axis=1)
-    error, low, high = (float(each) for each in interval)
-    if name == "ece":
-        # The error of a resample is biased upwards, by the noise of the scenes and of resampling:
-        # the interval is reflected at the mean.
-        low, high = max(0.0, 2 * mean - high), max(mean, 2 * mean - low)
-    elif valid.sum() > 1:
-        error = float(values[valid].std(ddof=1) / np.sqrt(valid.sum()))
-    n_degenerate = affected.get(_SAMPLES.get(measure_of(name).needs, ""), 0)
-    return Row(name, mean, error, low, high, int(valid.sum()), n_degenerate)
-
-
-def _coverage(levels: np.ndarray, bounds: np.ndarray, interval: Interval) -> Coverage:
-    return Coverage(
-        levels=bounds,
-        observed=coverage_statistic(levels, bounds)(),
-        **interval._asdict(),
-        n_truths=int(np.count_nonzero(~np.isnan(levels))),
+    """Return the summary of a measure, with limits that its mean can take."""
+    values, (error, low, high) = statistic.averaged, map(float, interval)
+    if len(values) and values.min() >= 0:
+        low = max(low, 0.0)
+    return Row(
+        measure=name,
+        mean=statistic.value,
+        standard_error=error,
+        low=low,
+        high=min(high, 1.0) if name.endswith("rate") else high,
+        **_robust_figures(values),
+        n_scenes=statistic.n_scenes,
+        n_degenerate=affected.get(_SAMPLES.get(measure_of(name).needs, ""), 0),
     )
 
 
-def bootstrap(
-    statistics: Mapping[str, Statistic],
-    n_scenes: int,
-    n_replicates: int,
-    confidence: float,
-    rng: np.random.RandomState,
-) -> dict[str, Interval]:
-    """Return intervals of statistics, all from the same bootstrap replicates of the scenes.
-
-    Without replicates, they are NaN.
-    """
-    found = {name: np.empty((n_replicates, *np.shape(s()))) for name, s in statistics.items()}
-    for i in range(n_replicates):
-        drawn = rng.randint(n_scenes, size=n_scenes)
-        weights = np.bincount(drawn, minlength=n_scenes).astype(np.float64)
-        for name, statistic in statistics.items():
-            found[name][i] = statistic(weights)
-    return {name: _interval(values, confidence) for name, values in found.items()}
-
-
-def _interval(values: np.ndarray, confidence: float) -> Interval:
-    """Return the interval over the first axis, without replicates that have no valid scene."""
-    outside = 50 * (1 - confidence)
-    shape = values.shape[1:]
-    out = np.full((3, *shape), np.nan)
-    for i in np.ndindex(shape):
-        column = values[:, *i]
-        kept = column[np.isfinite(column)]
-        if len(kept) > 1:
-            out[:, *i] = kept.std(ddof=1), *np.percentile(kept, [outside, 100 - outside])
-    return Interval(*out)
+def _robust_figures(values: np.ndarray) -> dict[str, float]:
+    """Return median, trimmed mean and largest share of values (S,); NaN without any."""
+    if not len(values):
+        return dict.fromkeys(("median", "trimmed_mean", "largest_share"), float("nan"))
+    ordered, median = np.sort(values), float(np.median(values))
+    cut = int(_TRIMMED * len(values))
+    deviations = np.abs(ordered - median)
+    total = deviations.sum()
+    return {
+        "median": median,
+        "trimmed_mean": float(ordered[cut : len(values) - cut].mean()),
+        "largest_share": float(deviations.max() / total) if total else 0.0,
+    }

@@ -1,0 +1,229 @@
+"""Groups of dependent scenes, and figures over all scenes with errors by group."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from scipy.special import ndtr, stdtrit
+
+from ..metrics.density_metrics import LEVELS
+
+#: Fewer groups have intervals by Student's distribution: their resamples are too often constant.
+_FEW_GROUPS = 5
+#: Bootstrap quantiles in units of Student's quantiles are at most this large, so that intervals are
+#: finite if many resamples are constant, as those of rare misses.
+_MAX_RATIO = 3.0
+
+
+def check_group_labels(labels: Any, n_scenes: int, name: str) -> np.ndarray:
+    """Return labels (n_scenes,), strings or numbers."""
+    out = np.asarray(labels)
+    if out.shape != (n_scenes,):
+        raise ValueError(
+            f"{name} must have one label for each of {n_scenes} scenes, got {out.shape}"
+        )
+    if out.dtype.kind == "O" and all(isinstance(each, str) for each in out):
+        out = out.astype(str)
+    if out.dtype.kind not in "biufUSM":
+        raise TypeError(f"{name} must be strings or numbers, got dtype {out.dtype}")
+    if out.dtype.kind in "fM" and (out != out).any():
+        raise ValueError(f"{name} must not be NaN")
+    return np.array(out)
+
+
+@dataclass(frozen=True, eq=False)
+class Grouping:
+    """The groups of scenes by number, and whether a mean is one of group means."""
+
+    codes: np.ndarray  # (S,), numbers of the groups in order of appearance
+    n_groups: int
+    by_group: bool = False
+
+    @classmethod
+    def of(cls, labels: np.ndarray | None, n_scenes: int, average: str = "scene") -> "Grouping":
+        """Return the groups with these labels; without labels, every scene is a group."""
+        if labels is None:
+            return cls(np.arange(n_scenes), n_scenes, average == "group")
+        values, first, codes = np.unique(labels, return_index=True, return_inverse=True)
+        return cls(first.argsort().argsort()[codes], len(values), average == "group")
+
+    def __getitem__(self, scenes: np.ndarray) -> "Grouping":
+        """Return the groups of some of the scenes."""
+        average = "group" if self.by_group else "scene"
+        return Grouping.of(self.codes[scenes], int(np.count_nonzero(scenes)), average)
+
+    @property
+    def effective(self) -> float:
+        r"""The effective number of groups, :math:`(\sum_g n_g)^2 / \sum_g n_g^2` with sizes n_g."""
+        return effective_groups(np.bincount(self.codes))
+
+
+def effective_groups(sizes: np.ndarray) -> float:
+    """Return Kish's effective number of groups with these sizes (G,)."""
+    return float(sizes.sum() ** 2 / (sizes**2).sum()) if sizes.any() else 0.0
+
+
+class Interval(NamedTuple):
+    """Standard error and limits of the interval of a statistic."""
+
+    standard_error: Any
+    low: Any
+    high: Any
+
+
+class Statistic(Protocol):
+    """A figure over all scenes."""
+
+    def replicate(self, weights: np.ndarray) -> Any:
+        """Return what the interval needs of a bootstrap replicate with weights (G,) of groups."""
+
+    def interval(self, replicates: np.ndarray, confidence: float) -> Interval:
+        """Return the interval of these replicates (B, ...)."""
+
+
+def bootstrap(
+    statistics: Mapping[str, Statistic],
+    n_groups: int,
+    n_replicates: int,
+    confidence: float,
+    rng: np.random.RandomState,
+) -> dict[str, Interval]:
+    """Return intervals of statistics, all from the same bootstrap replicates of the groups."""
+    found: dict[str, list[Any]] = {name: [] for name in statistics}
+    for _ in range(n_replicates):
+        drawn = rng.randint(n_groups, size=n_groups)
+        weights = np.bincount(drawn, minlength=n_groups).astype(np.float64)
+        for name, statistic in statistics.items():
+            found[name].append(statistic.replicate(weights))
+    return {name: s.interval(np.array(found[name]), confidence) for name, s in statistics.items()}
+
+
+class GroupedMean:
+    r"""The mean of values (S,) without NaN, with an error that is clustered by group.
+
+    With totals :math:`t_g` and sizes :math:`n_g` of the groups, :math:`N = \sum_g n_g`, the mean is
+    :math:`m = \sum_g t_g / N`, and its squared standard error
+    :math:`\sum_g (t_g - m n_g)^2 / (1 - n_g / N) / N^2` (CR2 of Bell and McCaffrey, 2002). For
+    groups of one scene it is the usual one.
+
+    The interval is that of the studentized bootstrap, widened by the ratio of Student's quantiles
+    for the effective number of groups and for their number.
+    """
+
+    def __init__(self, values: np.ndarray, grouping: Grouping) -> None:
+        valid = ~np.isnan(values)
+        codes, n_groups = grouping.codes[valid], grouping.n_groups
+        self.totals: np.ndarray = np.bincount(codes, weights=values[valid], minlength=n_groups)
+        self.sizes = np.bincount(codes, minlength=n_groups).astype(np.float64)
+        if grouping.by_group:
+            self.totals = self.totals / np.maximum(self.sizes, 1.0)
+            self.sizes = np.minimum(self.sizes, 1.0)
+        self.averaged = self.totals[self.sizes > 0] if grouping.by_group else values[valid]
+        self.n_scenes, self.n_groups = len(codes), int(np.count_nonzero(self.sizes))
+        self.value = float(self.totals.sum() / self.sizes.sum()) if len(codes) else float("nan")
+        self._residuals = self.totals - self.value * self.sizes
+
+    @property
+    def standard_error(self) -> float:
+        """The standard error of the mean; NaN for a single group."""
+        if self.n_groups < 2:
+            return float("nan")
+        total = self.sizes.sum()
+        squares = self._residuals**2 / (1.0 - self.sizes / total)
+        return float(np.sqrt(squares.sum()) / total)
+
+    def replicate(self, weights: np.ndarray) -> float:
+        """Return the deviation of the mean of a replicate, divided by its standard error."""
+        total = weights @ self.sizes
+        if not total:
+            return float("nan")
+        deviation = weights @ self._residuals / total
+        residuals = self._residuals - deviation * self.sizes
+        error = np.sqrt(weights @ residuals**2) / total
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return float(np.divide(deviation, error))
+
+    def interval(self, replicates: np.ndarray, confidence: float) -> Interval:
+        """Return standard error and limits; the limits of a single group are NaN."""
+        error, kept = self.standard_error, replicates[~np.isnan(replicates)]
+        outside = (1 - confidence) / 2
+        limit = _student(1 - outside, effective_groups(self.sizes))
+        upper, lower = limit, -limit
+        if self.n_groups >= _FEW_GROUPS and len(kept):
+            usual = _student(1 - outside, self.n_groups)
+            within = np.clip(kept / usual, -_MAX_RATIO, _MAX_RATIO)
+            upper, lower = limit * np.quantile(within, [1 - outside, outside])
+        if not len(replicates):
+            upper = lower = float("nan")
+        return Interval(error, self.value - error * upper, self.value - error * lower)
+
+
+class Shares:
+    """The fraction of truths with a level (S, P) within each bound."""
+
+    def __init__(self, levels: np.ndarray, bounds: np.ndarray, grouping: Grouping) -> None:
+        scenes, truths = np.nonzero(~np.isnan(levels))
+        self._bins = np.searchsorted(bounds, levels[scenes, truths], side="left")
+        self._groups, self._n_bounds = grouping.codes[scenes], len(bounds)
+        sizes = np.bincount(self._groups, minlength=grouping.n_groups).astype(np.float64)
+        self._base = 1.0 / sizes[self._groups] if grouping.by_group else np.ones(len(scenes))
+        self.effective = effective_groups(np.minimum(sizes, 1) if grouping.by_group else sizes)
+        self.value = self.replicate(np.ones(grouping.n_groups))
+
+    def replicate(self, weights: np.ndarray) -> np.ndarray:
+        """Return the fractions with weights (G,) of groups; NaN without any truth."""
+        each = self._base * weights[self._groups]
+        counts = np.bincount(self._bins, weights=each, minlength=self._n_bounds + 1)
+        total = counts.sum()
+        return np.cumsum(counts)[:-1] / total if total else np.full(self._n_bounds, np.nan)
+
+    def interval(self, replicates: np.ndarray, confidence: float) -> Interval:
+        """Return standard errors and limits at all bounds."""
+        columns = replicates.reshape(-1, self._n_bounds).T
+        found = [percentile_interval(each, confidence, self.effective) for each in columns]
+        return Interval(*np.array(found).T)
+
+
+class Calibration:
+    """The mean distance between levels (S, P) and the fraction of truths within them."""
+
+    def __init__(self, levels: np.ndarray, grouping: Grouping) -> None:
+        self._shares = Shares(levels, LEVELS, grouping)
+        self.effective, self.averaged = self._shares.effective, np.empty(0)
+        self.n_scenes = int(np.count_nonzero(~np.isnan(levels).all(axis=1)))
+        self.value = self.replicate(np.ones(grouping.n_groups))
+
+    def replicate(self, weights: np.ndarray) -> float:
+        """Return the distance with weights (G,) of groups."""
+        return float(np.abs(self._shares.replicate(weights) - LEVELS).mean())
+
+    def interval(self, replicates: np.ndarray, confidence: float) -> Interval:
+        """Return standard error and limits.
+
+        The distance of a replicate is biased upwards, by the noise of the scenes and of
+        resampling: the interval is reflected at the distance.
+        """
+        error, low, high = percentile_interval(replicates, confidence, self.effective)
+        value = self.value
+        return Interval(error, np.maximum(0, 2 * value - high), np.maximum(value, 2 * value - low))
+
+
+def percentile_interval(values: np.ndarray, confidence: float, effective: float) -> Interval:
+    """Return the interval of replicates (B,) of a statistic, widened for few groups.
+
+    The percentiles are those of Student's quantiles for the effective number of groups; see
+    Hesterberg, What teachers should know about the bootstrap, 2015, on expanded percentiles.
+    """
+    kept = values[np.isfinite(values)]
+    if len(kept) < 2 or effective <= 1:
+        return Interval(*[float("nan")] * 3)
+    factor = np.sqrt(effective / (effective - 1))
+    outside = ndtr(factor * _student((1 - confidence) / 2, effective))
+    low, high = np.quantile(kept, [outside, 1 - outside])
+    return Interval(float(factor * kept.std(ddof=1)), float(low), float(high))
+
+
+def _student(probability: float, n_groups: float) -> float:
+    """Return a quantile of Student's distribution for a number of groups."""
+    return float(stdtrit(max(n_groups - 1.0, 1.0), probability))

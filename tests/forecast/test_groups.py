@@ -1,0 +1,201 @@
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from sevenhills.forecast import compare, evaluate, read_evaluation
+from sevenhills.forecast.groups import GroupedMean, Grouping, bootstrap
+
+from .scenes import assert_same, refuses, walks
+
+MEASURES = ("nll_step", "ece", "ade")
+
+
+def labels_of(n_scenes, n_groups, seed=0):
+    """Labels of groups of unequal sizes, in no order."""
+    rng = np.random.RandomState(seed)
+    return rng.choice(n_groups, size=n_scenes, p=rng.dirichlet(np.ones(n_groups)))
+
+
+def slow_error(values, labels):
+    """The standard error CR2 of an intercept, by matrices."""
+    n, mean = len(values), values.mean()
+    total = 0.0
+    for label in set(labels):
+        inside = labels == label
+        hat = np.full((inside.sum(), inside.sum()), 1.0 / n)
+        eigenvalues, vectors = np.linalg.eigh(np.eye(inside.sum()) - hat)
+        adjusted = vectors @ np.diag(eigenvalues**-0.5) @ vectors.T @ (values[inside] - mean)
+        total += adjusted.sum() ** 2
+    return np.sqrt(total) / n
+
+
+def overlapping_windows(n_groups, rng):
+    """Squared moving means of noise, five steps long, with as many windows as a group has."""
+    labels = np.repeat(np.arange(n_groups), 1 + rng.poisson(8, size=n_groups))
+    noise = rng.standard_normal((n_groups, 40)) + rng.standard_normal((n_groups, 1))
+    place = np.arange(len(labels)) - np.searchsorted(labels, labels)
+    return noise[labels[:, None], place[:, None] + np.arange(5)].mean(axis=1) ** 2, labels
+
+
+@pytest.mark.parametrize("n_groups", [12, 40])
+def test_intervals_hold_the_mean_as_often_as_they_say(n_groups):
+    rng, held = np.random.RandomState(0), {"groups": 0, "scenes": 0}
+    for _ in range(300):
+        values, labels = overlapping_windows(n_groups, rng)
+        for kind, each in (("groups", labels), ("scenes", None)):
+            grouping = Grouping.of(each, len(values))
+            mean = {"mean": GroupedMean(values, grouping)}
+            found = bootstrap(mean, grouping.n_groups, 150, 0.9, rng)["mean"]
+            held[kind] += found.low < 1.2 < found.high
+    assert 0.85 < held["groups"] / 300 < 0.95
+    assert held["scenes"] / 300 < 0.6
+
+
+def test_the_error_is_clustered():
+    predictions, truth = walks(40, 8, 2)
+    labels = labels_of(40, 9)
+    found = evaluate(predictions, truth, measures=MEASURES, groups=labels, n_replicates=50)
+    values = found.scenes["ade"]
+    assert_allclose(found["ade"].mean, values.mean())
+    assert_allclose(found["ade"].standard_error, slow_error(values, labels))
+    assert found["ade"].low < found["ade"].mean < found["ade"].high
+    sizes = np.bincount(labels)
+    assert found.settings["n_groups"] == np.count_nonzero(sizes)
+    assert_allclose(found.settings["effective_groups"], 40**2 / (sizes**2).sum())
+    assert f"40 scenes in {np.count_nonzero(sizes)} groups, effectively" in repr(found)
+
+
+def test_groups_of_one_scene_are_no_groups():
+    predictions, truth = walks(30, 8, 2)
+    alone = evaluate(predictions, truth, measures=MEASURES)
+    grouped = evaluate(predictions, truth, measures=MEASURES, groups=np.arange(30)[::-1])
+    assert_same(alone, grouped)
+    assert_array_equal(alone.coverage.low, grouped.coverage.low)
+    assert alone.groups is None
+
+
+def test_order_and_names_change_nothing():
+    predictions, truth = walks(30, 8, 2)
+    labels = labels_of(30, 7)
+    order = np.random.RandomState(1).permutation(30)
+    first = evaluate(predictions, truth, measures=MEASURES, groups=labels)
+    names = np.array(list("gfedcba"))[labels]
+    assert_same(first, evaluate(predictions, truth, measures=MEASURES, groups=list(names)))
+    moved = evaluate(predictions[order], truth[order], measures="ade", groups=labels[order])
+    for name in ("mean", "standard_error", "median", "trimmed_mean", "largest_share"):
+        assert_allclose(getattr(moved["ade"], name), getattr(first["ade"], name))
+
+
+def test_means_of_groups():
+    predictions, truth = walks(30, 8, 2)
+    truth[3] = np.nan
+    labels = labels_of(30, 7)
+    found = evaluate(
+        predictions, truth, measures=("ade", "ece"), groups=labels, average="group", levels=[0.5]
+    )
+    values, levels = found.scenes["ade"], found.levels
+    inside = [labels == label for label in np.unique(labels)]
+    by_group = np.array([np.nanmean(values[each]) for each in inside])
+    row = found["ade"]
+    assert_allclose(row.mean, by_group.mean())
+    assert_allclose(row.standard_error, by_group.std(ddof=1) / np.sqrt(len(by_group)))
+    assert_allclose(row.median, np.median(by_group))
+    expected = np.mean([(levels[each & (levels[:, 0] >= 0)] <= 0.5).mean() for each in inside])
+    assert_allclose(found.coverage.observed, expected)
+    other = evaluate(predictions, truth, measures=("ade", "ece"), groups=labels, levels=[0.5])
+    with pytest.raises(ValueError, match="differ in average"):
+        compare(found, other)
+
+
+def test_few_groups():
+    predictions, truth = walks(12, 8, 2)
+    one = evaluate(predictions, truth, measures=MEASURES, groups=["all"] * 12)
+    assert np.isfinite(one["ade"].mean)
+    assert np.isnan([one["ade"].standard_error, one["ade"].low, one["ece"].low]).all()
+    for n_groups in (2, 3, 5):
+        labels = np.arange(12) % n_groups
+        row = evaluate(predictions, truth, measures="ade", groups=labels)["ade"]
+        assert np.isfinite([row.low, row.high]).all()
+        assert row.low < row.mean < row.high
+
+
+def test_limits_of_rare_misses_are_finite():
+    predictions, truth = np.zeros((30, 1, 1, 2)), np.zeros((30, 1, 2))
+    truth[0] = 9.0
+    row = evaluate(predictions, truth, measures="miss_rate", check_units=False)["miss_rate"]
+    assert row.low == 0 < row.mean == 1 / 30 < row.high < 1
+    assert row.largest_share == 1
+    truth[0] = 0.0
+    row = evaluate(predictions, truth, measures="miss_rate", check_units=False)["miss_rate"]
+    assert (row.low, row.mean, row.high, row.largest_share) == (0, 0, 0, 0)
+
+
+def test_groups_are_stored(tmp_path):
+    predictions, truth = walks(12, 8, 2)
+    for labels in (np.arange(12) // 3, list("aabbccddeeff")):
+        found = evaluate(predictions, truth, measures=MEASURES, groups=labels, n_replicates=9)
+        found.to_parquet(tmp_path / "found.parquet")
+        again = read_evaluation(tmp_path / "found.parquet")
+        assert_same(again, found)
+        assert_array_equal(again.groups, labels)
+        compare(found, again, n_permutations=9, n_replicates=9)
+        assert_array_equal(found.to_pandas("scenes")["group"], labels)
+
+
+def test_bad_groups():
+    predictions, truth = walks(4, 3, 2)
+    refuses(
+        r"groups must have one label for each of 4 scenes, got \(3,\)",
+        predictions,
+        truth,
+        groups=[1, 2, 3],
+    )
+    refuses("groups must not be NaN", predictions, truth, groups=[1, 2, 3, np.nan])
+    mixed = [1, "a", None, 2.0]
+    refuses("groups must be strings or numbers", predictions, truth, groups=mixed, error=TypeError)
+    refuses("needs groups", predictions, truth, average="group")
+    refuses("average must be", predictions, truth, average="median")
+
+
+def grouped_pair(seed, labels):
+    """Two forecasters whose errors are independent between groups and equal within them."""
+    rng = np.random.RandomState(seed)
+    truth = np.zeros((len(labels), 1, 1))
+    options = {"measures": "ade", "groups": labels, "n_replicates": 0, "check_units": False}
+    errors = 1 + rng.uniform(size=(2, labels.max() + 1, 1, 1, 1))
+    return [evaluate(each[labels], truth, **options) for each in errors]
+
+
+def test_the_level_of_permutations_of_groups():
+    labels = np.repeat(np.arange(12), np.arange(1, 13))
+    p_values = [
+        compare(*grouped_pair(seed, labels), n_permutations=99, n_replicates=2)["ade"].p_value
+        for seed in range(200)
+    ]
+    found = np.mean(np.array(p_values) <= 0.1)
+    assert 0.05 < found < 0.16
+
+
+def test_compare_refuses_other_groups():
+    predictions, truth = walks(12, 8, 2)
+    first, second, third = (
+        evaluate(predictions, truth, measures="ade", groups=groups, n_replicates=0)
+        for groups in (np.arange(12) // 3, np.arange(12) % 4, None)
+    )
+    with pytest.raises(ValueError, match="different groups"):
+        compare(first, second)
+    with pytest.raises(ValueError, match=r"n_groups \(4 and 12\)"):
+        compare(first, third)
+
+
+def test_the_error_of_a_difference_is_clustered():
+    predictions, truth = walks(40, 8, 2)
+    labels = labels_of(40, 9)
+    first, second = (
+        evaluate(each, truth, measures=MEASURES, groups=labels, n_replicates=0)
+        for each in (predictions, 1.2 * predictions)
+    )
+    found = compare(first, second, n_permutations=9)["ade"]
+    apart = first.scenes["ade"] - second.scenes["ade"]
+    assert_allclose(found.difference, apart.mean())
+    assert_allclose(found.standard_error, slow_error(apart, labels))
