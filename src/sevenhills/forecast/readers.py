@@ -1,68 +1,107 @@
 """Files of tracks, and windows of tracks.
 
-Every format has a function that returns :class:`Tracks`; :func:`windows` serves all of them.
+Every format is read as :class:`Tracks`; :func:`windows` serves all of them.
 """
 
 import os
+import re
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from ..decoding import decoding
 from ..validation import check_count, check_flag, check_positive, freeze
+from .files import PARQUET_SUFFIXES, TABLE_SUFFIXES, first_line, read_table, read_trajnet
 
-#: Number of an absent agent.
-_ABSENT = -1
+#: Number and name of an absent agent.
+_ABSENT, _UNNAMED = -1, ""
+#: Suffixes of the files of a folder that are read.
+_SUFFIXES = (".txt", ".ndjson", *TABLE_SUFFIXES)
+#: Columns of a table, and their names in Argoverse 2.
+_COLUMNS = {"frame": "timestep", "agent": "track_id", "x": "position_x", "y": "position_y"}
+_RECORDING = ("recording", "scenario_id")
+
+PathLike = str | os.PathLike[str]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Tracks:
-    """Observed positions of agents, which are sorted by agent and frame.
+    """Observed positions of agents, sorted by recording, agent and frame.
 
     Parameters
     ----------
     frames, agents : array-like of shape (n_points,)
-        The frame of every point, and the number of its agent.
+        The frame of every point, and the number or name of its agent.
     positions : array-like of shape (n_points, 2)
+    recordings : str or array-like of shape (n_points,), default=""
+        The name of the recording of every point. Agents and frames of different recordings have
+        nothing to do with one another.
     """
 
     frames: np.ndarray
     agents: np.ndarray
     positions: np.ndarray
+    recordings: Any = ""
 
     def __post_init__(self) -> None:
-        order = np.lexsort((self.frames, self.agents))
-        for name in ("frames", "agents", "positions"):
-            object.__setattr__(self, name, np.asarray(getattr(self, name))[order])
-        freeze(self, "frames", "agents", "positions")
-        repeated = np.flatnonzero((np.diff(self.frames) == 0) & (np.diff(self.agents) == 0))
+        columns = {name: np.asarray(values) for name, values in vars(self).items()}
+        frames, names = columns["frames"], columns["recordings"].astype(str)
+        columns["recordings"] = names if names.ndim else np.full(len(frames), names)
+        for name, values in columns.items():
+            if len(values) != len(frames):
+                raise ValueError(f"{name} must have {len(frames)} points, got {len(values)}")
+        order = np.lexsort((frames, columns["agents"], columns["recordings"]))
+        for name, values in columns.items():
+            object.__setattr__(self, name, values[order])
+        freeze(self, *columns)
+        repeated = np.flatnonzero(self._is_same_agent() & (np.diff(self.frames) == 0))
         if len(repeated):
             agent, frame = self.agents[repeated[0]], self.frames[repeated[0]]
-            raise ValueError(f"agent {agent:g} has more than one position at frame {frame:g}")
+            raise ValueError(f"agent {agent} has more than one position at frame {frame:g}")
 
     def __repr__(self) -> str:
-        n_agents = len(np.unique(self.agents))
-        return f"Tracks(n_agents={n_agents}, n_points={len(self.frames)})"
+        n_recordings = len(np.unique(self.recordings))
+        several = f"n_recordings={n_recordings}, " if n_recordings > 1 else ""
+        n_agents = len(self.frames) - np.count_nonzero(self._is_same_agent())
+        return f"Tracks({several}n_agents={n_agents}, n_points={len(self.frames)})"
 
     @property
     def step(self) -> float:
         """The most common number of frames between successive points of an agent."""
-        same = self.agents[1:] == self.agents[:-1]
-        steps, counts = np.unique(np.diff(self.frames)[same], return_counts=True)
+        steps, counts = np.unique(np.diff(self.frames)[self._is_same_agent()], return_counts=True)
         if len(steps) == 0:
             raise ValueError("no agent has two points, which leaves the step undefined; pass step")
         return float(steps[counts.argmax()])
 
+    def _is_same_agent(self) -> np.ndarray:
+        """Whether (n_points - 1,) a point and the next one are of the same agent."""
+        agents, names = self.agents, self.recordings
+        return np.asarray((agents[1:] == agents[:-1]) & (names[1:] == names[:-1]))
 
-def read_tracks(path: str | os.PathLike[str]) -> Tracks:
-    r"""Read a text file of the ETH and UCY data sets.
+
+def read_tracks(path: PathLike | Iterable[PathLike]) -> Tracks:
+    r"""Read tracks from files, in any of these formats.
+
+    =======================  ======================================================================
+    format                   content
+    =======================  ======================================================================
+    text of ETH and UCY      frame, number of the agent, x and y in every line, separated by
+                             spaces, tabs or commas; text after a ``#`` is skipped
+    ``.csv``, ``.parquet``   the columns frame, agent, x, y and optionally recording
+    Argoverse 2              timestep, track_id, position_x, position_y and scenario_id in parquet
+    TrajNet++ ``.ndjson``    ``{"track": {"f": 10, "p": 1, "x": 0.5, "y": 2.0}}`` in every line;
+                             lines with a scene are skipped
+    =======================  ======================================================================
 
     Parameters
     ----------
-    path : path-like
-        Every line has a frame, the number of an agent, x and y, separated by spaces, tabs or
-        commas. Empty lines and text after a ``#`` are skipped.
+    path : path-like or iterable of path-like
+        A file, a folder with its subfolders, or several of them. Every file is a recording with the
+        name of the file, unless it has a column of recordings.
 
     Returns
     -------
@@ -79,17 +118,108 @@ def read_tracks(path: str | os.PathLike[str]) -> Tracks:
     ...     read_tracks(file)
     Tracks(n_agents=1, n_points=2)
     """
-    path, rows = Path(path), []
-    with path.open(encoding="utf-8", errors="replace") as file:
+    given = [path] if isinstance(path, str | os.PathLike) else list(path)
+    files = [file for each in given for file in _files(Path(each))]
+    stems = [file.stem for file in files]
+    is_unique = len(set(stems)) == len(stems)
+    names = stems if is_unique else [str(file.with_suffix("")) for file in files]
+    parts = [_read_file(file, name) for file, name in zip(files, names, strict=True)]
+    if not parts:
+        raise ValueError("path must name at least one file")
+    if len(parts) == 1:
+        return parts[0]
+    columns = ("frames", "agents", "positions", "recordings")
+    return Tracks(*(np.concatenate([getattr(part, key) for part in parts]) for key in columns))
+
+
+def _files(path: Path) -> list[Path]:
+    """Return a file, or all files of a folder that may have tracks."""
+    if not path.exists():
+        raise FileNotFoundError(f"there is no file {path}")
+    if not path.is_dir():
+        return [path]
+    found = sorted(file for file in path.rglob("*") if file.suffix.lower() in _SUFFIXES)
+    if not found:
+        raise ValueError(f"{path} has no {', '.join(_SUFFIXES)} files")
+    return found
+
+
+def _read_file(path: Path, name: str) -> Tracks:
+    frames, agents, x, y, *recordings = _reader_of(path)(path)
+    points = np.column_stack([frames, x, y]).astype(np.float64)
+    bad = np.flatnonzero(~np.isfinite(points).all(axis=1))
+    if len(bad):
+        values = " ".join(map(str, points[bad[0]]))
+        raise ValueError(f"{path.name}, row {bad[0] + 1}: all values must be finite, got {values}")
+    names = recordings[0] if recordings else name
+    with decoding(path.name):
+        return Tracks(points[:, 0], _labels(agents), points[:, 1:], names)
+
+
+def _reader_of(path: Path) -> Callable[[Path], list[np.ndarray]]:
+    """Return the function that reads a file; formats of text are recognized by the first line."""
+    if path.suffix.lower() in PARQUET_SUFFIXES:
+        return _columns_of_table
+    line = first_line(path)
+    if line.startswith("{"):
+        return _columns_of_trajnet
+    has_names = line and not _is_number(re.split(r"[\s,;]", line)[0])
+    return _columns_of_table if has_names else _columns_of_text
+
+
+def _labels(agents: np.ndarray) -> np.ndarray:
+    """Return names of agents as strings, or numbers as integers."""
+    if agents.dtype.kind not in "fiu":
+        return agents.astype(str)
+    if not (agents == np.round(agents)).all():
+        raise ValueError("agents must be whole numbers or names")
+    return agents.astype(np.int64)
+
+
+def _columns_of_table(path: Path) -> list[np.ndarray]:
+    """Return frames, agents, x, y and maybe recordings of a table."""
+    table = read_table(path, ["frame", "timestep", "x", "y", "position_x", "position_y"])
+    found = list(table.column_names)
+    names = [ours if ours in found else theirs for ours, theirs in _COLUMNS.items()]
+    if not set(names) <= set(found):
+        raise ValueError(
+            f"{path.name} must have the columns {', '.join(_COLUMNS)}, or those of Argoverse 2, "
+            f"{', '.join(_COLUMNS.values())}; found {', '.join(found)}"
+        )
+    names += [name for name in _RECORDING if name in found][:1]
+    return [np.asarray(table[name]) for name in names]
+
+
+def _columns_of_trajnet(path: Path) -> list[np.ndarray]:
+    tracks = []
+    for place, kind, values in read_trajnet(path):
+        if values.get("prediction_number") is not None:
+            raise ValueError(f"{place}: this is a prediction; evaluate reads predictions")
+        if kind == "track":
+            tracks.append([values[key] for key in "fpxy"])
+    if not tracks:
+        raise ValueError(f"{path.name} has no lines with a track")
+    return list(np.array(tracks).T)
+
+
+def _columns_of_text(path: Path) -> list[np.ndarray]:
+    rows = []
+    with path.open(encoding="utf-8-sig", errors="replace") as file:
         for number, line in enumerate(file, start=1):
             words = line.split("#")[0].replace(",", " ").split()
             if words:
                 rows.append(_parse(words, f"{path.name}, line {number}"))
     if not rows:
         raise ValueError(f"{path.name} has no lines with frame, agent, x and y")
-    table = np.array(rows)
-    with decoding(path.name):
-        return Tracks(table[:, 0], table[:, 1].astype(np.int64), table[:, 2:])
+    return list(np.array(rows).T)
+
+
+def _is_number(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True
 
 
 def _parse(words: list[str], where: str) -> list[float]:
@@ -118,13 +248,16 @@ class Windows:
     frames : ndarray of shape (n_scenes,)
         First frame of every window.
     agents : ndarray of shape (n_scenes,) or (n_scenes, n_agents)
-        Numbers of the agents, -1 for absent ones.
+        Numbers or names of the agents, -1 or "" for absent ones.
+    recordings : ndarray of shape (n_scenes,)
+        Names of the recordings.
     """
 
     observed: np.ndarray
     future: np.ndarray
     frames: np.ndarray
     agents: np.ndarray
+    recordings: np.ndarray
 
     def __len__(self) -> int:
         return len(self.frames)
@@ -143,7 +276,7 @@ def windows(
     step: float | None = None,
     agents: bool = False,
 ) -> Windows:
-    """Cut tracks into windows in which an agent is observed at every step.
+    """Cut tracks into windows in which an agent is observed at every step of one recording.
 
     Parameters
     ----------
@@ -153,7 +286,8 @@ def windows(
     stride : int, default=1
         Number of steps between the starts of windows.
     step : float, optional
-        Number of frames per step, by default the most common one. A missing frame ends a window.
+        Number of frames per step, by default the most common one of every recording. A missing
+        frame ends a window.
     agents : bool, default=False
         Whether the agents of a window form one scene, with an axis of agents; otherwise every
         agent of every window is a scene.
@@ -175,42 +309,67 @@ def windows(
     n_predicted = check_count(n_predicted, "n_predicted", least=1)
     stride = check_count(stride, "stride", least=1)
     check_flag(agents, "agents")
-    step = tracks.step if step is None else check_positive(step, "step")
+    usual = tracks.step if step is None else check_positive(step, "step")
     length = n_observed + n_predicted
     rows = _rows_of_windows(tracks, length, stride, step)
     if len(rows) == 0:
-        raise ValueError(f"no agent was observed at {length} successive steps of {step:g} frames")
-    rows = rows[np.lexsort((tracks.agents[rows[:, 0]], tracks.frames[rows[:, 0]]))]
-    paths, frames = tracks.positions[rows], tracks.frames[rows[:, 0]]
-    numbers = tracks.agents[rows[:, 0]]
+        raise ValueError(f"no agent was observed at {length} successive steps of {usual:g} frames")
+    columns = (tracks.agents, tracks.frames, tracks.recordings)
+    rows = rows[np.lexsort([each[rows[:, 0]] for each in columns])]
+    numbers, frames, recordings = (each[rows[:, 0]] for each in columns)
+    paths = tracks.positions[rows]
     if agents:
-        paths, frames, numbers = _by_frame(paths, frames, numbers)
-    return Windows(paths[..., :n_observed, :], paths[..., n_observed:, :], frames, numbers)
+        paths, numbers, firsts = _side_by_side(paths, numbers, frames, recordings)
+        frames, recordings = frames[firsts], recordings[firsts]
+    observed, future = paths[..., :n_observed, :], paths[..., n_observed:, :]
+    return Windows(observed, future, frames, numbers, recordings)
 
 
-def _rows_of_windows(tracks: Tracks, length: int, stride: int, step: float) -> np.ndarray:
+def _rows_of_windows(tracks: Tracks, length: int, stride: int, step: float | None) -> np.ndarray:
     """Return the rows (n_windows, length) of every window."""
     out = [np.empty((0, length), dtype=np.int64)]
+    names = tracks.recordings
+    for rows in _runs(names[1:] == names[:-1]):
+        recording = Tracks(tracks.frames[rows], tracks.agents[rows], tracks.positions[rows])
+        found = _rows_of_recording(recording, length, stride, step)
+        out += [rows.start + each for each in found]
+    return np.concatenate(out)
+
+
+def _rows_of_recording(
+    tracks: Tracks, length: int, stride: int, step: float | None
+) -> Iterator[np.ndarray]:
+    """Yield the rows (n_windows, length) of the windows of every agent."""
+    is_same = tracks._is_same_agent()
+    if not is_same.any():
+        return
+    step = tracks.step if step is None else step
     begin = tracks.frames.min()
-    for agent in np.unique(tracks.agents):
-        start, stop = np.searchsorted(tracks.agents, [agent, agent + 1])
-        frames = tracks.frames[start:stop]
+    for rows in _runs(is_same):
+        frames = tracks.frames[rows]
         firsts = frames[np.floor((frames - begin) / step + 1e-9) % stride == 0]
         expected = firsts[:, None] + step * np.arange(length)
         found = np.minimum(np.searchsorted(frames, expected - 1e-6 * step), len(frames) - 1)
         complete = (np.abs(frames[found] - expected) <= 1e-6 * step).all(axis=1)
-        out.append(start + found[complete])
-    return np.concatenate(out)
+        yield rows.start + found[complete]
 
 
-def _by_frame(
-    paths: np.ndarray, frames: np.ndarray, numbers: np.ndarray
+def _runs(is_same: np.ndarray) -> list[slice]:
+    """Return the runs of n points, given whether (n - 1,) a point continues with the next one."""
+    ends = np.flatnonzero(~is_same) + 1
+    return [slice(*each) for each in pairwise([0, *ends.tolist(), len(is_same) + 1])]
+
+
+def _side_by_side(
+    paths: np.ndarray, numbers: np.ndarray, frames: np.ndarray, recordings: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return paths, frames and numbers with an axis of agents, absent ones last."""
-    firsts, scene, counts = np.unique(frames, return_inverse=True, return_counts=True)
-    place = np.arange(len(frames)) - np.repeat(np.cumsum(counts) - counts, counts)
-    shape = (len(firsts), int(counts.max()))
+    """Return paths and numbers with an axis of agents, absent ones last, and the first windows."""
+    is_same = (frames[1:] == frames[:-1]) & (recordings[1:] == recordings[:-1])
+    scene = np.cumsum([0, *~is_same])
+    firsts = np.flatnonzero(np.diff(scene, prepend=-1))
+    place = np.arange(len(scene)) - firsts[scene]
+    shape = (len(firsts), int(place.max()) + 1)
     out = np.full((*shape, *paths.shape[1:]), np.nan)
-    present = np.full(shape, _ABSENT, dtype=np.int64)
+    present = np.full(shape, _ABSENT if numbers.dtype.kind in "iu" else _UNNAMED, numbers.dtype)
     out[scene, place], present[scene, place] = paths, numbers
-    return out, firsts, present
+    return out, present, firsts
