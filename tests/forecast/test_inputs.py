@@ -129,6 +129,19 @@ def test_tables_do_not_matter(tmp_path, monkeypatch):
         assert_allclose(found.levels, expected.levels)
 
 
+def test_a_column_of_groups():
+    predictions, truth = walks(6, 8, 2)
+    groups = np.array(["a", "a", "b", "c", "b", "c"])
+    frame, true = long_frame(predictions, "sample"), long_frame(truth[:, None], "future")
+    expected = evaluate(predictions, truth, measures="ade", groups=groups)
+    frame["group"], true["group"] = groups[frame["scene"]], groups[true["scene"]]
+    shuffled = true.sample(frac=1, random_state=0)
+    for pair in ((frame, truth), (frame.drop(columns="group"), shuffled), (predictions, true)):
+        assert_same(evaluate(*pair, measures="ade"), expected)
+    true.loc[true.index[-1], "group"] = "b"
+    refuses("column group differs within scene 5: c and b", frame.drop(columns="group"), true)
+
+
 class TestCsv:
     def test_is_the_same_as_parquet(self, tmp_path):
         predictions, truth = walks(7, 6, 3)

@@ -103,12 +103,15 @@ def evaluate(
     predictions : array-like, frame or path-like
         Samples of shape (scenes, samples, steps, coordinates), or (scenes, samples, agents, steps,
         coordinates) with ``agents=True``. NaN at the end of a path is padding; samples and agents
-        that are all NaN are absent. Arrays, memory maps and tensors; a frame of pandas, polars or
-        pyarrow, or a parquet file, with the columns scene, sample, step, x, y, and optionally z
-        and agent; or the path of a ``.npy`` file, which is read by blocks, or a ``.npz`` file.
+        that are all NaN are absent. Arrays, memory maps and tensors; a list of scenes of different
+        sizes; a frame of pandas, polars or pyarrow, a csv or a parquet file, with the columns
+        scene, sample, step, x, y, and optionally z, agent, weight and group; the path of a
+        ``.npy`` file, which is read by blocks, or of a ``.npz`` file; ``.ndjson`` of TrajNet++;
+        or a ``.json`` submission to nuScenes, with probabilities as weights.
     truth : array-like, frame or path-like
         True paths, without the axis of samples, or with an axis of several true futures in its
-        place; in a frame the column "future".
+        place; in a frame the column "future". NaN is a mask: a step without truth is left out of
+        all measures, and whole paths are compared at the other steps.
     weights : array-like of shape (scenes, samples), optional
         Weights of the samples, the probabilities of modes for instance; equal by default. They are
         not negative, and are divided by their sum. Samples of weight zero are absent. With
@@ -212,6 +215,7 @@ def evaluate(
     bounds = _checked_levels(levels)
     rng = random_generator(random_state)
     forecasts = open_forecasts(predictions, truth, bool(agents), bool(check_units), weights)
+    groups = forecasts.groups if groups is None else groups
     if groups is not None:
         groups = check_group_labels(groups, forecasts.n_scenes, "groups")
     elif average == "group":

@@ -47,6 +47,7 @@ class PathArray:
     steps: np.ndarray | None = None  # (T,), values of the column "step"
     agents: list[list[Any]] | None = None  # names of the agents of every scene
     weights: np.ndarray | None = None  # (S, K) or (S, K, A), of samples
+    groups: np.ndarray | None = None  # (S,), values of the column "group"
     is_ragged: bool = False  # whether scenes of different sizes were padded
 
     @property
@@ -87,6 +88,12 @@ class Forecasts:
             if each is not None:
                 return np.array(each)
         return np.arange(self.n_scenes)
+
+    @property
+    def groups(self) -> np.ndarray | None:
+        """Labels of the groups of scenes, None if a table has no such column."""
+        first, second = self.predictions.groups, self.truth.groups
+        return second if first is None else first
 
     def blocks(self, n_parts: int = 1) -> Iterator[tuple[int, int]]:
         """Yield the first scene of every block and the scene after its last, in n_parts or more."""
@@ -339,7 +346,23 @@ def _read_table(frame: Any, name: str, beside: PathArray | None) -> PathArray:
     if agents is not None and beside is not None and beside.agents is not None:
         _check_agents(names, beside.agents, agents)
     weights = _table_weights(columns["weight"], indices, sizes) if "weight" in columns else None
-    return PathArray(values, names=names, steps=steps, agents=agents, weights=weights)
+    groups = _table_groups(columns["group"], scene, names) if "group" in columns else None
+    return PathArray(
+        values, names=names, steps=steps, agents=agents, weights=weights, groups=groups
+    )
+
+
+def _table_groups(column: np.ndarray, scene: np.ndarray, names: np.ndarray) -> np.ndarray:
+    """Return the group of every scene."""
+    groups = column[np.unique(scene, return_index=True)[1]]
+    differs = np.flatnonzero(groups[scene] != column)
+    if len(differs):
+        row = differs[0]
+        raise ValueError(
+            f"column group differs within scene {names[scene[row]]}: {groups[scene[row]]} and "
+            f"{column[row]}"
+        )
+    return np.asarray(groups)
 
 
 def _table_weights(column: np.ndarray, indices: list[np.ndarray], sizes: list[int]) -> np.ndarray:
@@ -369,7 +392,7 @@ def _table_columns(frame: Any, name: str) -> dict[str, np.ndarray]:
             f"{', '.join(missing or ['x'])}, found {', '.join(map(str, found))}"
         )
     numbers = (*_COORDINATES, *(["weight"] if name == "predictions" else []))
-    used = ("scene", _PATH_COLUMNS[name], "agent", "step", *numbers)
+    used = ("scene", _PATH_COLUMNS[name], "agent", "step", "group", *numbers)
     columns = {key: np.asarray(frame[key]) for key in used if key in found}
     if len(columns["scene"]) == 0:
         raise ValueError(f"{name} has no rows")
