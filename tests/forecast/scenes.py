@@ -8,7 +8,7 @@ from numpy.testing import assert_array_equal, assert_equal
 from sevenhills import ROME
 from sevenhills.forecast import evaluate
 
-DISPLACEMENT = ("ade", "fde", "min_ade_k", "min_fde_k", "miss_rate")
+DISPLACEMENT = ("ade", "fde", "min_ade_k", "min_fde_k", "miss_rate_k")
 
 
 def walks(n_scenes=6, n_samples=12, n_steps=4, n_coordinates=2, seed=0, n_agents=None):

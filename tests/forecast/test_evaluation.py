@@ -34,7 +34,7 @@ def test_parameters_are_checked():
     refuses("estimator must be one of", *pair, estimator=ROME, error=TypeError)
     refuses("step_estimator", *pair, step_estimator=3, error=TypeError)
     refuses("estimator cannot be fitted: min_std", *pair, estimator=ROME(min_std=-1))
-    refuses("measures must be among", *pair, measures=("nll", "likelihood"))
+    refuses("measures must be .all. or among", *pair, measures=("nll", "likelihood"))
     refuses("must not be empty", *pair, measures=())
     refuses("min_ade_5 needs its number in k", *pair, measures="min_ade_5")
     refuses("several true futures", *pair, measures="jsd")

@@ -9,7 +9,7 @@ from sevenhills.forecast import MEASURES, evaluate
 from . import oracles
 from .scenes import DISPLACEMENT, degenerate_scenes, means, padded, several_truths, shrinking, walks
 
-MASKED = ("nll", "nll_step", "energy_score", *DISPLACEMENT, "ade_likeliest")
+MASKED = ("nll", "nll_step", "energy_score", *DISPLACEMENT, "ade_densest")
 
 
 def test_steps_of_paths_of_several_lengths():
@@ -82,18 +82,20 @@ def test_energy_score():
         assert_allclose(found[s], oracles.energy_score(predictions[s], truth[s]))
 
 
-def test_the_likeliest_sample():
+def test_the_densest_sample():
     predictions, truth = walks(2, 30, 2)
-    found = evaluate(predictions, truth, measures="ade_likeliest").scenes["ade_likeliest"]
+    found = evaluate(predictions, truth, measures=("ade_densest", "fde_densest")).scenes
     for s in range(2):
         X = predictions[s].reshape(30, -1)
         best = oracles.others_log_density(shrinking().fit(X).density_, X).argmax()
-        assert_allclose(found[s], means(np.linalg.norm(predictions[s, best] - truth[s], axis=1)))
+        apart = np.linalg.norm(predictions[s, best] - truth[s], axis=1)
+        assert_allclose(found["ade_densest"][s], means(apart))
+        assert_allclose(found["fde_densest"][s], apart[-1])
 
 
 def test_several_truths_are_averaged():
     predictions, truths = several_truths()
-    measures = ("nll", "nll_step", "energy_score", *DISPLACEMENT, "ade_likeliest")
+    measures = ("nll", "nll_step", "energy_score", *DISPLACEMENT, "ade_densest")
     found = evaluate(predictions, truths, measures=measures)
     each = [evaluate(predictions, truths[:, i], measures=measures) for i in range(6)]
     for name, values in found.scenes.items():
@@ -116,7 +118,7 @@ def test_agents_are_those_of_calls_for_each():
     predictions, truth = walks(5, 15, 3, n_agents=3)
     truth[2, 1] = np.nan
     truth[3, 0, 2:] = np.nan
-    measures = ("nll_step", "energy_score", *DISPLACEMENT, "ade_likeliest")
+    measures = ("nll_step", "energy_score", *DISPLACEMENT, "ade_densest")
     found = evaluate(predictions, truth, agents=True, measures=("nll_agent", *measures))
     each = [
         evaluate(predictions[:, :, a], truth[:, a], measures=("nll", *measures)) for a in range(3)
@@ -141,7 +143,7 @@ def test_agents_together():
 
 def test_padded_scenes_are_those_of_short_calls():
     predictions, truth = padded(*walks(6, 14, 5))
-    found = evaluate(predictions, truth)
+    found = evaluate(predictions, truth, measures="all")
     uniform = np.random.RandomState(0).uniform(size=(6, 1, 1))
     for s in (0, 2, 3, 4, 5):
         there = np.isfinite(predictions[s]).all(axis=(1, 2))
@@ -150,8 +152,9 @@ def test_padded_scenes_are_those_of_short_calls():
             there, end = np.isfinite(predictions[0, :, 0, 0]), min(end, 4)
             there &= np.isfinite(predictions[0, :, end - 1, 0])
         there = np.array([oracles.length(path) >= end for path in predictions[s]])
-        alone = evaluate(predictions[s : s + 1, there, :end], truth[s : s + 1, :end])
-        for name in ("nll", "energy_score", "ade", "fde", "ade_likeliest"):
+        short = predictions[s : s + 1, there, :end], truth[s : s + 1, :end]
+        alone = evaluate(*short, measures="all")
+        for name in ("nll", "energy_score", "ade", "fde", "ade_densest"):
             assert_allclose(found.scenes[name][s], alone.scenes[name][0])
         count = there.sum() + 1
         first = np.random.RandomState(0).uniform()

@@ -35,13 +35,13 @@ def test_calibration_has_a_bar_for_every_level(walks, ax):
 
 def test_a_comparison_names_measures_and_differences(walks, ax):
     first, second = (
-        forecast.evaluate(f * walks[0], walks[1], measures=("nll_step", "ade", "miss_rate"))
+        forecast.evaluate(f * walks[0], walks[1], measures=("nll_step", "ade", "fde"))
         for f in (1.0, 0.2)
     )
     comparison = forecast.compare(first, second, names=("wide", "narrow"), n_permutations=9)
     assert plotting.plot_comparison(comparison, ax) is ax
     labels = [label.get_text() for label in ax.get_yticklabels()]
-    assert labels == ["nll_step", "ade", "miss_rate"]
+    assert labels == ["nll_step", "ade", "fde"]
     assert "wide minus narrow" in ax.get_xlabel()
     assert any(f"{comparison['ade'].difference:+.3g}" in text.get_text() for text in ax.texts)
 

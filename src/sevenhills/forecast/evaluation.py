@@ -28,7 +28,7 @@ from .inputs import Forecasts, open_forecasts
 from .path_densities import AgentForecasts, floored_estimator, learn_pools
 from .pooled import MAX_SCENES, Pools
 from .results import Evaluation, summarize
-from .scores import MEASURES, BlockScores, Scoring, choose_measures, measure_of, score_block
+from .scores import MEASURES, BlockScores, Measure, Scoring, choose_measures, score_block
 
 #: A density is fitted to at least this many samples.
 _MIN_SAMPLES = 3
@@ -55,6 +55,7 @@ def evaluate(
     lower_bound: float | None = None,
     k: int | Sequence[int] | None = None,
     miss_threshold: float = 2.0,
+    collision_distance: float = 0.2,
     levels: Sequence[float] = _LEVELS,
     agents: bool = False,
     check_units: bool = True,
@@ -71,30 +72,60 @@ def evaluate(
     Every measure is computed for every scene. Means, standard errors and bootstrap intervals are
     over scenes, or over ``groups`` of scenes that depend on one another. Smaller values are better.
 
-    ==================  ======  ===================================================================
-    measure             proper  definition
-    ==================  ======  ===================================================================
-    ``nll``             yes     :math:`-\ln p(y)` with the density :math:`p` of whole paths
-    ``nll_agent``       yes     ``nll`` of every agent by itself, mean over agents
-    ``nll_agents``      yes     ``nll`` of all agents of a scene together
-    ``nll_step``        yes     ``nll`` with a density for every step, mean over steps
-    ``energy_score``    yes     :math:`(E|X - y| - \frac{1}{2} E|X - X'|) / \sqrt T` of the samples
-    ``ece``             no      calibration error of the coverage of highest-density regions
-    ``kl``              yes     Kullback-Leibler divergence of several truths from the forecast
-    ``jsd``             no      Jensen-Shannon divergence, in bits
-    ``wasserstein``     no      Wasserstein distance between the samples and several truths
-    ``ade``, ``fde``    no      mean distance over steps, and at the last step, mean over samples
-    ``min_ade_k``       no      ``ade`` of the nearest of the first k samples; also ``min_fde_k``
-    ``miss_rate``       no      truths whose end is far from the nearest of the largest k samples
-    ``ade_likeliest``   no      ``ade`` of the sample with the highest density
-    ==================  ======  ===================================================================
+    ========================  ======  ==============================================================
+    measure                   proper  definition
+    ========================  ======  ==============================================================
+    ``nll``                   yes     :math:`-\ln p(y)` with the density :math:`p` of whole paths
+    ``nll_agent``             yes     ``nll`` of every agent by itself, mean over agents
+    ``nll_agents``            yes     ``nll`` of all agents of a scene together
+    ``nll_step``              yes     ``nll`` with a density for every step, mean over steps
+    ``energy_score``          yes     :math:`(E|X - y| - \frac{1}{2} E|X - X'|) / \sqrt T`
+    ``energy_score_moves``    yes     ``energy_score`` of the moves from step to step
+    ``crps``                  yes     CRPS, mean over steps and coordinates
+    ``variogram_score``       yes     :math:`(E|X_s - X_t|^{1/2} - |y_s - y_t|^{1/2})^2`, mean over
+                                      pairs of steps
+    ``ece``                   no      calibration error of the coverage of HDRs
+    ``kl``                    yes     Kullback-Leibler divergence of several truths
+    ``jsd``                   no      Jensen-Shannon divergence of several truths, in bits
+    ``wasserstein``           no      Wasserstein distance between samples and several truths
+    ``ade``                   no      distance from the truth, mean over steps and samples
+    ``fde``                   no      distance from the truth at the last step, mean over samples
+    ``min_ade_k``             no      ``ade`` of the nearest of the k most probable samples
+    ``min_fde_k``             no      ``fde`` of the nearest of the k most probable samples
+    ``miss_rate_k``           no      share of truths with ``min_fde_k`` above ``miss_threshold``
+    ``brier_min_ade_k``       no      :math:`(1 - p)^2` plus ``min_ade_k``, of a sample of weight p
+    ``brier_min_fde_k``       no      :math:`(1 - p)^2` plus ``min_fde_k``, of a sample of weight p
+    ``ade_most_likely``       no      ``ade`` of the sample with the largest weight
+    ``fde_most_likely``       no      ``fde`` of the sample with the largest weight
+    ``ade_densest``           no      ``ade`` of the sample with the highest density
+    ``fde_densest``           no      ``fde`` of the sample with the highest density
+    ``min_jade_k``            no      ``min_ade_k`` with one sample for all agents, mean over them
+    ``min_jfde_k``            no      ``min_fde_k`` with one sample for all agents, mean over them
+    ``collision_rate``        no      share of samples of an agent that collide with another agent
+    ``collision_rate_truth``  no      the same of the true paths, for reference
+    ========================  ======  ==============================================================
 
-    For paths of :math:`T` steps, ``energy_score`` and ``wasserstein`` are divided by
+    By default, those of energy, likelihood and calibration, ``ade`` and ``fde``, nearest samples
+    and misses are computed, as far as the forecasts allow; the default of each is in ``MEASURES``.
+    ``measures="all"`` computes all that the forecasts allow.
+
+    For paths of :math:`T` steps, energy scores and ``wasserstein`` are divided by
     :math:`\sqrt T`, so that they have the unit of a single point, and different horizons can be
-    compared. The usual energy score of whole paths is :math:`\sqrt T` times as large.
+    compared. The usual energy score of whole paths is :math:`\sqrt T` times as large. Energy,
+    CRPS and variogram scores are fair: no sample is paired with itself, so that their expected
+    values do not depend on the number of samples.
+
+    Samples have their weights in all means. The k most probable samples are those with the largest
+    weights; of equal weights, and without weights, the first ones. The weights of the k samples
+    of a Brier measure are divided by their sum.
+
+    Two agents collide if they come nearer than ``collision_distance``, where they move in straight
+    lines from step to step.
 
     The expected value of a proper measure is best for the distribution of the truth, that of
-    ``nll`` up to the error of a density that is estimated from samples. Other measures can be
+    ``nll`` up to the error of a density that is estimated from samples. ``nll_step`` and ``crps``
+    depend on the distributions of single steps only, and ``variogram_score`` on that of distances
+    between steps: forecasts that are wrong elsewhere can be as good. Other measures can be
     improved by wrong forecasts: the nearest sample by a wider spread, mean distances by a
     narrower one. Calibration alone does not make a forecast sharp.
 
@@ -123,7 +154,7 @@ def evaluate(
         covariances that are estimated from all scenes together. Calibration, degenerate samples
         and fewer than 30 scenes use "rome".
     measures : sequence of str, optional
-        Measures to compute; by default all that the forecasts allow.
+        Measures to compute, or "all"; see above.
     shrinkage : {"auto", "always", None}, default="auto"
         Shrinkage of covariances by "rome": of clusters with fewer than five samples for each
         dimension, of all clusters, or of none.
@@ -140,9 +171,11 @@ def evaluate(
         Lower bound on log densities of single steps, -20 for instance. With a bound, ``nll_step``
         is not proper.
     k : int or sequence of int, optional
-        Numbers of samples for the nearest one, all samples by default.
+        Numbers of most probable samples for the nearest one, all samples by default.
     miss_threshold : float, default=2.0
         Distance from the nearest sample at the last step above which a truth is missed.
+    collision_distance : float, default=0.2
+        Distance below which two agents collide: twice the radius of a pedestrian, in meters.
     levels : sequence of float
         Probabilities of the regions whose coverage is reported; 0.05 to 0.95 by default.
     agents : bool, default=False
@@ -223,11 +256,12 @@ def evaluate(
     ks = _checked_ks(k, forecasts.n_samples)
     floor = None if floor is None else check_positive(floor, "floor")
     scoring = Scoring(
-        measures=_measures(measures, ks, forecasts),
+        measures=choose_measures(measures, ks, forecasts),
         paths=floored_estimator(estimator, "estimator", shrinkage, errors, floor),
         steps=floored_estimator(step_estimator, "step_estimator", shrinkage, errors, floor),
         ks=ks,
         miss_threshold=check_positive(miss_threshold, "miss_threshold"),
+        collision_distance=check_positive(collision_distance, "collision_distance"),
         lower_bound=_checked_bound(lower_bound),
     )
     if scoring.needing("density", "agents"):
@@ -252,19 +286,6 @@ def evaluate(
     return summarize(
         blocks, scoring.measures, settings, forecasts.names, groups, bounds, n_replicates, rng
     )
-
-
-def _measures(
-    measures: Sequence[str] | str | None, ks: Sequence[int], forecasts: Forecasts
-) -> tuple[str, ...]:
-    """Choose the measures; those of all agents together need weights that agents share."""
-    chosen = choose_measures(measures, ks, forecasts.n_truths, forecasts.has_agents)
-    if forecasts.has_joint_weights:
-        return chosen
-    joint = [name for name in chosen if measure_of(name).needs == "agents"]
-    if measures is not None and joint:
-        raise ValueError(f"weights differ between agents, but {joint[0]} needs one for each sample")
-    return tuple(name for name in chosen if name not in joint)
 
 
 def _checked_levels(levels: Any) -> np.ndarray:
@@ -298,7 +319,7 @@ def _check_samples(statistics: SceneStatistics, scoring: Scoring) -> None:
         return
     most = int(statistics.n_samples.max())
     if most < _MIN_SAMPLES:
-        possible = [name for name, each in MEASURES.items() if each.needs == "displacement"]
+        possible = [n for n, each in MEASURES.items() if each == Measure("displacement")]
         raise ValueError(
             f"predictions have {most} sample{'s' * (most > 1)} in a scene, but a density needs "
             f"{_MIN_SAMPLES}; pass measures={possible}"
@@ -394,6 +415,7 @@ def _settings(forecasts: Forecasts, scoring: Scoring) -> dict[str, Any]:
         "lower_bound": scoring.lower_bound,
         "k": list(scoring.ks),
         "miss_threshold": scoring.miss_threshold,
+        "collision_distance": scoring.collision_distance,
         "versions": {"sevenhills": __version__, "python": platform.python_version()}
         | {name: version(name) for name in ("numpy", "scipy", "scikit-learn", "numba")},
     }

@@ -410,11 +410,11 @@ class PathDensity:
         """Leave-one-out log densities (n,) of the samples."""
         return leave_one_out(self.model, self.paths.samples, self.paths.counts)
 
-    def likeliest_ade(self) -> np.ndarray:
-        """Return the mean distance between the likeliest sample and every truth."""
+    def densest_distances(self) -> np.ndarray:
+        """Return the distances (m, T) between the sample of highest density and every truth."""
         apart = self.paths.samples[self.at_samples.argmax()] - self.paths.truths
         points = apart.reshape(len(apart), self.paths.n_steps, -1)
-        return np.asarray(np.sqrt((points**2).sum(axis=-1)).mean(axis=-1))
+        return np.asarray(np.sqrt((points**2).sum(axis=-1)))
 
     def levels(self, uniform: np.ndarray) -> np.ndarray:
         """Return the probability (m,) of the smallest highest-density region that holds each truth.

@@ -9,10 +9,12 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
-from scipy.spatial.distance import cdist, pdist
 
 from ..kernels.path_densities import EMPTY, FEW, FLAT, IDENTICAL, REGULAR
 from ..metrics import wasserstein
+from .distances import DISTANCES, collision_rates, scored_paths
+from .fair_scores import FAIR_SCORES
+from .inputs import Forecasts
 from .path_densities import (
     REFUSED,
     AgentForecasts,
@@ -37,38 +39,60 @@ class Measure:
 
     Attributes
     ----------
-    needs : {"paths", "density", "steps", "agents", "displacement"}
-        Where it comes from: sampled paths, their density, densities of single steps, the joint
-        density of all agents, or distances from the truth.
+    needs : {"density", "agents", "steps", "samples", "futures", "displacement", "collisions"}
+        Where it comes from: the density of sampled paths, the joint density of all agents,
+        densities of single steps, the samples themselves, samples and several true futures,
+        distances from the truth, or distances between agents.
     is_proper : bool
         Whether the distribution of the truth has the best expected score, up to the error of a
         density that is estimated from samples.
+    is_default : bool
+        Whether it is computed unless measures are named.
     several : bool
         Whether it needs several true futures.
+    weighted : bool
+        Whether it needs weights of the samples.
+    joint : bool
+        Whether it is one of all agents of a scene together.
     """
 
     needs: str
     is_proper: bool = False
+    is_default: bool = True
     several: bool = False
+    weighted: bool = False
+    joint: bool = False
 
 
 #: All measures by name, where "k" stands for a number of samples; see ``evaluate``.
 MEASURES = {
     "nll": Measure("density", is_proper=True),
     "nll_agent": Measure("density", is_proper=True),
-    "nll_agents": Measure("agents", is_proper=True),
+    "nll_agents": Measure("agents", is_proper=True, joint=True),
     "nll_step": Measure("steps", is_proper=True),
-    "energy_score": Measure("paths", is_proper=True),
+    "energy_score": Measure("samples", is_proper=True),
+    "energy_score_moves": Measure("samples", is_proper=True, is_default=False),
+    "crps": Measure("samples", is_proper=True, is_default=False),
+    "variogram_score": Measure("samples", is_proper=True, is_default=False),
     "ece": Measure("density"),
     "kl": Measure("density", is_proper=True, several=True),
     "jsd": Measure("density", several=True),
-    "wasserstein": Measure("paths", several=True),
+    "wasserstein": Measure("futures", several=True),
     "ade": Measure("displacement"),
     "fde": Measure("displacement"),
     "min_ade_k": Measure("displacement"),
     "min_fde_k": Measure("displacement"),
-    "miss_rate": Measure("displacement"),
-    "ade_likeliest": Measure("density"),
+    "miss_rate_k": Measure("displacement"),
+    "brier_min_ade_k": Measure("displacement", weighted=True, is_default=False),
+    "brier_min_fde_k": Measure("displacement", weighted=True),
+    "ade_most_likely": Measure("displacement", weighted=True, is_default=False),
+    "fde_most_likely": Measure("displacement", weighted=True, is_default=False),
+    "ade_densest": Measure("density", is_default=False),
+    "fde_densest": Measure("density", is_default=False),
+    "min_jade_k": Measure("displacement", joint=True),
+    "min_jfde_k": Measure("displacement", joint=True),
+    "collision_rate": Measure("collisions", joint=True, is_default=False),
+    "collision_rate_truth": Measure("collisions", joint=True, is_default=False),
 }
 
 
@@ -79,48 +103,63 @@ def measure_of(name: str) -> Measure:
 
 def _general_name(name: str) -> str:
     """Return the name of a measure with "k" in place of a number of samples."""
-    return re.sub(r"^(min_[af]de)_\d+$", r"\1_k", name)
+    return re.sub(r"_\d+$", "_k", name)
+
+
+def _number(name: str) -> int:
+    """Return the number of samples in the name of a measure, 0 without one."""
+    return 0 if name in MEASURES else int(name.rpartition("_")[2])
 
 
 def choose_measures(
-    measures: Sequence[str] | str | None, ks: Sequence[int], n_truths: int, has_agents: bool
+    measures: Sequence[str] | str | None, ks: Sequence[int], forecasts: Forecasts
 ) -> tuple[str, ...]:
     """Return the names of the measures to compute, with numbers of samples in place of "k".
 
-    By default these are all that the forecasts allow; "wasserstein" only if POT is installed.
+    None and "all" stand for those that the forecasts allow; "wasserstein" only if POT is installed.
     """
-    if measures is None:
-        names = [name for name in MEASURES if _is_default(name, n_truths, has_agents)]
+    if measures is None or (isinstance(measures, str) and measures == "all"):
+        names = [
+            name
+            for name, each in MEASURES.items()
+            if (each.is_default or measures) and not _obstacle(name, forecasts)
+        ]
+        if find_spec("ot") is None and "wasserstein" in names:
+            names.remove("wasserstein")
     else:
         names = [measures] if isinstance(measures, str) else list(measures)
         for name in names:
-            _check_measure(name, ks, n_truths, has_agents)
+            _check_measure(name, ks, forecasts)
     if not names:
         raise ValueError("measures must not be empty")
     numbered = ([n[:-1] + str(k) for k in ks] if n.endswith("_k") else [n] for n in names)
     return tuple(dict.fromkeys(chain.from_iterable(numbered)))
 
 
-def _is_default(name: str, n_truths: int, has_agents: bool) -> bool:
-    if name in (("nll",) if has_agents else ("nll_agent", "nll_agents")):
-        return False
-    if name == "wasserstein" and find_spec("ot") is None:
-        return False
-    return n_truths > 1 or not MEASURES[name].several
-
-
-def _check_measure(name: Any, ks: Sequence[int], n_truths: int, has_agents: bool) -> None:
+def _check_measure(name: Any, ks: Sequence[int], forecasts: Forecasts) -> None:
     """Refuse unknown measures, and those that the forecasts do not allow."""
     if not isinstance(name, str) or _general_name(name) not in MEASURES:
-        raise ValueError(f"measures must be among {list(MEASURES)}, got {name!r}")
-    if name != _general_name(name) and int(name.rsplit("_", 1)[1]) not in ks:
+        raise ValueError(f"measures must be 'all' or among {list(MEASURES)}, got {name!r}")
+    if name not in MEASURES and _number(name) not in ks:
         raise ValueError(f"measure {name} needs its number in k, which is {list(ks)}")
-    if measure_of(name).several and n_truths < 2:
-        raise ValueError(f"measure {name} needs several true futures per scene, got one")
-    if name == "nll" and has_agents:
-        raise ValueError("with agents=True, nll is ambiguous; pass 'nll_agent' or 'nll_agents'")
-    if name in ("nll_agent", "nll_agents") and not has_agents:
-        raise ValueError(f"measure {name} needs an axis of agents; without one, pass 'nll'")
+    if obstacle := _obstacle(name, forecasts):
+        raise ValueError(f"measure {name} {obstacle}")
+
+
+def _obstacle(name: str, forecasts: Forecasts) -> str:
+    """Return why the forecasts do not allow a measure, nothing if they do."""
+    each = measure_of(name)
+    if name == "nll" and forecasts.has_agents:
+        return "is ambiguous with agents=True; pass 'nll_agent' or 'nll_agents'"
+    if (each.joint or name == "nll_agent") and not forecasts.has_agents:
+        return "needs an axis of agents" + ("; pass 'nll'" if name.startswith("nll") else "")
+    if each.several and forecasts.n_truths < 2:
+        return "needs several true futures per scene, got one"
+    if each.weighted and forecasts.weights is None:
+        return "needs weights of the samples"
+    if each.joint and not forecasts.has_joint_weights:
+        return "needs one weight for each sample, but weights differ between agents"
+    return ""
 
 
 @dataclass(frozen=True)
@@ -132,6 +171,7 @@ class Scoring:
     steps: FlooredEstimator  # densities of single steps
     ks: tuple[int, ...]
     miss_threshold: float
+    collision_distance: float
     lower_bound: float | None
     pools: Pools = field(default_factory=dict)
 
@@ -203,10 +243,10 @@ def score_block(
     n_scenes, n_agents, n_truths = uniform.shape
     agents = AgentForecasts.from_scenes(paths, truths, floors, weights)
     degenerate = DegenerateSamples()
-    scores: dict[str, np.ndarray] = {}
+    scores = _sample_scores(agents, scoring.needing("displacement", "samples"), scoring)
+    for name in scoring.needing("collisions"):
+        scores[name] = collision_rates(agents, name, scoring.collision_distance)
     degeneracy = np.full((len(agents.paths), paths.shape[3]), REGULAR)
-    if scoring.needing("displacement"):
-        scores |= _displacements(agents, scoring)
     if scoring.needing("steps"):
         steps = step_densities(agents, scoring.steps)
         degeneracy = steps.degeneracy
@@ -243,47 +283,22 @@ def mean_of_valid(values: np.ndarray, weights: np.ndarray | None = None) -> np.n
         return np.asarray(np.where(valid > 0, values, 0.0).sum(axis=-1) / valid.sum(axis=-1))
 
 
-# Displacements
+# Samples
 
 
-def _displacements(agents: AgentForecasts, scoring: Scoring) -> dict[str, np.ndarray]:
-    """Return the measures (N,) of displacement, averaged over truths."""
-    by_truth = [
-        _displacements_from(future, agents, scoring) for future in range(agents.truths.shape[1])
-    ]
-    return {
-        name: mean_of_valid(np.stack([each[name] for each in by_truth], axis=-1))
-        for name in by_truth[0]
-    }
-
-
-def _displacements_from(
-    future: int, agents: AgentForecasts, scoring: Scoring
+def _sample_scores(
+    agents: AgentForecasts, names: Sequence[str], scoring: Scoring
 ) -> dict[str, np.ndarray]:
-    """Return the measures (N,) of displacement from a truth, NaN without it.
-
-    The nearest of k samples is that of the first k that reach the horizon.
-    """
-    horizons = agents.horizons[:, future, None]
-    reaching = (agents.lengths >= horizons) & (horizons > 0)
-    apart = np.sqrt(((agents.paths - agents.truths[:, future, None]) ** 2).sum(axis=-1))
-    observed = agents.observed[:, future, None]
-    total = np.where(observed & reaching[:, :, None], apart, 0.0).sum(axis=2)
-    last = np.maximum(horizons - 1, 0)[..., None]
-    distances = {
-        "ade": total / np.maximum(observed.sum(axis=2), 1),
-        "fde": np.take_along_axis(apart, last, axis=2)[:, :, 0],
-    }
-    rank = np.cumsum(reaching, axis=1)
-    out = {}
-    for name, values in distances.items():
-        out[name] = mean_of_valid(np.where(reaching, values, np.nan), agents.weights)
-        for k in scoring.ks:
-            nearest = np.where(reaching & (rank <= k), values, np.inf).min(axis=1)
-            out[f"min_{name}_{k}"] = np.where(np.isfinite(nearest), nearest, np.nan)
-    nearest = out[f"min_fde_{max(scoring.ks)}"]
-    out["miss_rate"] = np.where(np.isnan(nearest), np.nan, nearest > scoring.miss_threshold)
-    return out
+    """Return measures of samples without a density, (N,) or (B,), averaged over truths."""
+    found: dict[str, list[np.ndarray]] = {name: [] for name in names}
+    for scored in scored_paths(agents) if names else ():
+        for name in names:
+            if name in FAIR_SCORES:
+                found[name].append(FAIR_SCORES[name](scored))
+            else:
+                measure = DISTANCES[_general_name(name)]
+                found[name].append(measure(scored, _number(name), scoring.miss_threshold))
+    return {name: mean_of_valid(np.stack(each, axis=-1)) for name, each in found.items()}
 
 
 # Steps and paths
@@ -300,34 +315,10 @@ def _step_nll(
     return -mean_of_valid(mean_of_valid(values))
 
 
-def _energy_scores(paths: Paths) -> np.ndarray:
-    """Return the fair energy score of every truth (m,); NaN for a single sample.
-
-    The mean distance between samples leaves out pairs of a sample with itself, so that the expected
-    score does not depend on their number (Ferro, "Fair scores for ensemble forecasts", 2014). Of
-    samples with weights, the pairs have the products of weights, divided by their sum.
-    """
-    n, weights = len(paths.samples), paths.weights
-    if n < 2:
-        return np.full(len(paths.truths), np.nan)
-    if weights is None:
-        within = pdist(paths.samples).sum() / (n * (n - 1))
-    else:
-        pairs = np.outer(weights, weights)[np.triu_indices(n, 1)]
-        within = pairs @ pdist(paths.samples) / (2 * pairs.sum())
-    mean_distances = np.average(cdist(paths.truths, paths.samples), axis=1, weights=weights)
-    return np.asarray((mean_distances - within) / np.sqrt(paths.n_steps))
-
-
 def _wasserstein(paths: Paths) -> float:
     return float(wasserstein(paths.samples, paths.truths)) / float(np.sqrt(paths.n_steps))
 
 
-#: Measures of sampled paths, for every truth or one value for all.
-_OF_PATHS: dict[str, Callable[[Paths], Any]] = {
-    "energy_score": _energy_scores,
-    "wasserstein": _wasserstein,
-}
 #: Measures of the density of paths; the uniform random numbers (m,) break ties.
 _OF_DENSITY: dict[str, Callable[[PathDensity, np.ndarray], Any]] = {
     "nll": lambda density, _: -density.at_truths,
@@ -336,7 +327,8 @@ _OF_DENSITY: dict[str, Callable[[PathDensity, np.ndarray], Any]] = {
     "ece": PathDensity.levels,
     "kl": lambda density, _: density.divergences[0],
     "jsd": lambda density, _: density.divergences[1],
-    "ade_likeliest": lambda density, _: density.likeliest_ade(),
+    "ade_densest": lambda density, _: density.densest_distances().mean(axis=-1),
+    "fde_densest": lambda density, _: density.densest_distances()[:, -1],
 }
 
 
@@ -352,7 +344,7 @@ def _path_scores(
 
     Those of "ece" are levels.
     """
-    names = scoring.needing("agents") if is_joint else scoring.needing("paths", "density")
+    names = scoring.needing("agents") if is_joint else scoring.needing("futures", "density")
     if not names:
         return {}
     kind, size, floors = "paths", 1, agents.floors
@@ -360,13 +352,13 @@ def _path_scores(
         kind, size = "joint paths", agents.n_agents
         floors = np.sqrt((floors.reshape(-1, size) ** 2).mean(axis=1))
     out = {name: np.full((len(floors), uniform.shape[1]), np.nan) for name in names}
-    of_paths, of_density = ([n for n in names if n in each] for each in (_OF_PATHS, _OF_DENSITY))
+    of_density = [name for name in names if name in _OF_DENSITY]
     for i, floor in enumerate(floors.tolist()):
         scene, agent = divmod(i * size, agents.n_agents)
         who = "all agents" if is_joint else f"agent {agent}" if agents.n_agents > 1 else "path"
         for paths in paths_by_steps(agents, slice(i * size, (i + 1) * size), degeneracy):
-            for name in of_paths:
-                out[name][i, paths.futures] = _OF_PATHS[name](paths)
+            if "wasserstein" in names:
+                out["wasserstein"][i, paths.futures] = _wasserstein(paths)
             if not of_density:
                 continue
             pool = scoring.pools.get((is_joint, paths.pool))

@@ -259,3 +259,36 @@ def _log_total(exponents, top):
     for k in range(exponents.shape[0]):
         total += np.exp(exponents[k] - top)
     return np.log(total)
+
+
+@kernel
+def pair_distances(X, weights, out):
+    """Add up the distances of samples from the truth, and of pairs of samples.
+
+    X, weights : (N, K + 1, M), (N, K), the samples and the truth after them; samples of weight 0
+        are left out
+    out : (N, 2, 2), zeros to which Euclidean and absolute distances are added: from the truth,
+        times the weight, and of pairs, times both weights
+    """
+    for i in range(X.shape[0]):
+        for j in range(weights.shape[1]):
+            weight = weights[i, j]
+            if weight == 0.0:
+                continue
+            out[i, 0, 0] += weight * np.sqrt(_squared(X, i, j, weights.shape[1]))
+            out[i, 1, 0] += weight * _absolute(X, i, j, weights.shape[1])
+            euclidean, absolute = 0.0, 0.0
+            for k in range(j):
+                euclidean += weights[i, k] * np.sqrt(_squared(X, i, j, k))
+                absolute += weights[i, k] * _absolute(X, i, j, k)
+            out[i, 0, 1] += weight * euclidean
+            out[i, 1, 1] += weight * absolute
+
+
+@summing_inner
+def _absolute(X, i, j, k):
+    """Return the absolute distance of two samples."""
+    total = 0.0
+    for m in range(X.shape[2]):
+        total += abs(X[i, j, m] - X[i, k, m])
+    return total
