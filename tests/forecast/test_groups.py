@@ -122,11 +122,11 @@ def test_few_groups():
 def test_limits_of_rare_misses_are_finite():
     predictions, truth = np.zeros((30, 1, 1, 2)), np.zeros((30, 1, 2))
     truth[0] = 9.0
-    row = evaluate(predictions, truth, measures="miss_rate", check_units=False)["miss_rate"]
+    row = evaluate(predictions, truth, measures="miss_rate_k", check_units=False)["miss_rate_1"]
     assert row.low == 0 < row.mean == 1 / 30 < row.high < 1
     assert row.largest_share == 1
     truth[0] = 0.0
-    row = evaluate(predictions, truth, measures="miss_rate", check_units=False)["miss_rate"]
+    row = evaluate(predictions, truth, measures="miss_rate_k", check_units=False)["miss_rate_1"]
     assert (row.low, row.mean, row.high, row.largest_share) == (0, 0, 0, 0)
 
 

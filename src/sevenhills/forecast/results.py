@@ -392,7 +392,7 @@ def _row(
         mean=statistic.value,
         standard_error=error,
         low=low,
-        high=min(high, 1.0) if name.endswith("rate") else high,
+        high=min(high, 1.0) if "rate" in name else high,
         **_robust_figures(values),
         n_scenes=statistic.n_scenes,
         n_degenerate=affected.get(_SAMPLES.get(measure_of(name).needs, ""), 0),
