@@ -1,11 +1,15 @@
+import pickle
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.stats import trim_mean
 
 from sevenhills.forecast import compare, evaluate, read_evaluation
 from sevenhills.forecast.groups import GroupedMean, Grouping, bootstrap
 
-from .scenes import assert_same, refuses, walks
+from . import oracles
+from .scenes import assert_same, long_frame, refuses, walks
 
 MEASURES = ("nll_step", "ece", "ade")
 
@@ -199,3 +203,76 @@ def test_the_error_of_a_difference_is_clustered():
     apart = first.scenes["ade"] - second.scenes["ade"]
     assert_allclose(found.difference, apart.mean())
     assert_allclose(found.standard_error, slow_error(apart, labels))
+
+
+def test_a_breakdown_is_that_of_parts():
+    predictions, truth = walks(40, 8, 2)
+    labels, parts = labels_of(40, 9), np.array(["b", "a"])[np.arange(40) % 3 // 2]
+    whole = evaluate(predictions, truth, measures=MEASURES, groups=labels, n_replicates=0)
+    found = whole.by(parts)
+    assert [row.label for row in found.summary] == ["a"] * 3 + ["b"] * 3
+    for label in "ab":
+        inside = parts == label
+        values = whole.scenes["ade"][inside]
+        row = found[label, "ade"]
+        assert_allclose(row.mean, values.mean())
+        assert_allclose(row.standard_error, slow_error(values, labels[inside]))
+        assert (row.n_scenes, row.n_groups) == (inside.sum(), len(set(labels[inside])))
+        expected = oracles.calibration_error(whole.levels[inside].ravel())
+        assert_allclose(found[label, "ece"].mean, expected)
+    assert list(found.to_pandas().columns)[:3] == ["label", "measure", "mean"]
+    assert "40 scenes in 2 parts" in repr(found)
+    assert repr(pickle.loads(pickle.dumps(found))) == repr(found)
+    assert [row.measure for row in whole.by(parts, "ade").summary] == ["ade", "ade"]
+    assert [row.label for row in whole.by(measures="ade").summary] == sorted(set(labels))
+    with pytest.raises(KeyError, match="no measure 'fde'"):
+        whole.by(parts, ["fde"])
+    with pytest.raises(KeyError, match="no part and measure"):
+        found["c", "ade"]
+    with pytest.raises(ValueError, match="labels must be given"):
+        evaluate(predictions, truth, measures="ade").by()
+
+
+def test_robust_figures_of_scenes(evaluation):
+    for row in evaluation.summary:
+        if row.measure == "ece":
+            assert np.isnan([row.median, row.trimmed_mean, row.largest_share]).all()
+            continue
+        values = evaluation.scenes[row.measure]
+        kept = values[~np.isnan(values)]
+        apart = np.abs(kept - np.median(kept))
+        assert_allclose(row.median, np.median(kept))
+        assert_allclose(row.trimmed_mean, trim_mean(kept, 0.1))
+        assert_allclose(row.largest_share, apart.max() / max(apart.sum(), 1e-300))
+
+
+def test_the_largest_share_shows_the_scene_that_makes_the_mean():
+    truth = np.random.RandomState(0).standard_normal((100, 1, 2))
+    nowhere = np.zeros((100, 1, 1, 2))
+    usual = evaluate(nowhere, truth, measures="ade", check_units=False)["ade"]
+    truth[7] *= 1e4
+    found = evaluate(nowhere, truth, measures="ade", check_units=False)["ade"]
+    assert usual.largest_share < 0.1
+    assert found.largest_share > 0.9
+    assert_allclose([found.median, found.trimmed_mean], [usual.median, usual.trimmed_mean], 0.1)
+
+
+def test_tables_and_archives_may_have_groups(tmp_path):
+    predictions, truth = walks(6, 4, 2)
+    labels = np.array(["b", "a", "b", "c", "a", "a"])
+    frame = long_frame(predictions, "sample").sample(frac=1, random_state=0)
+    truths = long_frame(truth[:, None], "future").drop(columns="future")
+    grouped = truths.assign(group=labels[truths["scene"]])
+    np.savez(tmp_path / "both.npz", predictions=predictions, truth=truth, groups=labels)
+    for given in (
+        (frame.assign(group=labels[frame["scene"]]), truths),
+        (frame, grouped),
+        (tmp_path / "both.npz", tmp_path / "both.npz"),
+        (predictions, grouped),
+    ):
+        found = evaluate(*given, measures="ade", n_replicates=0)
+        names = np.asarray(found.names, dtype=int)
+        assert_array_equal(found.groups, labels[names])
+        assert_allclose(found["ade"].standard_error, slow_error(found.scenes["ade"], found.groups))
+    grouped.loc[grouped.index[0], "group"] = "z"
+    refuses("group differs within scene 0", frame, grouped, measures="ade")

@@ -225,6 +225,21 @@ class TestWindows:
         with pytest.raises(ValueError, match="recordings must have 4 points, got 2"):
             Tracks([0, 1, 2, 3], [1, 1, 1, 1], np.zeros((4, 2)), ["a", "a"])
 
+    def test_groups_are_agents_or_blocks_of_time(self, tmp_path):
+        found = windows(tracks_of(np.arange(9), np.arange(3, 12)), 2, 1)
+        assert_array_equal(found.groups, [f"agent {number}" for number in found.agents])
+        together = windows(tracks_of(np.arange(40), np.arange(8, 70)), 2, 1, agents=True)
+        blocks = (together.frames // (5 * 3 * 10)).astype(int)
+        assert_array_equal(together.groups, [f"block {number}" for number in blocks])
+        for name, first in (("hotel", 0), ("zara1", 7000)):
+            lines = [f"{first + 5 * i} 3 1 {i}" for i in range(18)]
+            (tmp_path / f"{name}.txt").write_text("\n".join(lines))
+        tracks = read_tracks(tmp_path)
+        agents = ["hotel agent 3"] * 16 + ["zara1 agent 3"] * 16
+        assert_array_equal(windows(tracks, 2, 1).groups, agents)
+        names = [f"{name} block {i // 15}" for name in ("hotel", "zara1") for i in range(16)]
+        assert_array_equal(windows(tracks, 2, 1, agents=True).groups, names)
+
     def test_no_windows(self):
         with pytest.raises(ValueError, match="no agent was observed at 20 successive steps"):
             windows(tracks_of([0, 1, 2]))

@@ -4,16 +4,18 @@ from .checks import PrecisionWarning
 from .comparison import Comparison, Difference, compare
 from .evaluation import evaluate
 from .readers import Tracks, Windows, read_tracks, windows
-from .results import Coverage, Evaluation, Row, read_evaluation
+from .results import Breakdown, Coverage, Evaluation, Part, Row, read_evaluation
 from .scores import MEASURES, Measure
 
 __all__ = [
     "MEASURES",
+    "Breakdown",
     "Comparison",
     "Coverage",
     "Difference",
     "Evaluation",
     "Measure",
+    "Part",
     "PrecisionWarning",
     "Row",
     "Tracks",

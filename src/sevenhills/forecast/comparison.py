@@ -87,8 +87,10 @@ class Comparison(MeasureTable):
 
     def _caption(self) -> str:
         first, second = self.names
+        n_scenes, n_groups = self.settings["n_scenes"], self.settings["n_groups"]
+        groups = f" in {n_groups} groups" if n_groups < n_scenes else ""
         return (
-            f"{first} (first) minus {second} (second) over {self.settings['n_scenes']} scenes; "
+            f"{first} (first) minus {second} (second) over {n_scenes} scenes{groups}; "
             f"{first} is better below zero"
         )
 

@@ -186,7 +186,8 @@ def evaluate(
     groups : array-like of shape (scenes,), optional
         Labels of scenes that belong together, strings or numbers: the agent of overlapping windows,
         or the recording. Standard errors and intervals take groups as independent in place of
-        scenes. By default the column "group" of a frame, if it has one.
+        scenes. By default the column "group" of a frame, or the array "groups" of a
+        ``.npz`` file, if there is one.
     average : {"scene", "group"}, default="scene"
         Whether means are over scenes, or over the means of groups.
     confidence : float, default=0.95

@@ -188,10 +188,13 @@ class Shares:
 class Calibration:
     """The mean distance between levels (S, P) and the fraction of truths within them."""
 
+    standard_error = float("nan")  # only the bootstrap has one
+
     def __init__(self, levels: np.ndarray, grouping: Grouping) -> None:
         self._shares = Shares(levels, LEVELS, grouping)
         self.effective, self.averaged = self._shares.effective, np.empty(0)
-        self.n_scenes = int(np.count_nonzero(~np.isnan(levels).all(axis=1)))
+        valid = ~np.isnan(levels).all(axis=1)
+        self.n_scenes, self.n_groups = int(valid.sum()), len(set(grouping.codes[valid]))
         self.value = self.replicate(np.ones(grouping.n_groups))
 
     def replicate(self, weights: np.ndarray) -> float:

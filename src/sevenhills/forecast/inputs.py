@@ -47,7 +47,7 @@ class PathArray:
     steps: np.ndarray | None = None  # (T,), values of the column "step"
     agents: list[list[Any]] | None = None  # names of the agents of every scene
     weights: np.ndarray | None = None  # (S, K) or (S, K, A), of samples
-    groups: np.ndarray | None = None  # (S,), values of the column "group"
+    groups: np.ndarray | None = None  # (S,), labels of groups of scenes
     is_ragged: bool = False  # whether scenes of different sizes were padded
 
     @property
@@ -238,7 +238,7 @@ def _read_submission(path: Path, name: str, beside: PathArray | None) -> PathArr
 def _read_archive(path: Path, name: str) -> PathArray:
     """Return the array of an archive that has the name of the argument, or the only one.
 
-    Predictions may have an array of weights beside them.
+    Predictions may have an array of weights beside them, and both an array of groups.
     """
     with path.open("rb") as file:
         archive = Archive(file, str(path))
@@ -246,8 +246,11 @@ def _read_archive(path: Path, name: str) -> PathArray:
         if name not in members and len(members) != 1:
             raise ValueError(f"{name}: {path.name} has no array {name!r}, only {members}")
         values = _checked(archive.read(name if name in members else members[0]), name)
-        has_weights = name == "predictions" and name in members and "weights" in members
-        return PathArray(values, weights=archive.read("weights") if has_weights else None)
+        beside = members if name in members else []
+        has_weights = name == "predictions" and "weights" in beside
+        weights = archive.read("weights") if has_weights else None
+        groups = archive.read("groups") if "groups" in beside else None
+        return PathArray(values, weights=weights, groups=groups)
 
 
 def _as_array(

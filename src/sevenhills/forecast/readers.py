@@ -19,6 +19,9 @@ from .files import PARQUET_SUFFIXES, TABLE_SUFFIXES, first_line, read_table, rea
 
 #: Number and name of an absent agent.
 _ABSENT, _UNNAMED = -1, ""
+#: Length of a block of time, in windows. Windows that overlap at the ends of blocks make variances
+#: too small by 1 / (3 * 5) at most; longer blocks are too few.
+_BLOCK = 5
 #: Suffixes of the files of a folder that are read.
 _SUFFIXES = (".txt", ".ndjson", *TABLE_SUFFIXES)
 #: Columns of a table, and their names in Argoverse 2.
@@ -251,6 +254,10 @@ class Windows:
         Numbers or names of the agents, -1 or "" for absent ones.
     recordings : ndarray of shape (n_scenes,)
         Names of the recordings.
+    groups : ndarray of shape (n_scenes,)
+        Labels of windows that overlap, for ``evaluate(..., groups=...)``: the recording and the
+        agent. If the agents of a window form one scene, the recording and the number of a block of
+        time, which is five windows long.
     """
 
     observed: np.ndarray
@@ -258,6 +265,7 @@ class Windows:
     frames: np.ndarray
     agents: np.ndarray
     recordings: np.ndarray
+    groups: np.ndarray
 
     def __len__(self) -> int:
         return len(self.frames)
@@ -318,11 +326,15 @@ def windows(
     rows = rows[np.lexsort([each[rows[:, 0]] for each in columns])]
     numbers, frames, recordings = (each[rows[:, 0]] for each in columns)
     paths = tracks.positions[rows]
+    groups = _group_labels(recordings, "agent", numbers)
     if agents:
         paths, numbers, firsts = _side_by_side(paths, numbers, frames, recordings)
         frames, recordings = frames[firsts], recordings[firsts]
+        steps = (tracks.frames[rows[firsts, -1]] - frames) / (length - 1)
+        blocks = _blocks(frames, recordings, _BLOCK * length * steps)
+        groups = _group_labels(recordings, "block", blocks)
     observed, future = paths[..., :n_observed, :], paths[..., n_observed:, :]
-    return Windows(observed, future, frames, numbers, recordings)
+    return Windows(observed, future, frames, numbers, recordings, groups)
 
 
 def _rows_of_windows(tracks: Tracks, length: int, stride: int, step: float | None) -> np.ndarray:
@@ -373,3 +385,16 @@ def _side_by_side(
     present = np.full(shape, _ABSENT if numbers.dtype.kind in "iu" else _UNNAMED, numbers.dtype)
     out[scene, place], present[scene, place] = paths, numbers
     return out, present, firsts
+
+
+def _blocks(frames: np.ndarray, recordings: np.ndarray, durations: np.ndarray) -> np.ndarray:
+    """Return the blocks of time of windows, which are sorted by recording and frame."""
+    _, firsts, recording = np.unique(recordings, return_index=True, return_inverse=True)
+    begins = frames[firsts][recording]
+    return np.floor((frames - begins) / durations + 1e-9).astype(np.int64)
+
+
+def _group_labels(recordings: np.ndarray, kind: str, numbers: np.ndarray) -> np.ndarray:
+    """Return labels of groups, "zara1 agent 3" for instance."""
+    pairs = zip(recordings, numbers, strict=True)
+    return np.array([f"{recording} {kind} {number}".lstrip() for recording, number in pairs])

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from math import isnan, pi, sqrt
+from textwrap import wrap
 from types import MappingProxyType
 from typing import Any
 
@@ -38,6 +39,18 @@ _TRIMMED = 0.1
 #: Samples that a measure depends on, by its needs.
 _SAMPLES = {"density": "paths", "steps": "steps", "agents": "joint paths"}
 
+#: Width of captions, in characters.
+_WIDTH = 100
+#: Short headings of columns in print.
+_HEADINGS = {
+    "standard_error": "error",
+    "trimmed_mean": "trimmed",
+    "largest_share": "largest",
+    "n_scenes": "scenes",
+    "n_groups": "groups",
+    "n_degenerate": "degenerate",
+}
+
 
 class MeasureTable:
     """A result with a row of figures for every measure, and a caption."""
@@ -67,8 +80,11 @@ class MeasureTable:
     def _texts(self) -> list[list[str]]:
         """Return the heading and the rows as text."""
         columns = self.columns()
+        if not any(columns.get("n_degenerate", [True])):
+            del columns["n_degenerate"]
         rows = zip(*columns.values(), strict=True)
-        return [list(columns), *([_text(value) for value in row] for row in rows)]
+        headings = [_HEADINGS.get(name, name) for name in columns]
+        return [headings, *([_text(value) for value in row] for row in rows)]
 
     def __repr__(self) -> str:
         rows = self._texts()
@@ -77,7 +93,7 @@ class MeasureTable:
             "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])])
             for row in rows
         ]
-        return "\n".join([self._caption(), *lines])
+        return "\n".join([*wrap(self._caption(), _WIDTH), *lines])
 
     def _repr_html_(self) -> str:
         headings, *rows = self._texts()
@@ -242,6 +258,55 @@ class Evaluation(MeasureTable):
         """Return the summary, the scenes or the coverage as a data frame of pandas."""
         return _data_frame(self.columns(what))
 
+    def by(self, labels: Any = None, measures: Sequence[str] | str | None = None) -> "Breakdown":
+        """Return the measures of parts of the scenes, those with the same label.
+
+        Parameters
+        ----------
+        labels : array-like of shape (n_scenes,), optional
+            The part of every scene: its recording, or "standing" and "walking". By default the
+            groups.
+        measures : sequence of str, optional
+            Measures to return, by default all.
+
+        Returns
+        -------
+        Breakdown
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sevenhills.forecast import evaluate
+        >>> walks = np.random.RandomState(0).standard_normal((30, 21, 4, 2)).cumsum(axis=2)
+        >>> truth = walks[:, 0]
+        >>> evaluation = evaluate(walks[:, 1:], truth, measures=("energy_score", "ade"))
+        >>> traveled = np.linalg.norm(truth[:, -1] - truth[:, 0], axis=-1)
+        >>> found = evaluation.by(np.where(traveled < 2, "near", "far"))
+        >>> found["near", "ade"].mean < found["far", "ade"].mean
+        True
+        """
+        labels = self.groups if labels is None else labels
+        if labels is None:
+            raise ValueError("labels must be given, because the evaluation has no groups")
+        labels = check_group_labels(labels, len(self.names), "labels")
+        chosen = [measures] if isinstance(measures, str) else measures
+        names = [self[each].measure for each in chosen or [row.measure for row in self.summary]]
+        rows = (self._part(each, name, labels) for each in np.unique(labels) for name in names)
+        return Breakdown(tuple(rows), self.settings)
+
+    def _part(self, label: Any, name: str, labels: np.ndarray) -> "Part":
+        """Return a measure over the scenes with a label."""
+        inside = labels == label
+        found = _statistic(name, self.scenes, self.levels, inside, self.grouping[inside])
+        return Part(
+            label=label.item(),
+            measure=name,
+            mean=found.value,
+            standard_error=found.standard_error,
+            n_scenes=found.n_scenes,
+            n_groups=found.n_groups,
+        )
+
     def to_parquet(self, path: str | os.PathLike[str]) -> None:
         """Write everything to a file, with a row for every scene; see :func:`read_evaluation`."""
         parquet = import_extra("pyarrow.parquet", "frames", "to_parquet needs pyarrow")
@@ -274,6 +339,55 @@ class Evaluation(MeasureTable):
             f"{settings['estimator']}, steps by {settings['step_estimator']}"
             + (f"; degenerate: {', '.join(found)}" if found else "")
         )
+
+
+@dataclass(frozen=True)
+class Part:
+    """A measure over a part of the scenes.
+
+    Attributes
+    ----------
+    label : str or number
+        Label of the part.
+    measure : str
+    mean, standard_error : float
+        Mean over the scenes of the part that have the measure, and its standard error, clustered
+        by group; NaN for a single group, and for "ece".
+    n_scenes, n_groups : int
+        Number of scenes that have the measure, and of their groups.
+    """
+
+    label: Any
+    measure: str
+    mean: float
+    standard_error: float
+    n_scenes: int
+    n_groups: int
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Breakdown(MeasureTable):
+    """Measures of parts of the scenes; ``breakdown["walking", "nll"]`` is one of the rows.
+
+    Attributes
+    ----------
+    summary : tuple of Part
+    settings : mapping
+        Settings of the evaluation.
+    """
+
+    summary: tuple[Part, ...]
+    settings: Mapping[str, Any]
+
+    def __getitem__(self, key: Any) -> Part:
+        rows = {(row.label, row.measure): row for row in self.summary}
+        if key not in rows:
+            raise KeyError(f"there is no part and measure {key!r}, only {list(rows)}")
+        return rows[key]
+
+    def _caption(self) -> str:
+        n_parts = len({row.label for row in self.summary})
+        return f"{self.settings['n_scenes']} scenes in {n_parts} parts"
 
 
 def read_evaluation(path: str | os.PathLike[str]) -> Evaluation:
@@ -342,10 +456,7 @@ def summarize(
     affected = sum((one.degenerate.affected for one in blocks), Counter[str]())
     grouping = Grouping.of(groups, len(names), settings["average"])
     statistics: dict[str, Any] = {
-        name: Calibration(levels, grouping)
-        if name == "ece"
-        else GroupedMean(scenes[name], grouping)
-        for name in measures
+        name: _statistic(name, scenes, levels, slice(None), grouping) for name in measures
     }
     curve = {"coverage": Shares(levels, bounds, grouping)} if "ece" in measures else {}
     intervals = bootstrap(
@@ -375,6 +486,19 @@ def summarize(
         names=names,
         groups=groups,
     )
+
+
+def _statistic(
+    name: str,
+    scenes: Mapping[str, np.ndarray],
+    levels: np.ndarray,
+    part: Any,
+    grouping: Grouping,
+) -> GroupedMean | Calibration:
+    """Return a measure over a part of the scenes, which has these groups."""
+    if name == "ece":
+        return Calibration(levels[part], grouping)
+    return GroupedMean(scenes[name][part], grouping)
 
 
 def _row(
