@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from sevenhills.forecast import MEASURES, evaluate
+from sevenhills.forecast import MEASURES, evaluate, evaluate_horizons
 from sevenhills.forecast.scores import measure_of
 
 from . import oracles
-from .scenes import refuses, walks
+from .scenes import assert_same, padded, refuses, walks
 
 KS = (3, 12)
 OPTIONS = {"k": KS, "miss_threshold": 0.5, "collision_distance": 0.4, "n_replicates": 0}
@@ -241,3 +241,40 @@ def test_agents_that_cross_between_steps_collide():
     found = evaluate(paths, truth, agents=True, measures=measures, check_units=False).scenes
     assert_allclose(found["collision_rate"], [2 / 3, np.nan])
     assert_allclose(found["collision_rate_truth"], [0, np.nan])
+
+
+@pytest.mark.parametrize("n_scenes", [6, 40])  # by ROME, and pooled
+def test_a_horizon_cuts_paths(n_scenes):
+    predictions, truth = padded(*walks(n_scenes, 12, 5))
+    found = evaluate_horizons(predictions, truth, (2, 5), k=(3, 12), n_replicates=0)
+    expected = evaluate(predictions[:, :, :2], truth[:, :2], k=(3, 12), n_replicates=0)
+    first, last = found.evaluations
+    for name, values in expected.scenes.items():
+        assert_allclose(first.scenes[name], values, rtol=1e-10, err_msg=name)
+        assert found[name][2] == first[name]
+    assert_allclose(first.levels, expected.levels)
+    assert first.degenerate == expected.degenerate
+    assert first.settings == expected.settings | {"truth": first.settings["truth"]}
+    assert_same(last, evaluate(predictions, truth, k=(3, 12), n_replicates=0))
+
+
+def test_horizons_in_seconds():
+    predictions, truth = walks(5, 6, 5)
+    found = evaluate_horizons(predictions, truth, (1, 1.2, 2), dt=0.4, measures=("ade", "fde"))
+    assert [each.settings["n_steps"] for each in found.evaluations] == [2, 3, 5]
+    assert repr(found).splitlines()[1].split() == ["measure", "1", "1.2", "2"]
+    table = found.to_pandas()
+    assert list(table["horizon"]) == [1, 1, 1.2, 1.2, 2, 2]
+    assert table["mean"][5] == found["fde"][2.0].mean
+    assert "1.2" in found._repr_html_()
+
+
+def test_horizons_are_checked():
+    pair = walks(5, 6, 5)
+    refuses("horizon must be at most the 5 steps", *pair, horizon=6)
+    refuses("horizon", *pair, horizon=0)
+    for horizons, match in (((), "empty"), ((2.5,), "pass dt"), ((-1,), "horizons")):
+        with pytest.raises(ValueError, match=match):
+            evaluate_horizons(*pair, horizons)
+    with pytest.raises(ValueError, match="horizon"):
+        evaluate_horizons(*pair, (0.1,), dt=0.4)

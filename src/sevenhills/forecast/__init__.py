@@ -3,6 +3,7 @@
 from .checks import PrecisionWarning
 from .comparison import Comparison, Difference, compare
 from .evaluation import evaluate
+from .horizons import HorizonEvaluation, evaluate_horizons
 from .readers import Tracks, Windows, read_tracks, windows
 from .results import Breakdown, Coverage, Evaluation, Part, Row, read_evaluation
 from .scores import MEASURES, Measure
@@ -14,6 +15,7 @@ __all__ = [
     "Coverage",
     "Difference",
     "Evaluation",
+    "HorizonEvaluation",
     "Measure",
     "Part",
     "PrecisionWarning",
@@ -22,6 +24,7 @@ __all__ = [
     "Windows",
     "compare",
     "evaluate",
+    "evaluate_horizons",
     "read_evaluation",
     "read_tracks",
     "windows",

@@ -57,6 +57,7 @@ def evaluate(
     miss_threshold: float = 2.0,
     collision_distance: float = 0.2,
     levels: Sequence[float] = _LEVELS,
+    horizon: int | None = None,
     agents: bool = False,
     check_units: bool = True,
     groups: Any = None,
@@ -178,6 +179,8 @@ def evaluate(
         Distance below which two agents collide: twice the radius of a pedestrian, in meters.
     levels : sequence of float
         Probabilities of the regions whose coverage is reported; 0.05 to 0.95 by default.
+    horizon : int, optional
+        Number of steps to evaluate, all by default; see :func:`evaluate_horizons`.
     agents : bool, default=False
         Whether there is an axis of agents.
     check_units : bool, default=True
@@ -249,6 +252,7 @@ def evaluate(
     bounds = _checked_levels(levels)
     rng = random_generator(random_state)
     forecasts = open_forecasts(predictions, truth, bool(agents), bool(check_units), weights)
+    forecasts = replace(forecasts, horizon=_checked_horizon(horizon, forecasts.n_steps))
     groups = forecasts.groups if groups is None else groups
     if groups is not None:
         groups = check_group_labels(groups, forecasts.n_scenes, "groups")
@@ -302,6 +306,12 @@ def _checked_ks(k: Any, n_samples: int) -> tuple[int, ...]:
     if not ks or ks[-1] > n_samples:
         raise ValueError(f"k must be between 1 and the {n_samples} samples of a scene, got {k}")
     return ks
+
+
+def _checked_horizon(horizon: Any, n_steps: int) -> int | None:
+    if horizon is not None and check_count(horizon, "horizon", least=1) > n_steps:
+        raise ValueError(f"horizon must be at most the {n_steps} steps of a path, got {horizon}")
+    return None if horizon is None else int(horizon)
 
 
 def _checked_bound(lower_bound: Any) -> float | None:
@@ -407,7 +417,7 @@ def _settings(forecasts: Forecasts, scoring: Scoring) -> dict[str, Any]:
         "n_samples": forecasts.n_samples,
         "n_agents": forecasts.n_agents if forecasts.has_agents else None,
         "n_truths": forecasts.n_truths,
-        "n_steps": forecasts.n_steps,
+        "n_steps": forecasts.horizon or forecasts.n_steps,
         "n_coordinates": forecasts.n_coordinates,
         "estimator": scoring.joint_density,
         "step_estimator": scoring.steps.name,

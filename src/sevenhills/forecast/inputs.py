@@ -74,6 +74,7 @@ class Forecasts:
     n_steps: int
     n_coordinates: int
     weights: np.ndarray | None = None  # (S, K) or (S, K, A), of samples
+    horizon: int | None = None  # number of steps that are read; the others are NaN
 
     @property
     def has_joint_weights(self) -> bool:
@@ -115,6 +116,8 @@ class Forecasts:
         weights = self.read_weights(start, stop)
         if weights is not None:
             paths[weights == 0] = np.nan
+        if self.horizon is not None:
+            paths[..., self.horizon :, :] = truths[..., self.horizon :, :] = np.nan
         return paths, truths
 
     def read_weights(self, start: int, stop: int) -> np.ndarray | None:
