@@ -166,10 +166,10 @@ class Bootstrap:
         """Summarize the log densities (Q, n_replicates) of blocks of points, as (Q, n_columns)."""
         density = self.density
         X = check_queries(X, density.n_features, density.feature_names)
-        distances = KernelDistances.from_kernels(density.kernels)
+        log_kernels = density._log_kernels
 
         def evaluate(points: np.ndarray) -> np.ndarray:
-            return summarize(_log_sums(distances.log_kernels(points), self.weights))
+            return summarize(_log_sums(log_kernels(points), self.weights))
 
         step = max(1, _BLOCK_NUMBERS // density.n_kernels)
         return map_rows(evaluate, X, step, n_jobs, np.empty((len(X), n_columns)))

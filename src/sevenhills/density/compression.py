@@ -82,7 +82,8 @@ def compress(
     clusters = _clusters(density.kernels, density.clusters)
     budget = _budget(density.kernels, max_kernels, len(clusters))
     before, half = density.logpdf(X, n_jobs), len(X) // 2
-    search = _Search(list(clusters.values()), X[:half], before[:half], n_jobs)
+    points, log_densities = density._latent_points(X[:half], before[:half], n_jobs)
+    search = _Search(list(clusters.values()), points, log_densities, n_jobs)
     smaller = _merged(density, clusters, search.coarsest(max_loss, budget))
     losses = _losses(before[half:], smaller.logpdf(X[half:], n_jobs))
     found = Compression(
@@ -174,6 +175,7 @@ def _merged(density: Any, clusters: dict[int, "ClusterKernels"], stages: list["_
         clusters=np.repeat(list(clusters), sizes),
         counts=None if counts is None else np.array([counts[rows].sum() for rows in members]),
         feature_names=density.feature_names,
+        maps=density.maps,
     )
 
 

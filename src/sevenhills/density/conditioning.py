@@ -93,16 +93,17 @@ def marginal(kernels: Kernels, features: np.ndarray) -> Kernels:
 def conditional(
     kernels: Kernels, given: np.ndarray, values: np.ndarray
 ) -> tuple[np.ndarray, Kernels] | None:
-    """Return the weights and kernels of the other features, given the values of some.
+    """Return the weights and kernels of the other features, given rows of values of some.
 
-    The result is None if the density of the given values is zero, even as a logarithm.
+    The densities given several rows are added up, weighted by the densities of the rows. The
+    result is None if these are zero, even as logarithms.
     """
     split = _Split.from_transforms(kernels.transforms, given)
     with np.errstate(over="ignore", invalid="ignore"):
-        squares, means = split.at(kernels, values)
+        found = [split.at(kernels, row) for row in values]
         free_log_dets, given_log_dets = split.log_dets()
-        log_weights = np.repeat(given_log_dets, np.diff(kernels.offsets))
-        log_weights += kernels.log_weights - 0.5 * squares
+        log_weights = np.tile(np.repeat(given_log_dets, np.diff(kernels.offsets)), len(found))
+        log_weights += np.concatenate([kernels.log_weights - 0.5 * each for each, _ in found])
         top = log_weights.max()
     if not np.isfinite(top):
         return None
@@ -110,8 +111,14 @@ def conditional(
     total = weights.sum()
     weights /= total
     log_weights -= top + np.log(total)
-    transforms = split.free_transforms
-    return weights, Kernels(log_weights, means, kernels.offsets, transforms, free_log_dets)
+    sizes = np.tile(np.diff(kernels.offsets), len(found))
+    return weights, Kernels(
+        log_weights,
+        np.concatenate([means for _, means in found]),
+        np.append(0, np.cumsum(sizes)),
+        np.tile(split.free_transforms, (len(found), 1, 1)),
+        np.tile(free_log_dets, len(found)),
+    )
 
 
 # Features by index or name

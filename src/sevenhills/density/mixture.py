@@ -12,7 +12,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..estimate import Estimate
+from ..estimate import Estimate, mean_with_error
 from ..validation import (
     check_choice,
     check_confidence,
@@ -25,15 +25,19 @@ from ..validation import (
     check_queries,
     random_generator,
 )
-from . import compression, conditioning, probabilities, torch_export
+from . import compression, conditioning, mapped, probabilities, torch_export
 from .bootstrap import Bootstrap, Reach
 from .compression import Compression
 from .derivatives import LogSurface
 from .engines import FEW_PAIRS, TOLERANCE, Engine
+from .maps import AnyMap, FeatureMap, Maps, map_columns
 from .modes import ModeTable, find_highest_mode, find_modes, label_shares
+from .moments import mapped_moments
+from .preimages import Chart, Preimages
 from .regions import Density, check_dimension
 from .sums import (
     LOG_2PI,
+    KernelDistances,
     Kernels,
     LogSums,
     covariances,
@@ -47,6 +51,8 @@ from .sums import (
 _ROUNDING = 1e-9
 #: The pairs of rows and kernels whose conditional densities are held in memory.
 _BLOCK_PAIRS = 2**21
+#: Draws from each of two densities, by which the integral of their product is estimated.
+_PRODUCT_DRAWS = 10_000
 
 
 def _empty() -> np.ndarray:
@@ -88,6 +94,10 @@ class KernelMixture(Density):
         The number of samples that every kernel stands for, if the density was made from samples.
     feature_names : sequence of str, optional
         The names of the features.
+    maps : sequence of :class:`~sevenhills.density.FeatureMap`, optional
+        The map of every feature to latent coordinates :math:`z`, in which the kernels are then
+        given: :math:`p(x) = \sum_z |\det dz/dx| \sum_k w_k N(z; \mu_k, \Sigma_{g(k)})` over the
+        latent coordinates of :math:`x`. The density is zero outside of the bounds of the maps.
 
     Examples
     --------
@@ -108,6 +118,7 @@ class KernelMixture(Density):
     clusters: np.ndarray = field(default_factory=_empty)
     counts: np.ndarray | None = None
     feature_names: Sequence[str] | None = None
+    maps: Maps | None = None
 
     def __post_init__(self) -> None:
         for name in ("weights", "means", "offsets", "transforms"):
@@ -119,6 +130,7 @@ class KernelMixture(Density):
         self._set("clusters", _checked_clusters(self, self.clusters))
         self._set("counts", _checked_counts(self, self.counts))
         self._set("feature_names", _checked_names(self, self.feature_names))
+        self._set("maps", _checked_maps(self, self.maps))
 
     def _set(self, name: str, value: Any) -> None:
         if isinstance(value, np.ndarray):
@@ -127,9 +139,9 @@ class KernelMixture(Density):
 
     @classmethod
     def _unchecked(cls, **fields: Any) -> Self:
-        """Build a mixture from all of its fields, without validation or copying."""
+        """Build a mixture from its fields, without validation or copying; maps are optional."""
         made = object.__new__(cls)
-        for name, value in fields.items():
+        for name, value in ({"maps": None} | fields).items():
             made._set(name, value)
         return made
 
@@ -165,6 +177,17 @@ class KernelMixture(Density):
         return Kernels(self.log_weights, self.means, self.offsets, self.transforms, self.log_dets)
 
     # Structures that are prepared once; pickles and copies leave them out.
+
+    @cached_property
+    def _latent(self) -> Self:
+        """The density of the latent coordinates."""
+        return self if self.maps is None else self._replace(maps=None)
+
+    @cached_property
+    def _chart(self) -> Chart:
+        """The maps, prepared for the kernels."""
+        identity = (FeatureMap(),) * self.n_features
+        return Chart(self.maps or identity, self.kernels)
 
     @cached_property
     def _log_sums(self) -> LogSums:
@@ -295,6 +318,7 @@ class KernelMixture(Density):
             clusters=_renumbered([each.clusters for each in mixtures]),
             counts=_joint_counts([each.counts for each in mixtures]),
             feature_names=mixtures[0].feature_names,
+            maps=mixtures[0].maps,
         )
 
     def component(self, label: int) -> Self:
@@ -366,12 +390,44 @@ class KernelMixture(Density):
         return out
 
     def _logpdf(self, X: np.ndarray, n_jobs: int | None, tol: float = TOLERANCE) -> np.ndarray:
-        """Return the log density at checked points, by direct sums if there are few pairs."""
+        """Return the log density at checked points."""
+        if self.maps is None:
+            return self._log_q(X, n_jobs, tol)
+        return self._preimages(X, n_jobs, tol).log_densities()
+
+    def _preimages(self, X: np.ndarray, n_jobs: int | None, tol: float = TOLERANCE) -> Preimages:
+        """Return the latent coordinates of checked points, and the log densities there."""
+        return self._chart.preimages(X, partial(self._log_q, n_jobs=n_jobs, tol=tol))
+
+    def _log_q(self, X: np.ndarray, n_jobs: int | None, tol: float = TOLERANCE) -> np.ndarray:
+        """Return the log density of latent coordinates, by direct sums if there are few pairs."""
         if len(X) * self.n_kernels <= FEW_PAIRS:
             log_sums = sums_at(self._log_sums, X, n_jobs)
         else:
             log_sums = self._engine.sums_at(X, tol, n_jobs)
         return log_sums - 0.5 * self.n_features * LOG_2PI
+
+    @cached_property
+    def _distances(self) -> KernelDistances:
+        """The distances of latent coordinates to every kernel."""
+        return KernelDistances.from_kernels(self.kernels)
+
+    def _log_kernels(self, X: np.ndarray) -> np.ndarray:
+        """Return the log densities (n_samples, n_kernels) of all kernels at checked points."""
+        if self.maps is None:
+            return self._distances.log_kernels(X)
+        found = self._preimages(X, None)
+        logs = self._distances.log_kernels(found.Z) + found.log_slopes[:, None]
+        return found.spread(found.log_sums(logs), -np.inf)
+
+    def _latent_points(
+        self, X: np.ndarray, log_densities: np.ndarray, n_jobs: int | None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the most probable latent coordinates of checked points, and the log densities."""
+        if self.maps is None:
+            return X, log_densities
+        Z = self._preimages(self._chart.clip(X), n_jobs).best()
+        return Z, self._log_q(Z, n_jobs)
 
     def grad_logpdf(self, X: Any, n_jobs: int | None = None) -> np.ndarray:
         r"""Return the gradient of the log density, the score function, at every row of ``X``.
@@ -388,7 +444,11 @@ class KernelMixture(Density):
         >>> kernel.grad_logpdf([[0.0, 0.0]])
         array([[1., 8.]])
         """
-        return self._surface.slopes(self._check(X), n_jobs).gradients
+        X = self._check(X)
+        if self.maps is None:
+            return self._surface.slopes(X, n_jobs).gradients
+        found = self._preimages(X, n_jobs)
+        return mapped.chain_rule(self.maps, X, found, self._surface.slopes(found.Z, n_jobs))[0]
 
     def hess_logpdf(self, X: Any, n_jobs: int | None = None) -> np.ndarray:
         r"""Return the Hessian matrix of the log density at every row of ``X``.
@@ -405,7 +465,11 @@ class KernelMixture(Density):
         >>> KernelMixture.from_covariances([1.0], [[1.0]], [[0.25]]).hess_logpdf([[0.0]])
         array([[[-4.]]])
         """
-        return self._surface.curvatures(self._check(X), n_jobs).hessians
+        X = self._check(X)
+        if self.maps is None:
+            return self._surface.curvatures(X, n_jobs).hessians
+        found = self._preimages(X, n_jobs)
+        return mapped.chain_rule(self.maps, X, found, self._surface.curvatures(found.Z, n_jobs))[1]
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> np.ndarray:
         """Draw independent samples, (n_samples, n_features); numpy's global generator is not used.
@@ -417,18 +481,27 @@ class KernelMixture(Density):
         (5, 1)
         """
         n_samples = check_count(n_samples, "n_samples")
-        return _draw(self, n_samples, random_generator(random_state))
+        return self._values(_draw(self, n_samples, random_generator(random_state)))
+
+    def _values(self, Z: np.ndarray) -> np.ndarray:
+        """Return the points of latent coordinates."""
+        return Z if self.maps is None else map_columns(self.maps, "inverse", Z)
 
     # Moments
 
     def mean(self) -> np.ndarray:
         r"""Return the mean (n_features,) of the density, :math:`\sum_k w_k \mu_k`.
 
+        The mean of a mapped feature is integrated numerically. That of a feature on a circle is
+        the direction of the mean vector.
+
         Examples
         --------
         >>> KernelMixture.from_covariances([0.25, 0.75], [[0.0], [4.0]], [[1.0]]).mean()
         array([3.])
         """
+        if self.maps is not None:
+            return self._moments[0].copy()
         # Measured from one of the means, so that a large offset does not cost digits.
         origin = self.means[np.argmax(self.weights)]
         return np.asarray(origin + self.weights @ (self.means - origin))
@@ -439,15 +512,25 @@ class KernelMixture(Density):
         .. math:: \sum_k w_k \big(\Sigma_{g(k)} + (\mu_k - m)(\mu_k - m)^\top\big), \qquad
                   m = \sum_k w_k \mu_k
 
+        Covariances of mapped features are integrated numerically. On a circle, the shorter way
+        from the mean counts.
+
         Examples
         --------
         >>> KernelMixture.from_covariances([0.25, 0.75], [[0.0], [4.0]], [[1.0]]).cov()
         array([[4.]])
         """
+        if self.maps is not None:
+            return self._moments[1].copy()
         deviations = self.means - self.mean()
         group_weights = np.add.reduceat(self.weights, self.offsets[:-1])
         within = np.tensordot(group_weights, covariances(self.transforms), axes=1)
         return np.asarray(within + (deviations * self.weights[:, None]).T @ deviations)
+
+    @cached_property
+    def _moments(self) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and covariance of a density with maps."""
+        return mapped_moments(self._chart.maps, self.weights, self.kernels)
 
     def integrate_product(self, other: "KernelMixture", *, log: bool = False) -> float:
         r"""Return the integral of the product of two densities.
@@ -456,7 +539,9 @@ class KernelMixture(Density):
                   N(\mu_k; \nu_l, \Sigma_{g(k)} + \Pi_{h(l)})
 
         Distances follow from it: :math:`\int (p - q)^2 = \int p^2 - 2 \int p q + \int q^2`.
-        With ``log``, the result is the logarithm, which does not underflow.
+        With ``log``, the result is the logarithm, which does not underflow. If a density has maps,
+        the integral is the mean of each density over 10,000 draws from the other, and the result
+        has a standard error.
 
         Examples
         --------
@@ -470,6 +555,8 @@ class KernelMixture(Density):
             raise ValueError(
                 f"other has {other.n_features} features, but this density has {self.n_features}"
             )
+        if self.maps is not None or other.maps is not None:
+            return _drawn_product(self, other, log)
         value = log_product_integral(self.kernels, other.kernels)
         return value if log else float(np.exp(value))
 
@@ -498,7 +585,11 @@ class KernelMixture(Density):
         kernels, names = conditioning.marginal(self.kernels, kept), self.feature_names
         if names is not None:
             names = tuple(names[i] for i in kept)
-        return self._replace(**kernels._asdict(), feature_names=names)
+        return self._replace(**kernels._asdict(), feature_names=names, maps=self._maps_of(kept))
+
+    def _maps_of(self, features: Any) -> Maps | None:
+        """Return the maps of some features."""
+        return None if self.maps is None else _no_identities([self.maps[j] for j in features])
 
     def conditional(self, given: Mapping[Any, float]) -> Self:
         r"""Return the conditional density of the other features, given some.
@@ -520,7 +611,10 @@ class KernelMixture(Density):
         array([1.5])
         """
         features, values = conditioning.given_values(given, self.n_features, self.feature_names)
-        found = conditioning.conditional(self.kernels, features, values)
+        rows, counts = values[None], self.counts
+        if self.maps is not None:
+            rows = self.marginal(features)._preimages(rows, None).Z
+        found = conditioning.conditional(self.kernels, features, rows) if len(rows) else None
         if found is None:
             named = dict(zip(given, values.tolist(), strict=True))
             raise ValueError(f"given: the density is zero at {named}, even as a logarithm")
@@ -528,13 +622,22 @@ class KernelMixture(Density):
         names = self.feature_names
         if names is not None:
             names = tuple(np.delete(names, features).tolist())
-        return self._replace(weights=weights, **kernels._asdict(), feature_names=names)
+        if counts is not None and len(rows) > 1:
+            counts = _shared_counts(counts, kernels.log_weights)
+        return self._replace(
+            weights=weights,
+            **kernels._asdict(),
+            clusters=np.tile(self.clusters, len(rows)),
+            counts=counts,
+            feature_names=names,
+            maps=self._maps_of(np.delete(np.arange(self.n_features), features)),
+        )
 
     def affine(self, matrix: Any, shift: Any) -> Self:
         r"""Return the density of :math:`x A + b` for :math:`x` from this density.
 
         The ``matrix`` :math:`A` (n_features, n_features) must be regular. If :math:`A` is diagonal,
-        features keep their names.
+        features keep their names. Features with maps cannot be mixed with others.
 
         Examples
         --------
@@ -544,6 +647,9 @@ class KernelMixture(Density):
         (array([5.]), array([[9.]]))
         """
         matrix, shift = _checked_map(matrix, shift, self.n_features)
+        maps = self.maps
+        if maps is not None:
+            maps, shift = _affine_maps(maps, matrix, shift)
         is_diagonal = np.array_equal(matrix, np.diag(np.diag(matrix)))
         made = replace(
             self,
@@ -552,6 +658,7 @@ class KernelMixture(Density):
             log_dets=self.log_dets - np.linalg.slogdet(matrix)[1],
             log_weights=_empty(),
             feature_names=self.feature_names if is_diagonal else None,
+            maps=maps,
         )
         # Those of a conditional density may be rounded too much to be checked.
         return made._replace(log_weights=self.log_weights)
@@ -601,9 +708,11 @@ class KernelMixture(Density):
             if method == "sample":
                 return self.sample(len(values), rng)
             return np.tile(self.mean() if method == "mean" else self.mode(), (len(values), 1))
-        if method == "mode":
+        if method == "mode" or (method == "mean" and self.maps is not None):
             given = (dict(zip(present.tolist(), each.tolist(), strict=True)) for each in values)
-            return np.array([self.conditional(each).mode() for each in given])
+            return np.array([getattr(self.conditional(each), method)() for each in given])
+        if self.maps is not None:
+            return self._drawn_given(values, present, rows, rng)
         found = conditioning.RowConditionals.from_values(self.kernels, self.mean(), present, values)
         impossible = np.isnan(found.shares).any(axis=1)
         if impossible.any():
@@ -613,12 +722,26 @@ class KernelMixture(Density):
             )
         return found.mean() if method == "mean" else found.sample(rng)
 
+    def _drawn_given(
+        self, values: np.ndarray, present: np.ndarray, rows: np.ndarray, rng: np.random.RandomState
+    ) -> np.ndarray:
+        """Return draws of the other features, by a preimage of every row of values."""
+        found = self.marginal(present)._preimages(values, None)
+        outside = np.setdiff1d(np.arange(len(values)), found.rows)
+        if len(outside):
+            raise ValueError(f"X: row {rows[outside[0]]} has a value outside of the support")
+        Z = self._latent._imputed(found.drawn(rng), present, rows, "sample", rng)
+        absent = np.delete(np.arange(self.n_features), present)
+        return Z if self.maps is None else map_columns([self.maps[j] for j in absent], "inverse", Z)
+
     # One feature, and boxes
 
     def cdf(self, x: Any, n_jobs: int | None = None) -> Any:
         r"""Return the distribution function of one feature, relatively exact in the lower tail.
 
         .. math:: P(x) = \sum_k w_k \, \Phi\Big(\frac{x - \mu_k}{\sigma_{g(k)}}\Big)
+
+        On a circle, it begins at the least value of samples.
 
         Parameters
         ----------
@@ -632,8 +755,7 @@ class KernelMixture(Density):
         >>> unit.cdf([-1.0, 0.0, 1.0]).round(4)
         array([0.1587, 0.5   , 0.8413])
         """
-        below = partial(probabilities.cdf, self._one_feature("cdf"), n_jobs)
-        return probabilities.map_values(below, x, "x")
+        return self._tails(x, "cdf", n_jobs)
 
     def sf(self, x: Any, n_jobs: int | None = None) -> Any:
         """Return one minus :meth:`cdf`, relatively exact in the upper tail, for one feature.
@@ -646,8 +768,7 @@ class KernelMixture(Density):
         >>> print(f"{unit.sf(20.0):.3g}")
         2.75e-89
         """
-        above = partial(probabilities.sf, self._one_feature("sf"), n_jobs)
-        return probabilities.map_values(above, x, "x")
+        return self._tails(x, "sf", n_jobs)
 
     def ppf(self, q: Any, n_jobs: int | None = None) -> Any:
         """Return quantiles, the inverse of :meth:`cdf`, of a density of one feature.
@@ -655,8 +776,8 @@ class KernelMixture(Density):
         Parameters
         ----------
         q : float or array-like of shape (n,) or (n, 1)
-            Probabilities, from 0 to 1; at the ends the quantiles are infinite. The result has the
-            shape of ``q``.
+            Probabilities, from 0 to 1; at the ends the quantiles are infinite, or bounds of the
+            support. The result has the shape of ``q``.
         n_jobs : int, optional
 
         Examples
@@ -699,11 +820,33 @@ class KernelMixture(Density):
         check_dimension(self, 1, question, remedy)
         return self._normals
 
+    def _tails(self, x: Any, question: str, n_jobs: int | None) -> Any:
+        normals, is_upper = self._one_feature(question), question == "sf"
+        if self.maps is None:
+            tails = partial(probabilities.sf if is_upper else probabilities.cdf, normals, n_jobs)
+        else:
+            tails = partial(mapped.tails, self._chart, normals, n_jobs, is_upper)
+        return probabilities.map_values(tails, x, "x")
+
     def _quantiles(self, q: Any, question: str, n_jobs: int | None) -> Any:
-        normals, logpdf = self._one_feature(question), partial(self._logpdf, n_jobs=n_jobs)
+        self._one_feature(question)
         probabilities.check_probabilities(q)
-        solve = partial(probabilities.quantiles, normals, logpdf, n_jobs, question == "isf")
-        return probabilities.map_values(solve, q, "q")
+        is_upper = question == "isf"
+        return probabilities.map_values(partial(self._solved, n_jobs, is_upper), q, "q")
+
+    def _solved(self, n_jobs: int | None, is_upper: bool, q: np.ndarray) -> np.ndarray:
+        """Return quantiles of one feature."""
+        if self.maps is not None and self.maps[0].is_folding:
+            logpdf = partial(self._logpdf, n_jobs=n_jobs)
+            return mapped.quantiles(self._chart, self._normals, logpdf, n_jobs, is_upper, q)
+        log_q = partial(self._log_q, n_jobs=n_jobs)
+        out = probabilities.quantiles(self._normals, log_q, n_jobs, is_upper, q)
+        if self.maps is not None:
+            low, high = self.maps[0].bounds
+            finite = np.isfinite(out)
+            out[finite] = self.maps[0].inverse(out[finite])
+            out[~finite] = np.where(out[~finite] < 0, low, high)
+        return out
 
     def probability(
         self, lower: Any, upper: Any = None, *, n_draws: int = 2**14, random_state: Any = 0
@@ -746,7 +889,12 @@ class KernelMixture(Density):
         box = probabilities.check_box(lower, upper, self.n_features, self.feature_names)
         n_draws = check_count(n_draws, "n_draws", least=1)
         rng = random_generator(random_state)
-        return probabilities.box_probability(self.weights, self.kernels, box, n_draws, rng)
+        boxes = [box] if self.maps is None else self._chart.boxes(box)
+        found = [
+            probabilities.box_probability(self.weights, self.kernels, each, n_draws, rng)
+            for each in boxes
+        ]
+        return found[0] if len(found) == 1 else _total(found)
 
     # Modes and clusters
 
@@ -776,9 +924,10 @@ class KernelMixture(Density):
                [0.]])
         """
         significance = check_not_negative(significance, "significance")
-        return find_modes(
+        found = find_modes(
             self.weights, self.kernels, self.clusters, self.counts, significance, n_jobs
         )
+        return found if self.maps is None else mapped.moved_modes(self, self._chart, found)
 
     def mode(self, n_jobs: int | None = None) -> np.ndarray:
         """Return the location (n_features,) of the highest maximum of the density.
@@ -789,7 +938,9 @@ class KernelMixture(Density):
         >>> hills.mode().round(6)
         array([9.])
         """
-        return find_highest_mode(self.weights, self.kernels, n_jobs)
+        if self.maps is None:
+            return find_highest_mode(self.weights, self.kernels, n_jobs)
+        return mapped.highest_mode(self, self._chart)
 
     def predict(self, X: Any, by: Any = "cluster", n_jobs: int | None = None) -> np.ndarray:
         """Return the most probable cluster or mode of every row of ``X``.
@@ -832,7 +983,11 @@ class KernelMixture(Density):
     def _label_shares(self, X: Any, by: Any, n_jobs: int | None) -> tuple[np.ndarray, np.ndarray]:
         """Return all labels, and their shares in the density at every row of ``X``."""
         X, (labels, of_kernel) = self._check(X), self._labels(by, n_jobs)
-        return labels, label_shares(self.kernels, of_kernel, len(labels), X, n_jobs)
+        if self.maps is None:
+            return labels, label_shares(self.kernels, of_kernel, len(labels), X, n_jobs)
+        found = self._preimages(self._chart.clip(X), n_jobs)
+        shares = label_shares(self.kernels, of_kernel, len(labels), found.Z, n_jobs)
+        return labels, found.mean(shares)
 
     def _labels(self, by: Any, n_jobs: int | None) -> tuple[np.ndarray, np.ndarray]:
         """Return all labels, and the index of the label of every kernel."""
@@ -873,9 +1028,16 @@ class KernelMixture(Density):
         array([2.  , 1.27, 1.  ])
         """
         X = self._check(X)
+        least = self._sample_counts[self.log_weights > -np.inf].min()
+        if self.maps is not None:
+            found = self._preimages(X, n_jobs)
+            if len(found.starts) == len(found.rows):
+                sizes = self._latent.effective_sample_size(found.Z, n_jobs)
+            else:
+                sizes = mapped.sample_sizes(self.kernels, self._sample_counts, found)
+            return found.spread(sizes, least)
         log_sums = sums_at(self._log_sums, X, n_jobs)
         log_squares = sums_at(self._log_squares, X, n_jobs)
-        least = self._sample_counts[self.log_weights > -np.inf].min()
         most = self._sample_counts.sum()
         with np.errstate(invalid="ignore", over="ignore"):
             found = np.exp(2 * log_sums - log_squares)
@@ -899,7 +1061,14 @@ class KernelMixture(Density):
         >>> hills.is_extrapolation([[0.0], [3.0], [9.0]])
         array([False, False,  True])
         """
-        return ~self._reach.contains(self._check(X), n_jobs)
+        X = self._check(X)
+        if self.maps is None:
+            return ~self._reach.contains(X, n_jobs)
+        found = self._preimages(X, n_jobs)
+        if len(found.rows) == 0:
+            return np.ones(len(X), dtype=bool)
+        inside = np.logical_or.reduceat(self._reach.contains(found.Z, n_jobs), found.starts)
+        return ~found.spread(inside, False).astype(bool)
 
     def bootstrap(self, n_replicates: int = 200, random_state: Any = 0) -> Bootstrap:
         r"""Return bootstrap replicates of the density, for confidence bands.
@@ -986,7 +1155,7 @@ class KernelMixture(Density):
         """
         max_loss = check_not_negative(max_loss, "max_loss")
         X = self._check(held_out)
-        compression.check_held_out(X, self.means)
+        compression.check_held_out(X, self._values(self.means))
         # Sorted first, so that the halves do not depend on the order of the rows.
         X = random_generator(random_state).permutation(X[np.lexsort(X.T)])
         return compression.compress(self, X, max_loss, max_kernels, n_jobs)
@@ -1042,6 +1211,59 @@ def _draw(density: KernelMixture, n_samples: int, rng: np.random.RandomState) ->
         transform = density.transforms[group[order[start]]]
         steps[rows] = np.linalg.solve(transform.T, steps[rows].T).T
     return density.means[kernel] + steps
+
+
+# Maps
+
+
+def _no_identities(maps: Sequence[AnyMap]) -> Maps | None:
+    """Return maps, or None if they do not change anything."""
+    return None if all(type(each) is FeatureMap for each in maps) else tuple(maps)
+
+
+def _affine_maps(maps: Maps, matrix: np.ndarray, shift: np.ndarray) -> tuple[Maps, np.ndarray]:
+    """Return the maps of a linear map of the features, and the shift of latent coordinates."""
+    is_mapped = np.array([type(each) is not FeatureMap for each in maps])
+    mixed = (matrix != np.diag(np.diag(matrix))) & (is_mapped | is_mapped[:, None])
+    if mixed.any():
+        feature = int(np.argmax(is_mapped & (mixed.any(axis=0) | mixed.any(axis=1))))
+        raise ValueError(
+            f"matrix mixes feature {feature}, which has a map, with others; transform the samples "
+            "and fit a density to these"
+        )
+    moved = [each.affine(*pair) for each, *pair in zip(maps, np.diag(matrix), shift, strict=True)]
+    return tuple(moved), np.where([each.is_shifted for each in maps], shift, 0.0)
+
+
+def _drawn_product(first: KernelMixture, second: KernelMixture, log: bool) -> Estimate:
+    """Return the integral of the product of two densities, from draws of both."""
+    found = [
+        one.logpdf(other.sample(_PRODUCT_DRAWS, random_state=0))
+        for one, other in ((first, second), (second, first))
+    ]
+    top = max(0.0 if np.isneginf(each).all() else each.max() for each in found)
+    means, errors = np.array([mean_with_error(np.exp(each - top)) for each in found]).T
+    mean, error = means.mean(), np.hypot(*errors) / 2
+    n_draws = 2 * _PRODUCT_DRAWS
+    with np.errstate(divide="ignore", invalid="ignore"):
+        if log:
+            return Estimate(np.log(mean) + top, error / mean, n_draws)
+        return Estimate(mean * np.exp(top), error * np.exp(top), n_draws)
+
+
+def _total(parts: Sequence[Estimate]) -> Estimate:
+    """Return the sum of probabilities."""
+    error = np.sqrt(sum(each.std_error**2 for each in parts))
+    return Estimate(min(float(sum(parts)), 1.0), float(error), max((p.n for p in parts), default=1))
+
+
+def _shared_counts(counts: np.ndarray, log_weights: np.ndarray) -> np.ndarray:
+    """Share the samples of every kernel among its images, by their weights."""
+    logs = log_weights.reshape(-1, len(counts))
+    shares = np.exp(logs - np.maximum(logs.max(axis=0), -np.finfo(float).max))
+    totals = shares.sum(axis=0)
+    even = np.full(shares.shape, 1 / len(shares))
+    return np.asarray(np.divide(shares, totals, out=even, where=totals > 0) * counts).ravel()
 
 
 # Validation of fields
@@ -1125,6 +1347,15 @@ def _checked_names(density: KernelMixture, values: Any) -> tuple[str, ...] | Non
     return names
 
 
+def _checked_maps(density: KernelMixture, values: Any) -> Maps | None:
+    if values is None:
+        return None
+    maps = tuple(values)
+    if len(maps) != density.n_features or not all(isinstance(each, FeatureMap) for each in maps):
+        raise TypeError(f"maps must be {density.n_features} FeatureMaps, got {values!r}")
+    return _no_identities(maps)
+
+
 def _is_empty(values: Any) -> bool:
     """Whether an optional array is not given."""
     return values is None or np.size(values) == 0
@@ -1154,6 +1385,11 @@ def _check_same_features(mixtures: Sequence[KernelMixture]) -> None:
             one, other = getattr(mixtures[0], name), getattr(each, name)
             if one != other:
                 raise ValueError(f"mixtures must have the same features, got {one} and {other}")
+        if each.maps != mixtures[0].maps:
+            raise ValueError(
+                "mixtures must have the same maps; fit them with the same support, or fit one "
+                "density to all samples"
+            )
 
 
 def _renumbered(labels: Sequence[np.ndarray]) -> np.ndarray:

@@ -178,7 +178,7 @@ def _lower_quantiles(
             below = np.log(cdf(normals, n_jobs, x))
         return below, logpdf(x[:, None])
 
-    out[positive] = _solve(log_cdf, np.log(wanted[positive]), *brackets)
+    out[positive] = solve(log_cdf, np.log(wanted[positive]), *brackets)
     return out[where]
 
 
@@ -206,7 +206,7 @@ def _edges(normals: Normals, n_edges: int) -> np.ndarray:
     return edges[np.linspace(0, len(edges) - 1, min(len(edges), n_edges)).astype(np.int64)]
 
 
-def _solve(
+def solve(
     log_cdf: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]],
     wanted: np.ndarray,
     low: np.ndarray,

@@ -1,0 +1,203 @@
+"""Questions about densities with maps that are not those of their latent coordinates.
+
+Derivatives follow from the chain rule. Tails of a folded feature are sums over the images of an
+interval. Modes are found by climbing the density from those of the latent coordinates.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from scipy.optimize import minimize
+from scipy.special import logsumexp, ndtri
+
+from .derivatives import Curvatures, Slopes
+from .maps import FeatureMap, map_columns
+from .modes import ModeTable
+from .preimages import Chart, Preimages
+from .probabilities import Normals, cdf, normal_probability, sf, solve
+from .sums import KernelDistances, Kernels, LogSums
+
+#: The numbers in a table of points and kernels.
+_TABLE_NUMBERS = 2**20
+#: Maxima closer than this, in standard deviations of the widest kernels, are the same.
+_SAME = 1e-2
+#: The highest means from which the highest mode is searched.
+_MAX_STARTS = 16
+#: The end of an ascent: the gradient, in standard deviations of the widest kernels.
+_OPTIONS = {"gtol": 1e-9, "maxiter": 200}
+
+
+def chain_rule(
+    maps: Sequence[FeatureMap], X: np.ndarray, found: Preimages, latent: Slopes | Curvatures
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return gradients and Hessians of the log density from those of the latent log density.
+
+    They are NaN outside of the support. The Hessians are empty if ``latent`` has none.
+    """
+    inside = X[found.rows[found.starts]]
+    bends = [each.bends(x) for each, x in zip(maps, inside.T, strict=True)]
+    firsts, seconds = (
+        np.stack([np.broadcast_to(pair[i], len(inside)) for pair in bends], axis=1)
+        for i in range(2)
+    )
+    slopes = found.steps * latent.gradients
+    gradients = found.mean(slopes)
+    hessians = np.empty((len(inside), 0, 0))
+    if isinstance(latent, Curvatures):
+        sizes = np.diff(np.append(found.starts, len(found.rows)))
+        apart = slopes - np.repeat(gradients, sizes, axis=0)
+        parts = latent.hessians * found.steps[:, :, None] * found.steps[:, None]
+        hessians = found.mean(parts + apart[:, :, None] * apart[:, None])
+        diagonal = np.arange(X.shape[1])
+        hessians[:, diagonal, diagonal] += firsts * gradients + seconds
+    return found.spread(gradients + firsts, np.nan), found.spread(hessians, np.nan)
+
+
+def sample_sizes(kernels: Kernels, counts: np.ndarray, found: Preimages) -> np.ndarray:
+    """Return the effective sample size of every point that has preimages."""
+    distances, log_weights = KernelDistances.from_kernels(kernels), kernels.log_weights
+    ends = np.append(found.starts, len(found.rows))
+    step, out = max(1, _TABLE_NUMBERS // len(counts)), np.empty(len(found.starts))
+    for first in range(0, len(out), step):
+        last = min(first + step, len(out))
+        logs = distances.log_kernels(found.Z[ends[first] : ends[last]]) + log_weights
+        logs = np.logaddexp.reduceat(logs, ends[first:last] - ends[first])
+        with np.errstate(invalid="ignore"):
+            shares = np.exp(logs - logsumexp(logs, axis=1, keepdims=True))
+        out[first:last] = 1 / (np.nan_to_num(shares) ** 2 / counts).sum(axis=1).clip(1e-300)
+    least = counts[log_weights > -np.inf].min()
+    return out.clip(least, counts.sum())
+
+
+# One feature
+
+
+def tails(
+    chart: Chart, normals: Normals, n_jobs: int | None, is_upper: bool, x: np.ndarray
+) -> np.ndarray:
+    """Return the probabilities below values, or above them."""
+    (each,) = chart.maps
+    low, high = each.bounds
+    out = np.where((x >= high) != is_upper, 1.0, 0.0)
+    inside = np.flatnonzero((x > low) & (x < high) & np.isfinite(x))
+    out[~np.isfinite(x)] = (x[~np.isfinite(x)] > 0) != is_upper
+    values = x[inside]
+    if not each.is_folding:
+        out[inside] = (sf if is_upper else cdf)(normals, n_jobs, each.forward(values))
+    elif len(values):
+        ends = (values, high) if is_upper else (low, values)
+        images = zip(*chart.image_intervals(0, *ends), strict=True)
+        sums = sum(_interval_sums(normals, *pair) for pair in images)
+        out[inside] = np.minimum(sums, 1.0)
+    return out
+
+
+def _interval_sums(normals: Normals, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """Return the probabilities of intervals of the latent coordinate."""
+    out, step = np.empty(len(low)), max(1, _TABLE_NUMBERS // len(normals.weights))
+    for start in range(0, len(out), step):
+        ends = low[start : start + step, None], high[start : start + step, None]
+        first, last = ((end - normals.means) * normals.rates for end in ends)
+        widths = (ends[1] - ends[0]) * normals.rates
+        out[start : start + step] = normal_probability(first, last, widths) @ normals.weights
+    return out
+
+
+def quantiles(
+    chart: Chart,
+    normals: Normals,
+    logpdf: LogSums,
+    n_jobs: int | None,
+    is_upper: bool,
+    q: np.ndarray,
+) -> np.ndarray:
+    """Return quantiles, or upper quantiles, of a folded feature.
+
+    They are found from the side that has the smaller probability, which keeps digits.
+    """
+    low, high = chart.maps[0].bounds
+    from_above, smaller = (q > 0.5) != is_upper, np.where(q > 0.5, 1.0 - q, q)
+    out = np.where(from_above, high, low)
+    for above, sign in ((False, 1.0), (True, -1.0)):
+        rows = np.flatnonzero((from_above == above) & (smaller > 0))
+        if not len(rows):
+            continue
+
+        def log_tail(
+            x: np.ndarray, above: bool = above, sign: float = sign
+        ) -> tuple[np.ndarray, np.ndarray]:
+            with np.errstate(divide="ignore"):
+                below = np.log(tails(chart, normals, n_jobs, above, sign * x))
+            return below, logpdf(sign * x[:, None])
+
+        ends = np.sort(sign * _finite_ends(chart, normals, logpdf, smaller[rows].min()))
+        first, last = (np.full(len(rows), end) for end in ends)
+        middle = 0.5 * first + 0.5 * last
+        out[rows] = sign * solve(log_tail, np.log(smaller[rows]), first, last, middle)
+    return out
+
+
+def _finite_ends(chart: Chart, normals: Normals, logpdf: LogSums, tail: float) -> np.ndarray:
+    """Return values between which a folded feature is, but for a probability."""
+    low, high = chart.maps[0].bounds
+    widths = -ndtri(0.5 * tail) / normals.rates
+    farthest = np.array([(normals.means - widths).min(), (normals.means + widths).max()])
+    if low == -np.inf:
+        return np.array([min(farthest[0], 2 * high - farthest[1]), high])
+    if high == np.inf:
+        return np.array([low, max(farthest[1], 2 * low - farthest[0])])
+    return np.array([low, high])
+
+
+# Modes
+
+
+def moved_modes(density: Any, chart: Chart, found: ModeTable) -> ModeTable:
+    """Return the maxima to which ascents from the modes of the latent coordinates lead.
+
+    Modes that lead to the same maximum are joined.
+    """
+    ends = np.array([_climbed(density, chart, z) for z in found.locations])
+    distinct: list[int] = []
+    mode_of = np.empty(len(ends), dtype=np.int64)
+    for i, end in enumerate(ends):
+        same = [chart.is_close(end, ends[k], _SAME) for k in distinct]
+        mode_of[i] = same.index(True) if any(same) else len(distinct)
+        if not any(same):
+            distinct.append(i)
+    locations = map_columns(density.maps, "inverse", ends[distinct])
+    shares = np.bincount(mode_of, found.shares)
+    heights = density.logpdf(locations)
+    order = np.lexsort((-heights, -shares))
+    rank = np.argsort(order)
+    significances = np.full(len(order), -np.inf)
+    np.maximum.at(significances, mode_of, found.significances)
+    basins = rank[mode_of][found.basins]
+    return ModeTable(locations[order], heights[order], shares[order], basins, significances[order])
+
+
+def highest_mode(density: Any, chart: Chart) -> np.ndarray:
+    """Return the highest maximum to which ascents from the means of kernels lead."""
+    means = density.means[density.log_weights > -np.inf]
+    heights = density.logpdf(map_columns(density.maps, "inverse", means))
+    starts = means[np.argsort(-heights, kind="stable")[:_MAX_STARTS]]
+    ends = np.array([_climbed(density, chart, z) for z in starts])
+    points = map_columns(density.maps, "inverse", ends)
+    return np.asarray(points[np.argmax(density.logpdf(points))])
+
+
+def _climbed(density: Any, chart: Chart, start: np.ndarray) -> np.ndarray:
+    """Return the latent coordinates of a maximum of the density of the values."""
+    stds = chart.stds
+
+    def descent(step: np.ndarray) -> tuple[float, np.ndarray]:
+        z = start + stds * step
+        x = map_columns(density.maps, "inverse", z[None])
+        pairs = zip(density.maps, z, x[0], strict=True)
+        slopes = [each.orientation(a) * np.exp(-each.log_slope(b)) for each, a, b in pairs]
+        gradient = density.grad_logpdf(x)[0] * slopes * stds
+        return -float(density.logpdf(x)[0]), -gradient
+
+    found = minimize(descent, np.zeros(len(start)), jac=True, method="BFGS", options=_OPTIONS)
+    return np.asarray(start + stds * found.x)
