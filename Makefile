@@ -131,7 +131,7 @@ bench-forecast-rank: $(BIN)/.ready
 bench-many: $(BIN)/.ready $(ROMEPY)/.ready
 	$(ONE_CORE) $(BIN)/python -m benchmarks.many --peer $(ROMEPY)/bin/python
 
-# Forecasts beside loops over scipy and romepy, and many scenes on two processes.
+# Forecasts beside scipy, scoringrules and romepy, and many scenes on two processes.
 bench-forecast: $(BIN)/.ready $(ROMEPY)/.ready
 	$(ONE_CORE) $(BIN)/python -m benchmarks.forecast --peer $(ROMEPY)/bin/python
 

@@ -1,4 +1,4 @@
-"""CPU time of evaluate, compared with loops over scipy and romepy, and with two processes.
+"""CPU time of evaluate, compared with scipy, scoringrules and romepy, and with two processes.
 
 Run it with ``make bench-forecast`` on a machine with two idle cores.
 """
@@ -10,6 +10,7 @@ import subprocess
 import tempfile
 import threading
 import time
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -19,12 +20,16 @@ from scipy.stats import gaussian_kde
 from sevenhills import ROME, compat
 from sevenhills.datasets import make_walks
 from sevenhills.forecast import evaluate
+from sevenhills.forecast.distances import scored_paths
+from sevenhills.forecast.fair_scores import FAIR_SCORES
+from sevenhills.forecast.path_densities import AgentForecasts
 
 HERE = Path(__file__).parent
 BARS = Bars(
-    at_least={"scipy / steps": 50, "romepy / paths": 150},
+    at_least={"scipy / steps": 50, "romepy / paths": 150, "scoringrules / fair scores": 1},
     at_most={
         "steps beside scipy": 1e-8,
+        "fair scores beside scoringrules": 1e-10,
         "seconds on the clock": 60,
         "CPU seconds of a process": 60,
         "MB of all processes": 1000,
@@ -85,6 +90,43 @@ def print_steps(n_scenes, repeats):
         f"for the others its log densities go down to {np.nanmin(expected[:10]):.3g}; "
         f"ours counts {counts}"
     )
+
+
+def print_fair_scores(n_scenes, repeats):
+    """Compare energy scores and CRPS with the fair estimators of scoringrules, by numba."""
+    if find_spec("scoringrules") is None:
+        print("\nscoringrules is not installed")
+        return
+    import scoringrules
+
+    options = {"estimator": "fair", "backend": "numba"}
+    print(f"\n| fair scores of {n_scenes} x K x 12 x 2 | K | scoringrules, CPU s | ours | ratio |")
+    print("|---|---|---|---|---|")
+    for n_samples in (20, 100):
+        predictions, truth = draw(n_scenes, n_samples)
+        rows, y = predictions.reshape(*predictions.shape[:2], -1), truth.reshape(n_scenes, -1)
+        by_value = np.ascontiguousarray(rows.swapaxes(1, 2))
+        agents = AgentForecasts.from_scenes(
+            predictions[:, :, None], truth[:, None, None], np.ones((n_scenes, 1))
+        )
+        theirs = {
+            "energy_score": lambda y=y, rows=rows: (
+                scoringrules.es_ensemble(y, rows, **options) / np.sqrt(12)
+            ),
+            "crps": lambda y=y, rows=by_value: scoringrules.crps_ensemble(y, rows, **options).mean(
+                axis=1
+            ),
+        }
+        for name, score in theirs.items():
+
+            def ours(name=name, agents=agents):
+                return FAIR_SCORES[name](next(scored_paths(agents)))
+
+            apart = np.abs(score() / ours() - 1).max()
+            seconds, peer = best_of(ours, repeats), best_of(score, repeats)
+            BARS.check("fair scores beside scoringrules", apart, name)
+            BARS.check("scoringrules / fair scores", peer / seconds, f"{name}, K = {n_samples}")
+            print(f"| {name} | {n_samples} | {peer:.3g} | {seconds:.3g} | {peer / seconds:.1f} |")
 
 
 def print_paths(python, n_scenes, n_peer, repeats):
@@ -228,6 +270,7 @@ def main():
     parser.add_argument("--repeats", type=int, default=3)
     options = parser.parse_args()
     print_steps(options.scenes, options.repeats)
+    print_fair_scores(options.scenes, options.repeats)
     if options.peer:
         print_paths(options.peer, options.scenes, options.peer_scenes, options.repeats)
     if options.many:

@@ -69,11 +69,9 @@ def scored_paths(agents: AgentForecasts) -> Iterator[ScoredPaths]:
         horizons, observed = agents.horizons[:, future, None], agents.observed[:, future]
         reaching = (agents.lengths >= horizons) & (horizons > 0)
         weights = np.where(reaching, 1.0 if agents.weights is None else agents.weights, 0.0)
-        there = observed[:, None, :, None] & reaching[:, :, None, None]
-        n_agents, n_samples, *shape = agents.paths.shape
-        paths = np.zeros((n_agents, n_samples + 1, *shape))
-        np.copyto(paths[:, :-1], agents.paths, where=there)
-        np.copyto(paths[:, -1], agents.truths[:, future], where=observed[..., None])
+        paths = np.concatenate([agents.paths, agents.truths[:, future, None]], axis=1)
+        is_compared = np.pad(reaching, ((0, 0), (0, 1)), constant_values=True)
+        paths[~(observed[:, None] & is_compared[..., None])] = 0.0
         yield ScoredPaths(
             paths=paths,
             observed=observed,
