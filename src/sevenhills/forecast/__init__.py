@@ -4,6 +4,7 @@ from .checks import PrecisionWarning
 from .comparison import Comparison, Difference, compare
 from .evaluation import evaluate
 from .horizons import HorizonEvaluation, evaluate_horizons
+from .mixtures import Mixtures
 from .readers import Tracks, Windows, read_tracks, windows
 from .results import Breakdown, Coverage, Evaluation, Part, Row, read_evaluation
 from .scores import MEASURES, Measure
@@ -17,6 +18,7 @@ __all__ = [
     "Evaluation",
     "HorizonEvaluation",
     "Measure",
+    "Mixtures",
     "Part",
     "PrecisionWarning",
     "Row",

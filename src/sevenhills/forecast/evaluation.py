@@ -3,10 +3,10 @@
 import numbers
 import platform
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib.metadata import version
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
@@ -24,11 +24,20 @@ from ..validation import (
 )
 from .checks import SceneStatistics, check_scenes
 from .groups import check_group_labels
-from .inputs import Forecasts, open_forecasts
-from .path_densities import AgentForecasts, floored_estimator, learn_pools
+from .inputs import Forecasts, PathArray, open_forecasts
+from .mixtures import EXACT, Mixtures, as_mixtures, exact_scores
+from .path_densities import AgentForecasts, FlooredEstimator, floored_estimator, learn_pools
 from .pooled import MAX_SCENES, Pools
 from .results import Evaluation, summarize
-from .scores import MEASURES, BlockScores, Measure, Scoring, choose_measures, score_block
+from .scores import (
+    MEASURES,
+    BlockScores,
+    Measure,
+    Scoring,
+    choose_measures,
+    mean_of_valid,
+    score_block,
+)
 
 #: A density is fitted to at least this many samples.
 _MIN_SAMPLES = 3
@@ -46,6 +55,8 @@ def evaluate(
     truth: Any,
     *,
     weights: Any = None,
+    log_prob: Any = None,
+    n_draws: int = 100,
     estimator: Any = "pooled",
     step_estimator: Any = "kde",
     measures: Sequence[str] | str | None = None,
@@ -68,7 +79,7 @@ def evaluate(
     random_state: Any = 0,
     verbose: bool = False,
 ) -> Evaluation:
-    r"""Evaluate forecasts that are given as samples.
+    r"""Evaluate forecasts that are given as samples or as mixtures.
 
     Every measure is computed for every scene. Means, standard errors and bootstrap intervals are
     over scenes, or over ``groups`` of scenes that depend on one another. Smaller values are better.
@@ -132,7 +143,7 @@ def evaluate(
 
     Parameters
     ----------
-    predictions : array-like, frame or path-like
+    predictions : array-like, frame, path-like or Mixtures
         Samples of shape (scenes, samples, steps, coordinates), or (scenes, samples, agents, steps,
         coordinates) with ``agents=True``. NaN at the end of a path is padding; samples and agents
         that are all NaN are absent. Arrays, memory maps and tensors; a list of scenes of different
@@ -140,6 +151,8 @@ def evaluate(
         scene, sample, step, x, y, and optionally z, agent, weight and group; the path of a
         ``.npy`` file, which is read by blocks, or of a ``.npz`` file; ``.ndjson`` of TrajNet++;
         or a ``.json`` submission to nuScenes, with probabilities as weights.
+        Gaussian mixtures, a :class:`Mixtures` or a :class:`~sevenhills.KernelMixture` for every
+        scene, have exact likelihoods.
     truth : array-like, frame or path-like
         True paths, without the axis of samples, or with an axis of several true futures in its
         place; in a frame the column "future". NaN is a mask: a step without truth is left out of
@@ -149,6 +162,12 @@ def evaluate(
         not negative, and are divided by their sum. Samples of weight zero are absent. With
         ``agents=True``, every agent may have its own weights, (scenes, samples, agents). A frame
         may have them in the column "weight", a ``.npz`` file in the array "weights".
+    log_prob : array-like of shape (scenes,) or (scenes, futures), optional
+        Log densities of the truths that the model itself computed, those of all agents together
+        with ``agents=True``. They replace the estimated ones in ``nll`` or ``nll_agents``.
+    n_draws : int, default=100
+        Number of draws from every mixture, for the measures that need samples. Displacements are
+        those of the means of components, with their weights.
     estimator, step_estimator : str or estimator, default="pooled", "kde"
         Density of whole paths and of single steps: a name of ``sevenhills.estimators.ESTIMATORS``,
         or an estimator, which is cloned. "pooled" gives whole paths mixtures of Gaussians with
@@ -251,6 +270,11 @@ def evaluate(
     check_confidence(confidence)
     bounds = _checked_levels(levels)
     rng = random_generator(random_state)
+    mixtures = as_mixtures(predictions, truth, bool(agents))
+    if mixtures is not None:
+        _refuse(weights=weights, log_prob=log_prob)
+        check_count(n_draws, "n_draws", least=_MIN_SAMPLES)
+        predictions, weights = mixtures.means, mixtures.weights
     forecasts = open_forecasts(predictions, truth, bool(agents), bool(check_units), weights)
     forecasts = replace(forecasts, horizon=_checked_horizon(horizon, forecasts.n_steps))
     groups = forecasts.groups if groups is None else groups
@@ -269,28 +293,122 @@ def evaluate(
         collision_distance=check_positive(collision_distance, "collision_distance"),
         lower_bound=_checked_bound(lower_bound),
     )
-    if scoring.needing("density", "agents"):
-        scoring.paths.try_out("estimator", forecasts.weights is not None)
-    if scoring.needing("steps"):
-        scoring.steps.try_out("step_estimator", forecasts.weights is not None)
-    progress = print_progress() if verbose else no_progress
-    progress("checking", 0.0)
+    run = _Run(rng, n_jobs, print_progress() if verbose else no_progress)
+    run.progress("checking", 0.0)
     statistics = check_scenes(forecasts, bool(check_units))
-    _check_samples(statistics, scoring)
-    floors = statistics.floors(floor)
-    if scoring.paths.name == "pooled":
-        scoring = replace(scoring, pools=_pools(forecasts, statistics, floors, scoring))
-    blocks = _score_blocks(forecasts, floors, scoring, rng, n_jobs, progress)
+    if mixtures is not None:
+        sources, scores = _score_mixtures(mixtures, n_draws, forecasts, statistics, scoring, run)
+    elif log_prob is not None:
+        sources, scores = _score_with_log_prob(log_prob, forecasts, statistics, scoring, run)
+    else:
+        sources, scores = _score_samples(forecasts, statistics, scoring, run)
     settings = {
-        **_settings(forecasts, scoring),
+        **_settings(forecasts, scoring, sources),
+        "n_draws": None if mixtures is None else n_draws,
         "truth": statistics.digest,
         "shrinkage": shrinkage,
         "average": average,
         "confidence": float(confidence),
     }
-    return summarize(
-        blocks, scoring.measures, settings, forecasts.names, groups, bounds, n_replicates, rng
-    )
+    return summarize(scores, sources, settings, forecasts.names, groups, bounds, n_replicates, rng)
+
+
+class _Run(NamedTuple):
+    """Random numbers, number of workers and progress callback of an evaluation."""
+
+    rng: np.random.RandomState
+    n_jobs: int | None
+    progress: Progress
+
+
+#: Scores of all scenes, with their sources by measure; see :class:`Row`.
+_Sourced = tuple[dict[str, str], BlockScores]
+
+
+def _score_samples(
+    forecasts: Forecasts, statistics: SceneStatistics, scoring: Scoring, run: _Run
+) -> _Sourced:
+    """Score samples, by densities that are estimated from them."""
+    has_weights = forecasts.weights is not None
+    if scoring.needing("density", "agents"):
+        scoring.paths.try_out("estimator", has_weights)
+    if scoring.needing("steps"):
+        scoring.steps.try_out("step_estimator", has_weights)
+    _check_samples(statistics, scoring)
+    floors = statistics.floors(scoring.paths.floor)
+    if scoring.paths.name == "pooled":
+        scoring = replace(scoring, pools=_pools(forecasts, statistics, floors, scoring))
+    blocks = _score_blocks(forecasts, floors, scoring, run)
+    return scoring.sources, BlockScores.concatenate(blocks)
+
+
+def _score_with_log_prob(
+    log_prob: Any, forecasts: Forecasts, statistics: SceneStatistics, scoring: Scoring, run: _Run
+) -> _Sourced:
+    """Score samples, with the log densities of truths that the model computed."""
+    likelihood = "nll_agents" if forecasts.has_agents else "nll"
+    if likelihood not in scoring.measures:
+        raise ValueError(f"log_prob is used by {likelihood}, which is not among the measures")
+    if forecasts.horizon is not None:
+        raise ValueError("log_prob is that of whole paths, and has no horizon")
+    others = tuple(name for name in scoring.measures if name != likelihood)
+    sources, scores = _score_samples(forecasts, statistics, replace(scoring, measures=others), run)
+    values = -mean_of_valid(_checked_log_prob(log_prob, forecasts))
+    exact = BlockScores({likelihood: values}, scores.levels, scores.degenerate)
+    sources = {name: sources.get(name, "exact") for name in scoring.measures}
+    return sources, scores | exact
+
+
+def _score_mixtures(
+    mixtures: Mixtures,
+    n_draws: int,
+    forecasts: Forecasts,
+    statistics: SceneStatistics,
+    scoring: Scoring,
+    run: _Run,
+) -> _Sourced:
+    """Score mixtures by their densities, the means of their components, and draws from them."""
+    modes = tuple(scoring.needing("displacement"))
+    others = tuple(name for name in scoring.measures if name not in (*modes, *EXACT))
+    shape = (forecasts.n_scenes, forecasts.n_agents, forecasts.n_truths)
+    has_draws = bool(others) or "ece" in scoring.measures
+    draws = mixtures.sample(n_draws, run.rng) if has_draws else None
+    scores = exact_scores(mixtures, forecasts, draws, run.rng.uniform(size=shape), scoring)
+    sources = {name: "draws" if name == "ece" else "exact" for name in scoring.measures}
+    if modes:
+        found = _score_samples(forecasts, statistics, replace(scoring, measures=modes), run)
+        sources |= dict.fromkeys(modes, "modes")
+        scores = scores | found[1]
+    if others and draws is not None:
+        drawn = replace(forecasts, predictions=PathArray(draws), n_samples=n_draws, weights=None)
+        scoring = replace(scoring, measures=others)
+        found = _score_samples(drawn, check_scenes(drawn, check_units=False), scoring, run)
+        sources |= {name: {"samples": "draws"}.get(each, each) for name, each in found[0].items()}
+        scores = scores | found[1]
+    return sources, scores
+
+
+def _refuse(**given: Any) -> None:
+    """Refuse arguments that mixtures do not take."""
+    for name, value in given.items():
+        if value is not None:
+            raise ValueError(f"{name} is for samples, but predictions are mixtures")
+
+
+def _checked_log_prob(log_prob: Any, forecasts: Forecasts) -> np.ndarray:
+    """Return the log densities (S, L) of truths, NaN where there is no truth."""
+    found = check_numbers(log_prob, "log_prob")
+    shape = (forecasts.n_scenes, forecasts.n_truths)
+    if found.shape != shape and not (found.shape == shape[:1] and shape[1] == 1):
+        raise ValueError(f"log_prob must have shape {shape}, got {found.shape}")
+    there = ~np.isnan(forecasts.truth.values.reshape(*shape, -1)).all(axis=2)
+    values = np.where(there, found.reshape(shape), np.nan)
+    bad = there & ~np.isfinite(values)
+    if bad.any():
+        scene, future = (int(i) for i in np.argwhere(bad)[0])
+        name = forecasts.names[scene]
+        raise ValueError(f"log_prob must be finite, got {values[scene, future]} in scene {name}")
+    return values
 
 
 def _checked_levels(levels: Any) -> np.ndarray:
@@ -364,14 +482,10 @@ def _pools(
 
 
 def _score_blocks(
-    forecasts: Forecasts,
-    floors: np.ndarray,
-    scoring: Scoring,
-    rng: np.random.RandomState,
-    n_jobs: int | None,
-    progress: Progress,
+    forecasts: Forecasts, floors: np.ndarray, scoring: Scoring, run: _Run
 ) -> list[BlockScores]:
     """Return the scores of all scenes, in blocks."""
+    rng, n_jobs, progress = run
     # Drawn at once, so that results do not depend on the blocks.
     uniform = rng.uniform(size=(forecasts.n_scenes, forecasts.n_agents, forecasts.n_truths))
     n_workers = effective_n_jobs(n_jobs)
@@ -408,7 +522,7 @@ def _score_blocks(
     return out
 
 
-def _settings(forecasts: Forecasts, scoring: Scoring) -> dict[str, Any]:
+def _settings(forecasts: Forecasts, scoring: Scoring, sources: Mapping[str, str]) -> dict[str, Any]:
     """Return shapes, parameters and versions as plain values."""
     from .. import __version__
 
@@ -419,8 +533,8 @@ def _settings(forecasts: Forecasts, scoring: Scoring) -> dict[str, Any]:
         "n_truths": forecasts.n_truths,
         "n_steps": forecasts.horizon or forecasts.n_steps,
         "n_coordinates": forecasts.n_coordinates,
-        "estimator": scoring.joint_density,
-        "step_estimator": scoring.steps.name,
+        "estimator": _joint_density(sources, scoring.paths),
+        "step_estimator": "exact" if sources.get("nll_step") == "exact" else scoring.steps.name,
         "errors": scoring.paths.errors,
         "floor": scoring.paths.floor,
         "lower_bound": scoring.lower_bound,
@@ -430,3 +544,12 @@ def _settings(forecasts: Forecasts, scoring: Scoring) -> dict[str, Any]:
         "versions": {"sevenhills": __version__, "python": platform.python_version()}
         | {name: version(name) for name in ("numpy", "scipy", "scikit-learn", "numba")},
     }
+
+
+def _joint_density(sources: Mapping[str, str], estimator: FlooredEstimator) -> str:
+    """Return "exact" or "pooled" if a likelihood is, otherwise the name of the estimator."""
+    found = {sources.get(name) for name in ("nll", "nll_agent", "nll_agents")}
+    for name in ("exact", "pooled"):
+        if name in found:
+            return name
+    return "rome" if estimator.name == "pooled" else estimator.name

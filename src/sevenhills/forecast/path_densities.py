@@ -48,6 +48,11 @@ class FlooredEstimator:
     #: the estimator handles others itself.
     floor: float | None
 
+    @property
+    def short_name(self) -> str:
+        """The name, that of the class for an estimator that is given as an object."""
+        return self.name.partition("(")[0]
+
     def is_degenerate(self, degeneracy: int) -> bool:
         """Whether the rule applies; some estimators are made for few samples."""
         takes_few = isinstance(self.estimator, AutoROME) or (

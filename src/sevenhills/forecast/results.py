@@ -2,7 +2,6 @@
 
 import json
 import os
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from math import isnan, pi, sqrt
@@ -131,6 +130,9 @@ class Row:
         Number of scenes that have the measure.
     n_degenerate : int
         Number of densities behind the measure whose samples are degenerate.
+    source : str
+        Where the scores come from: "exact" densities, "samples", the "modes" of mixtures or "draws"
+        from them, or the estimator of a density, "pooled", "rome" or "kde" for instance.
 
     Notes
     -----
@@ -148,6 +150,7 @@ class Row:
     largest_share: float
     n_scenes: int
     n_degenerate: int
+    source: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -334,7 +337,8 @@ class Evaluation(MeasureTable):
             else ""
         )
         return (
-            f"{len(self.names)} scenes{groups} of {settings['n_samples']} samples, "
+            f"{len(self.names)} scenes{groups} of {settings['n_samples']} "
+            f"{'samples' if settings['n_draws'] is None else 'components'}, "
             f"{settings['n_steps']} steps, {settings['n_coordinates']} coordinates; paths by "
             f"{settings['estimator']}, steps by {settings['step_estimator']}"
             + (f"; degenerate: {', '.join(found)}" if found else "")
@@ -434,8 +438,8 @@ def read_evaluation(path: str | os.PathLike[str]) -> Evaluation:
 
 
 def summarize(
-    blocks: Sequence[BlockScores],
-    measures: Sequence[str],
+    scores: BlockScores,
+    sources: Mapping[str, str],
     settings: Mapping[str, Any],
     names: np.ndarray,
     groups: np.ndarray | None,
@@ -445,27 +449,22 @@ def summarize(
 ) -> Evaluation:
     """Return the evaluation of all scenes, which have these names (S,) and labels of groups (S,).
 
-    The coverage is reported at the levels in ``bounds``; intervals have the confidence of the
-    settings.
+    Sources say where the scores of every measure come from, in the order of the table. The coverage
+    is reported at the levels in ``bounds``; intervals have the confidence of the settings.
     """
-    scenes = {
-        name: np.concatenate([one.scenes[name] for one in blocks]) for name in blocks[0].scenes
-    }
-    levels = np.concatenate([one.levels for one in blocks])
-    counts = sum((one.degenerate.counts for one in blocks), Counter[str]())
-    affected = sum((one.degenerate.affected for one in blocks), Counter[str]())
+    levels, degenerate = scores.levels, scores.degenerate
     grouping = Grouping.of(groups, len(names), settings["average"])
     statistics: dict[str, Any] = {
-        name: _statistic(name, scenes, levels, slice(None), grouping) for name in measures
+        name: _statistic(name, scores.scenes, levels, slice(None), grouping) for name in sources
     }
-    curve = {"coverage": Shares(levels, bounds, grouping)} if "ece" in measures else {}
+    curve = {"coverage": Shares(levels, bounds, grouping)} if "ece" in sources else {}
     intervals = bootstrap(
         statistics | curve, grouping.n_groups, n_replicates, settings["confidence"], rng
     )
     return Evaluation(
-        scenes=scenes,
+        scenes={name: scores.scenes[name] for name in sources if name != "ece"},
         summary=tuple(
-            _row(name, statistic, intervals[name], affected)
+            _row(name, statistic, intervals[name], degenerate.affected, sources[name])
             for name, statistic in statistics.items()
         ),
         coverage=Coverage(
@@ -476,13 +475,13 @@ def summarize(
         )
         if curve
         else None,
-        levels=levels if "ece" in measures else np.empty((len(levels), 0)),
+        levels=levels if "ece" in sources else np.empty((len(levels), 0)),
         settings={
             **settings,
             "n_groups": grouping.n_groups,
             "effective_groups": grouping.effective,
         },
-        degenerate={name: count for name, count in sorted(counts.items()) if count},
+        degenerate={name: count for name, count in sorted(degenerate.counts.items()) if count},
         names=names,
         groups=groups,
     )
@@ -506,11 +505,13 @@ def _row(
     statistic: GroupedMean | Calibration,
     interval: Interval,
     affected: Mapping[str, int],
+    source: str,
 ) -> Row:
     """Return the summary of a measure, with limits that its mean can take."""
     values, (error, low, high) = statistic.averaged, map(float, interval)
     if len(values) and values.min() >= 0:
         low = max(low, 0.0)
+    of = _SAMPLES.get(measure_of(name).needs, "")
     return Row(
         measure=name,
         mean=statistic.value,
@@ -519,7 +520,8 @@ def _row(
         high=min(high, 1.0) if "rate" in name else high,
         **_robust_figures(values),
         n_scenes=statistic.n_scenes,
-        n_degenerate=affected.get(_SAMPLES.get(measure_of(name).needs, ""), 0),
+        n_degenerate=0 if source == "exact" else affected.get(of, 0),
+        source=source,
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from itertools import chain
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -21,7 +21,6 @@ from .path_densities import (
     FlooredEstimator,
     PathDensity,
     Paths,
-    StepDensities,
     paths_by_steps,
     step_degeneracy,
     step_densities,
@@ -176,10 +175,13 @@ class Scoring:
     pools: Pools = field(default_factory=dict)
 
     @property
-    def joint_density(self) -> str:
-        """Name of the density of whole paths that was used."""
-        is_missing = self.paths.name == "pooled" and not self.pools
-        return "rome" if is_missing else self.paths.name
+    def sources(self) -> dict[str, str]:
+        """Where the scores of every measure come from; see ``Row``."""
+        of_paths = "rome" if self.paths.name == "pooled" else self.paths.short_name
+        by_needs = {"steps": self.steps.short_name, "density": of_paths, "agents": of_paths}
+        out = {name: by_needs.get(measure_of(name).needs, "samples") for name in self.measures}
+        pooled = ("nll", "nll_agent", "nll_agents") if self.pools else ()
+        return {name: "pooled" if name in pooled else source for name, source in out.items()}
 
     def needing(self, *sources: str) -> list[str]:
         """Return the measures that need one of these; see :class:`Measure`."""
@@ -226,6 +228,26 @@ class BlockScores:
     levels: np.ndarray
     degenerate: DegenerateSamples
 
+    @classmethod
+    def concatenate(cls, blocks: Sequence[Self]) -> Self:
+        """Return the scores of all scenes of blocks that have the same measures."""
+        degenerate = DegenerateSamples(
+            sum((one.degenerate.counts for one in blocks), Counter[str]()),
+            sum((one.degenerate.affected for one in blocks), Counter[str]()),
+        )
+        names = blocks[0].scenes
+        scenes = {name: np.concatenate([one.scenes[name] for one in blocks]) for name in names}
+        return cls(scenes, np.concatenate([one.levels for one in blocks]), degenerate)
+
+    def __or__(self, other: Self) -> Self:
+        """Return the measures of both, for the same scenes; one of them has the levels."""
+        degenerate = DegenerateSamples(
+            self.degenerate.counts | other.degenerate.counts,
+            self.degenerate.affected | other.degenerate.affected,
+        )
+        levels = np.fmax(self.levels, other.levels)
+        return type(self)({**self.scenes, **other.scenes}, levels, degenerate)
+
 
 def score_block(
     paths: np.ndarray,
@@ -250,7 +272,7 @@ def score_block(
     if scoring.needing("steps"):
         steps = step_densities(agents, scoring.steps)
         degeneracy = steps.degeneracy
-        scores["nll_step"] = _step_nll(steps, scoring.lower_bound, degenerate)
+        scores["nll_step"] = step_nll(steps.log_densities, scoring.lower_bound, degenerate)
         degenerate.add_steps(degeneracy, scoring.steps, n_agents)
     elif scoring.needing("density", "agents"):
         degeneracy = step_degeneracy(agents)
@@ -304,11 +326,10 @@ def _sample_scores(
 # Steps and paths
 
 
-def _step_nll(
-    steps: StepDensities, lower_bound: float | None, degenerate: DegenerateSamples
+def step_nll(
+    values: np.ndarray, lower_bound: float | None, degenerate: DegenerateSamples
 ) -> np.ndarray:
-    """Return the negative log density (N,), averaged over steps and then over truths."""
-    values = steps.log_densities
+    """Return the means of -1 times log densities (..., L, T), over steps and then over truths."""
     if lower_bound is not None:
         degenerate.counts["clipped steps"] += int(np.count_nonzero(values < lower_bound))
         values = np.maximum(values, lower_bound)
