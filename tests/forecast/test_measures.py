@@ -101,6 +101,29 @@ def test_fair_scores_are_those_of_scoringrules(n_coordinates):
         assert_allclose(found["variogram_score"], variogram / 20, rtol=1e-10)
 
 
+def expected_scores(paths, law, true_law, n_samples):
+    """Expected fair scores of a law on a few paths, over all samples and truths it can draw."""
+    cases = np.array(list(np.ndindex(*[len(paths)] * (n_samples + 1))))
+    found = evaluate(paths[cases[:, 1:]], paths[cases[:, 0]], measures=oracles.FAIR, n_replicates=0)
+    shares = true_law[cases[:, 0]] * law[cases[:, 1:]].prod(axis=1)
+    return {name: shares @ values for name, values in found.scenes.items()}
+
+
+def test_fair_scores_are_proper_for_any_number_of_samples():
+    rng = np.random.RandomState(0)
+    paths = rng.standard_normal((4, 3, 2)).cumsum(axis=1)
+    true_law = np.array([0.4, 0.3, 0.2, 0.1])
+    best = expected_scores(paths, true_law, true_law, 2)
+    more = expected_scores(paths, true_law, true_law, 3)
+    for name in oracles.FAIR:
+        assert MEASURES[name].is_proper
+        assert_allclose(best[name], more[name], rtol=1e-10)
+    for law in rng.dirichlet(np.ones(4), size=10):
+        wrong = expected_scores(paths, law, true_law, 2)
+        for name in oracles.FAIR:
+            assert wrong[name] > best[name] + 1e-6
+
+
 def scores(predictions, truth, weights, **options):
     """Return all measures of scenes of several agents, by ROME."""
     found = evaluate(
