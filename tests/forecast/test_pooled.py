@@ -72,6 +72,26 @@ def test_densities_of_clusters_by_definition():
             assert_allclose(found[s, :, g], logsumexp(terms, axis=0), rtol=1e-10)
 
 
+def test_marginal_densities_are_integrals():
+    rng = np.random.RandomState(0)
+    mix = np.array([[1.0, 0.5, -0.3], [0.0, 0.7, 0.4], [0.0, 0.0, 1.2]])
+    X = rng.standard_normal((40, 12, 3)) @ mix
+    X -= X.mean(axis=1, keepdims=True)
+    pool = ScenePool.fit(X)
+    grid = np.linspace(-15, 15, 3001)
+    for columns in ([0, 1], [0, 2], [1, 2]):
+        at = rng.standard_normal((1, 5, 2))
+        paths = np.empty((1, 5, len(grid), 3))
+        paths[..., columns] = at[:, :, None]
+        paths[..., ({0, 1, 2} - set(columns)).pop()] = grid
+        densities = np.exp(pool.logpdf(X[:1], paths.reshape(1, -1, 3)).reshape(5, -1))
+        expected = np.log(densities.sum(axis=1) * (grid[1] - grid[0]))
+        found = pool.logpdf(X[:1], at, np.array(columns))[0]
+        assert_allclose(found, expected, atol=1e-3)  # the floor of the density has no integral
+    everything = pool.logpdf(X[:1], X[:1] + 0.1, np.arange(3))
+    assert_allclose(everything, pool.logpdf(X[:1], X[:1] + 0.1), atol=1e-9)
+
+
 def test_the_common_shape_of_scenes_of_different_scales():
     rng = np.random.RandomState(0)
     root = np.array([[2.0, 0.0], [1.5, 0.5]])
@@ -102,6 +122,34 @@ def test_units_rotations_and_origins(walks, samples):
     turn = np.array([[0.6, 0.8], [-0.8, 0.6]])
     moved = nll(7 * samples @ turn + 300, 7 * walks.truth @ turn + 300)
     assert_allclose(moved, nll(samples, walks.truth) + 24 * np.log(7), atol=1e-7)
+
+
+def test_rare_masks_have_marginal_densities(walks, samples):
+    """Each scene has a mask of its own; the exact density is that of the marginal mixture."""
+    rng = np.random.RandomState(0)
+    truth = walks.truth.copy()
+    truth[rng.uniform(size=truth.shape[:2]) < 0.3] = np.nan
+    law, exact = walks.law, []
+    for s, path in enumerate(truth):
+        kept = ~np.isnan(path[:, 0])
+        along, across = law.headings[s], law.headings[s][::-1] * [-1, 1]
+        cov = sum(
+            np.kron(factor @ factor.T, np.outer(axis, axis))
+            for factor, axis in zip(law.factors, (along, across), strict=True)
+        )
+        cov = cov[np.ix_(np.repeat(kept, 2), np.repeat(kept, 2))]
+        terms = [
+            np.log(share) + multivariate_normal(mean[kept].ravel(), cov).logpdf(path[kept].ravel())
+            for share, mean in zip(law.shares[s], law.means[s], strict=True)
+            if share > 0
+        ]
+        exact.append(-logsumexp(terms))
+    pooled, single = nll(samples, truth), nll(samples, truth, estimator="rome")
+    assert abs(np.median(pooled - exact)) < 2 < np.median(single - exact)
+    turn = np.array([[0.6, 0.8], [-0.8, 0.6]])
+    moved = nll(7 * samples @ turn + 300, 7 * truth @ turn + 300)
+    n_values = 2 * np.count_nonzero(~np.isnan(truth[..., 0]), axis=1)
+    assert_allclose(moved, pooled + n_values * np.log(7), atol=1e-7)
 
 
 def test_closer_to_the_exact_likelihood_than_single_scenes(walks, samples):

@@ -227,15 +227,6 @@ class TestMasks:
             expected = np.mean([one.scenes[name] for one in alone], axis=0)
             assert_allclose(found.scenes[name], expected)
 
-    def test_rare_masks_have_no_pool(self):
-        predictions, truth = walks(40, 12, 4)
-        masked = truth.copy()
-        masked[7, 1] = np.nan
-        found = evaluate(predictions, masked, measures="nll")
-        model = shrinking().fit(predictions[7][:, [0, 2, 3]].reshape(12, -1))
-        expected = -model.score_samples(truth[7, [0, 2, 3]].reshape(1, -1))[0]
-        assert_allclose(found.scenes["nll"][7], expected)
-
     def test_a_sample_has_no_mask(self):
         predictions, truth = walks(3)
         predictions[1, 2, 1] = np.nan

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -286,6 +286,8 @@ class Paths:
     steps: np.ndarray  # (A, T), whether a step of an agent is observed
     degeneracy: int  # of the samples, see sevenhills.kernels.path_densities
     counts: np.ndarray | None = None  # (n,), see sample_counts
+    #: The same at all steps of these agents, with NaN in the truths, unless all are observed.
+    whole: "Paths | None" = None
 
     @cached_property
     def weights(self) -> np.ndarray | None:
@@ -332,25 +334,43 @@ def paths_by_steps(
 
     The degeneracy (N, T) is that of single steps.
     """
-    lengths, horizons = forecasts.lengths[agents].T, forecasts.horizons[agents].T
-    # Agents that are together have the same weights, but for those that are absent.
-    weights = None if forecasts.weights is None else forecasts.weights[agents].max(axis=0)
     observed = forecasts.observed[agents].swapaxes(0, 1)
     is_one = (observed == observed[:1]).all()
     for steps in observed[:1] if is_one else np.unique(observed, axis=0):
         futures = np.flatnonzero((observed == steps).all(axis=(1, 2)))
-        members = np.flatnonzero((lengths >= horizons[futures[0]]).all(axis=1))
-        if not steps.any() or len(members) == 0:
-            continue
-        samples = _rows(forecasts.paths[agents], members, steps)
-        yield Paths(
-            samples=samples,
-            truths=_rows(forecasts.truths[agents], futures, steps),
-            futures=futures,
-            steps=steps,
-            degeneracy=_path_degeneracy(samples, degeneracy[agents][steps]),
-            counts=None if weights is None else sample_counts(weights[members]),
-        )
+        found = _paths_at(steps, futures, forecasts, agents, degeneracy)
+        every = np.broadcast_to(steps.any(axis=1, keepdims=True), steps.shape)
+        if found is not None and (steps != every).any():
+            whole = _paths_at(every, futures, forecasts, agents, degeneracy)
+            found = replace(found, whole=whole)
+        if found is not None:
+            yield found
+
+
+def _paths_at(
+    steps: np.ndarray,
+    futures: np.ndarray,
+    forecasts: AgentForecasts,
+    agents: slice,
+    degeneracy: np.ndarray,
+) -> Paths | None:
+    """Return the joint paths of agents at some steps (A, T), None without such samples."""
+    ends = (steps * np.arange(1, steps.shape[1] + 1)).max(axis=1)
+    lengths = forecasts.lengths[agents].T
+    members = np.flatnonzero((lengths >= ends).all(axis=1))
+    if not steps.any() or len(members) == 0:
+        return None
+    samples = _rows(forecasts.paths[agents], members, steps)
+    # Agents that are together have the same weights, but for those that are absent.
+    weights = None if forecasts.weights is None else forecasts.weights[agents].max(axis=0)
+    return Paths(
+        samples=samples,
+        truths=_rows(forecasts.truths[agents], futures, steps),
+        futures=futures,
+        steps=steps,
+        degeneracy=_path_degeneracy(samples, degeneracy[agents][steps]),
+        counts=None if weights is None else sample_counts(weights[members]),
+    )
 
 
 def _rows(paths: np.ndarray, chosen: np.ndarray, steps: np.ndarray) -> np.ndarray:
@@ -381,10 +401,10 @@ class PathDensity:
         paths: Paths,
         estimator: FlooredEstimator,
         floor: float,
-        pool: ScenePool | None = None,
+        pooled: tuple[ScenePool, Paths] | None = None,
     ) -> None:
         self.paths, self._estimator, self._floor = paths, estimator, floor
-        self._pool = pool if paths.can_be_pooled else None
+        self._pooled = pooled
 
     @cached_property
     def model(self) -> Any:
@@ -395,7 +415,7 @@ class PathDensity:
     @property
     def has_truths(self) -> bool:
         """Whether truths get a density."""
-        return self._pool is not None or self.model is not None
+        return self._pooled is not None or self.model is not None
 
     @property
     def degeneracy(self) -> int:
@@ -406,8 +426,12 @@ class PathDensity:
     @cached_property
     def at_truths(self) -> np.ndarray:
         """Log densities (m,) of the truths, by the pool if there is one for these samples."""
-        if self._pool is not None:
-            return self._pool.logpdf(*(X[None] for X in self.paths.in_own_frames()))[0]
+        if self._pooled is not None:
+            pool, paths = self._pooled
+            samples, truths = paths.in_own_frames()
+            columns = None if paths is self.paths else np.flatnonzero(~np.isnan(truths[0]))
+            some = truths if columns is None else truths[:, columns]
+            return pool.logpdf(samples[None], some[None], columns)[0]
         return np.asarray(self.model.score_samples(self.paths.truths))
 
     @cached_property
@@ -466,7 +490,8 @@ class PathDensity:
 def learn_pools(scenes: Iterable[AgentForecasts], is_joint: Sequence[bool]) -> Pools:
     """Return the pools of paths of single agents, and of all agents of a scene together.
 
-    Paths of every set of steps have a pool of their own, if there are enough of them.
+    Paths of every set of steps have a pool of their own, if there are enough of them; the pool of
+    all steps has the marginal densities of rare ones.
     """
     found: dict[tuple[bool, bytes], list[np.ndarray]] = defaultdict(list)
     for scene in scenes:
@@ -474,11 +499,24 @@ def learn_pools(scenes: Iterable[AgentForecasts], is_joint: Sequence[bool]) -> P
         for joint in is_joint:
             size = scene.n_agents if joint else 1
             for start in range(0, len(scene.paths), size):
-                for paths in paths_by_steps(scene, slice(start, start + size), degeneracy):
-                    if paths.can_be_pooled:
-                        found[joint, paths.pool].append(paths.in_own_frames()[0])
+                own = {
+                    each.pool: each
+                    for paths in paths_by_steps(scene, slice(start, start + size), degeneracy)
+                    for each in (paths, paths.whole)
+                    if each is not None and each.can_be_pooled
+                }
+                for key, each in own.items():
+                    found[joint, key].append(each.in_own_frames()[0])
     pools = {key: ScenePool.from_scenes(samples) for key, samples in found.items()}
     return {key: pool for key, pool in pools.items() if pool is not None}
+
+
+def find_pool(paths: Paths, is_joint: bool, pools: Pools) -> tuple[ScenePool, Paths] | None:
+    """Return the pool of these steps, or that of all steps, and the paths that it takes."""
+    for each in (paths, paths.whole):
+        if each is not None and each.can_be_pooled and (is_joint, each.pool) in pools:
+            return pools[is_joint, each.pool], each
+    return None
 
 
 def leave_one_out(model: Any, X: np.ndarray, counts: np.ndarray | None = None) -> np.ndarray:

@@ -95,16 +95,24 @@ class ScenePool:
         weights = _stack(pool._held_out(samples))
         return cls(metric, resolutions, transforms, weights.reshape(even.shape), scale)
 
-    def logpdf(self, samples: np.ndarray, paths: np.ndarray) -> np.ndarray:
-        """Return the log densities (S, q) of paths (S, q, d), given centered samples (S, K, d)."""
-        cells = self._log_cells(samples, paths)
+    def logpdf(
+        self, samples: np.ndarray, paths: np.ndarray, columns: np.ndarray | None = None
+    ) -> np.ndarray:
+        """Return the log densities (S, q) of paths (S, q, d), given centered samples (S, K, d).
+
+        With ``columns``, the paths (S, q, c) have these coordinates only: the density is marginal.
+        """
+        cells = self._log_cells(samples, paths, columns)
         with np.errstate(divide="ignore"):
             found = logsumexp(cells + np.log(self.weights), axis=(2, 3))
         variances = np.maximum(_variances(samples @ self.transforms[0]), self.scale)
         floor = -0.5 * paths.shape[2] * np.log(2 * np.pi * _FLOOR_VARIANCE * variances)
+        floor += _whitened(paths, self.transforms[0], columns)[2]
         return np.logaddexp(found, floor[:, None] + np.log(_FLOOR_WEIGHT))
 
-    def _log_cells(self, samples: np.ndarray, paths: np.ndarray) -> np.ndarray:
+    def _log_cells(
+        self, samples: np.ndarray, paths: np.ndarray, columns: np.ndarray | None = None
+    ) -> np.ndarray:
         """Return the log densities (S, q, R, G) of paths by every cell."""
         out = np.full((*paths.shape[:2], *self.weights.shape), -np.inf)
         used = np.flatnonzero(self.weights.any(axis=1))
@@ -114,7 +122,9 @@ class ScenePool:
         partitions = _partition(samples @ self.metric, resolutions)
         for r, labels in zip(used, partitions, strict=True):
             clusters = _Clusters(samples @ self.transforms[r], labels)
-            out[:, :, r] = clusters.logpdf(paths @ self.transforms[r], _MIN_VARIANCE * self.scale)
+            whitened, basis, log_det = _whitened(paths, self.transforms[r], columns)
+            least = _MIN_VARIANCE * self.scale
+            out[:, :, r] = clusters.logpdf(whitened, least, basis) + log_det
         return out
 
     def _held_out(self, samples: np.ndarray) -> np.ndarray:
@@ -153,21 +163,39 @@ class _Clusters:
         scene = np.exp((free * np.log(own)).sum(axis=1, keepdims=True) / n_free)
         return np.asarray((free * own + _PRIOR * scene) / (free + _PRIOR))
 
-    def logpdf(self, paths: np.ndarray, least: float) -> np.ndarray:
+    def logpdf(
+        self, paths: np.ndarray, least: float, basis: np.ndarray | None = None
+    ) -> np.ndarray:
         """Return the log densities (S, q, G) of whitened paths (S, q, d) for all widths.
 
-        No cluster has a smaller variance than ``least``.
+        No cluster has a smaller variance than ``least``. Marginal paths (S, q, c) have the
+        orthonormal ``basis`` (d, c).
         """
         n_features = paths.shape[2]
+        means = self.means if basis is None else self.means @ basis
         apart = (
             (paths**2).sum(axis=2)[:, :, None]
-            - 2 * paths @ self.means.swapaxes(1, 2)
-            + (self.means**2).sum(axis=2)[:, None]
+            - 2 * paths @ means.swapaxes(1, 2)
+            + (means**2).sum(axis=2)[:, None]
         )
         variances = (self.variances(least) * (1 + 1 / self.counts))[:, None, :, None] * _WIDTHS
         log_shares = np.log(self.counts / self.counts.sum(axis=1, keepdims=True))
         terms = -0.5 * (apart[..., None] / variances + n_features * np.log(2 * np.pi * variances))
         return np.asarray(logsumexp(log_shares[:, None, :, None] + terms, axis=2))
+
+
+def _whitened(
+    paths: np.ndarray, transform: np.ndarray, columns: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray | None, float]:
+    """Return whitened paths, their basis in the whitened space, and the log determinant.
+
+    Without ``columns``, the basis is the identity, None, and the determinant is one.
+    """
+    if columns is None:
+        return paths @ transform, None, 0.0
+    basis, root = np.linalg.qr(np.linalg.inv(transform)[:, columns])
+    log_det = float(np.log(abs(np.diag(root))).sum())
+    return paths @ np.linalg.inv(root), basis, -log_det
 
 
 def _partition(samples: np.ndarray, resolutions: np.ndarray) -> np.ndarray:

@@ -21,6 +21,7 @@ from .path_densities import (
     FlooredEstimator,
     PathDensity,
     Paths,
+    find_pool,
     paths_by_steps,
     step_degeneracy,
     step_densities,
@@ -382,7 +383,7 @@ def _path_scores(
                 out["wasserstein"][i, paths.futures] = _wasserstein(paths)
             if not of_density:
                 continue
-            pool = scoring.pools.get((is_joint, paths.pool))
+            pool = find_pool(paths, is_joint, scoring.pools)
             density = PathDensity(paths, scoring.paths, floor, pool)
             degenerate.add(kind, density.degeneracy, scoring.paths, scene, who)
             for name in of_density:
