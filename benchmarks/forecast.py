@@ -15,20 +15,29 @@ from pathlib import Path
 
 import numpy as np
 from benchmarks.measuring import Bars, best_of, memory_mb
-from scipy.stats import gaussian_kde
+from scipy.linalg import block_diag
+from scipy.special import logsumexp
+from scipy.stats import gaussian_kde, multivariate_normal
 
 from sevenhills import ROME, compat
 from sevenhills.datasets import make_walks
-from sevenhills.forecast import evaluate
+from sevenhills.forecast import Mixtures, evaluate
 from sevenhills.forecast.distances import scored_paths
 from sevenhills.forecast.fair_scores import FAIR_SCORES
 from sevenhills.forecast.path_densities import AgentForecasts
 
 HERE = Path(__file__).parent
 BARS = Bars(
-    at_least={"scipy / steps": 50, "romepy / paths": 150, "scoringrules / fair scores": 1},
+    at_least={
+        "scipy / steps": 50,
+        "scipy / mixtures": 10,
+        "romepy / paths": 150,
+        "scoringrules / fair scores": 1,
+    },
     at_most={
         "steps beside scipy": 1e-8,
+        "mixtures beside scipy": 1e-12,
+        "seconds of mixtures": 2,
         "fair scores beside scoringrules": 1e-10,
         "seconds on the clock": 60,
         "CPU seconds of a process": 60,
@@ -90,6 +99,46 @@ def print_steps(n_scenes, repeats):
         f"for the others its log densities go down to {np.nanmin(expected[:10]):.3g}; "
         f"ours counts {counts}"
     )
+
+
+def scipy_mixture(mixtures, truth):
+    """Return the log densities of truths, a component at a time."""
+    out = np.empty(len(truth))
+    for s, y in enumerate(truth.reshape(len(truth), -1)):
+        terms = []
+        for mean, blocks in zip(mixtures.means[s], mixtures.covariances[s], strict=True):
+            covariance = block_diag(*blocks.reshape(-1, *blocks.shape[-2:]))
+            terms.append(multivariate_normal.logpdf(y, mean.ravel(), covariance))
+        out[s] = logsumexp(terms, b=mixtures.weights[s])
+    return out
+
+
+def print_mixtures(n_scenes, n_peer, repeats):
+    """Compare exact likelihoods of mixtures of 6 components in 24 dimensions with scipy."""
+    rng = np.random.RandomState(0)
+    weights = rng.dirichlet(np.ones(6), n_scenes)
+    means, truth = (rng.standard_normal((n_scenes, *n, 12, 2)).cumsum(-2) for n in ((6,), ()))
+    factors = rng.standard_normal((n_scenes, 6, 24, 24)) / 5
+    scales, rho = rng.uniform(0.3, 1, means.shape), rng.uniform(-0.9, 0.9, means.shape[:3])
+    kinds = {
+        "whole paths": Mixtures(
+            weights, means, factors @ factors.swapaxes(2, 3) + 0.3 * np.eye(24)
+        ),
+        "steps": Mixtures.from_scales(weights, means, scales, rho),
+    }
+    print(f"\n| nll of {n_scenes} x 6 components x 24 | scipy, CPU s | ours, CPU s | ratio | bar |")
+    print("|---|---|---|---|---|")
+    for name, mixtures in kinds.items():
+        found = evaluate(mixtures, truth, measures="nll")
+        seconds = best_of(lambda each=mixtures: evaluate(each, truth, measures="nll"), repeats)
+        start = time.process_time()
+        expected = scipy_mixture(mixtures, truth[:n_peer])
+        theirs = (time.process_time() - start) * n_scenes / n_peer
+        apart = np.abs(found.scenes["nll"][:n_peer] / -expected - 1).max()
+        BARS.check("mixtures beside scipy", apart, name)
+        BARS.check("seconds of mixtures", seconds, name)
+        bar = BARS.check("scipy / mixtures", theirs / seconds, name)
+        print(f"| {name} | {theirs:.3g} | {seconds:.3g} | {theirs / seconds:.0f} | {bar:g} |")
 
 
 def print_fair_scores(n_scenes, repeats):
@@ -270,6 +319,7 @@ def main():
     parser.add_argument("--repeats", type=int, default=3)
     options = parser.parse_args()
     print_steps(options.scenes, options.repeats)
+    print_mixtures(10 * options.scenes, options.scenes, options.repeats)
     print_fair_scores(options.scenes, options.repeats)
     if options.peer:
         print_paths(options.peer, options.scenes, options.peer_scenes, options.repeats)

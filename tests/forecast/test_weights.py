@@ -1,5 +1,7 @@
 """Weights of samples."""
 
+from importlib.util import find_spec
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -127,6 +129,9 @@ def test_a_whole_weight_is_a_number_of_copies_for_means(copies):
     weights[:, 2] = copies
     repeated = np.concatenate([predictions, *[predictions[:, 2:3]] * (copies - 1)], axis=1)
     measures = ("ade", "fde")
+    if find_spec("ot") is not None:
+        truth = np.stack([truth, truth + 0.4], axis=1)
+        measures += ("wasserstein",)
     assert_equal(
         scores(predictions, truth, weights=weights, measures=measures),
         scores(repeated, truth, measures=measures),

@@ -163,6 +163,18 @@ def test_wasserstein_on_a_line_equals_sorting(seed, n, m, has_ties):
     assert math.isnan(found.std_error) == (min(n, m) == 1)
 
 
+@given(st.integers(0, 10**6), st.integers(2, 30), st.integers(2, 30))
+def test_weighted_wasserstein_on_a_line_equals_sorting(seed, n, m):
+    rng = np.random.RandomState(seed)
+    first, second = rng.standard_normal(n), 1 + 2 * rng.standard_normal(m)
+    weights = rng.uniform(0.1, 2.0, n)
+    found = wasserstein(first[:, None], second[:, None], sample_weight=weights)
+    assert_allclose(found, wasserstein_distance(first, second, weights), rtol=1e-9, atol=1e-12)
+    same = wasserstein(first[:, None], second[:, None], sample_weight=np.full(n, 3.0))
+    plain = wasserstein(first[:, None], second[:, None])
+    assert_allclose([same, same.std_error], [plain, plain.std_error], rtol=1e-9)
+
+
 def test_wasserstein_does_not_cancel_and_does_not_hide_overflow():
     far = 2.0**40
     lattice = np.round(64 * X) / 64

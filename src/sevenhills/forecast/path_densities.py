@@ -131,9 +131,8 @@ class AgentForecasts:
     truths: np.ndarray  # (N, L, T, D)
     floors: np.ndarray  # (N,), standard deviations for degenerate samples
     n_scenes: int
-    weights: np.ndarray | None = (
-        None  # (N, K), of samples, 0 for absent ones; None if all are equal
-    )
+    #: Weights (N, K) of samples, 0 for absent ones; None if all are equal.
+    weights: np.ndarray | None = None
 
     @classmethod
     def from_scenes(

@@ -338,7 +338,8 @@ def step_nll(
 
 
 def _wasserstein(paths: Paths) -> float:
-    return float(wasserstein(paths.samples, paths.truths)) / float(np.sqrt(paths.n_steps))
+    found = wasserstein(paths.samples, paths.truths, sample_weight=paths.counts)
+    return float(found) / float(np.sqrt(paths.n_steps))
 
 
 #: Measures of the density of paths; the uniform random numbers (m,) break ties.

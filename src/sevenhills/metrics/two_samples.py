@@ -11,7 +11,7 @@ import numpy as np
 from ..estimate import Estimate, variance
 from ..extras import import_extra
 from ..progress import Progress, no_progress
-from ..validation import check_count, check_positive, freeze, random_generator
+from ..validation import check_count, check_positive, check_weights, freeze, random_generator
 from .arguments import Points, check_pair, check_points, distances, draw, is_array
 
 #: Statistics whose relative difference is at most this count as equal: rounding errors are smaller.
@@ -231,7 +231,7 @@ def _distance_blocks(X: Points, Y: Points) -> Iterator[tuple[slice, np.ndarray]]
         yield slice(start, start + step), distances(X, Y, slice(start, start + step))
 
 
-def wasserstein(X: Any, Y: Any) -> Estimate:
+def wasserstein(X: Any, Y: Any, *, sample_weight: Any = None) -> Estimate:
     r"""Return the Wasserstein distance of two sets of samples.
 
     .. math:: W(X, Y) = \min_{\gamma} \sum_{ij} \gamma_{ij} \lVert x_i - y_j \rVert, \qquad
@@ -244,6 +244,8 @@ def wasserstein(X: Any, Y: Any) -> Estimate:
     Parameters
     ----------
     X, Y : array-like of shapes (n, n_features) and (m, n_features)
+    sample_weight : array-like of shape (n,), optional
+        Weights of the rows of X, equal by default; they take the place of 1 / n.
 
     Returns
     -------
@@ -269,9 +271,17 @@ def wasserstein(X: Any, Y: Any) -> Estimate:
     1.5 ± 1.1
     """
     first, second = check_pair(X, Y)
-    cost, f, g = _transport(distances(first, second))
-    error = sqrt(variance(f) / len(f) + variance(g) / len(g))
-    return Estimate(cost, error, len(f) + len(g))
+    given = check_weights(sample_weight, len(first))
+    shares = np.full(len(first), 1 / len(first)) if given is None else given / given.sum()
+    cost, f, g = _transport(distances(first, second), shares)
+    one = variance(f) / len(f) if given is None else _weighted_variance(f, shares)
+    return Estimate(cost, sqrt(one + variance(g) / len(g)), len(f) + len(g))
+
+
+def _weighted_variance(values: np.ndarray, shares: np.ndarray) -> float:
+    """Return the variance of a mean with weights that add up to one."""
+    apart, squares = values - shares @ values, float((shares**2).sum())
+    return float(shares @ apart**2) * squares / max(1 - squares, np.finfo(float).eps)
 
 
 def wasserstein_indicator(
@@ -336,13 +346,19 @@ def _cost(costs: np.ndarray) -> float:
     return _transport(costs)[0]
 
 
-def _transport(costs: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
-    """Return the cost and both dual potentials of the transport of rows to columns."""
+def _transport(
+    costs: np.ndarray, shares: np.ndarray | None = None
+) -> tuple[float, np.ndarray, np.ndarray]:
+    """Return the cost and both dual potentials of the transport of rows to columns.
+
+    Rows may have shares (n,), which add up to one.
+    """
     pot = import_extra("ot", "ot", "wasserstein needs POT")
     unit = costs.max()
     if unit == 0:
         return 0.0, np.zeros(costs.shape[0]), np.zeros(costs.shape[1])
     weights = [np.full(n, 1 / n) for n in costs.shape]
+    weights[0] = weights[0] if shares is None else shares
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the log holds the same message
         # In units of the largest cost, because the solver's tolerances are absolute.
