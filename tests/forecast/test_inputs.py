@@ -70,6 +70,9 @@ def test_bfloat16_is_converted():
     with pytest.warns(PrecisionWarning):  # eight bits are few
         found = evaluate(paths, truth, measures="ade")
     assert found["ade"].mean == evaluate(paths.values, truth.values, measures="ade")["ade"].mean
+    lists = [[as_bfloat16(each) for each in values] for values in (paths.values, truth.values)]
+    with pytest.warns(PrecisionWarning):
+        assert_same(evaluate(*lists, measures="ade"), found)
 
 
 def test_sources_do_not_matter(scenes, evaluation, tmp_path):

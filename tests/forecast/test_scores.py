@@ -179,6 +179,20 @@ class TestMasks:
         assert_allclose(found.levels, expected.levels)
         assert found.degenerate == expected.degenerate
 
+    @pytest.mark.parametrize("weighted", [False, True])
+    def test_a_common_mask_of_agents_deletes_steps(self, weighted):
+        predictions, truth = walks(6, 12, 5, n_agents=2)
+        kept = [0, 2, 3]
+        masked = np.full_like(truth, np.nan)
+        masked[:, :, kept] = truth[:, :, kept]
+        weights = np.random.RandomState(0).uniform(size=(6, 12)) if weighted else None
+        options = {"agents": True, "weights": weights}
+        found = evaluate(predictions, masked, **options)
+        expected = evaluate(predictions[:, :, :, kept], truth[:, :, kept], **options)
+        assert found.scenes.keys() == expected.scenes.keys()
+        for name, values in expected.scenes.items():
+            assert_allclose(found.scenes[name], values, rtol=1e-10)
+
     def test_every_scene_has_its_own_mask(self):
         predictions, truth = padded(*walks(9, 12, 6))
         truth[np.random.RandomState(1).uniform(size=truth.shape[:2]) < 0.3] = np.nan
