@@ -9,7 +9,8 @@ ONE_CORE := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
 .PHONY: demo test quick test-slow test-strict test-torch test-lowest test-elsewhere coverage lint \
 	bench bench-study bench-auto \
-	bench-questions bench-modes bench-engines bench-tasks bench-walks bench-forecast-rank bench-many \
+	bench-questions bench-modes bench-engines bench-tasks bench-walks bench-forecast-rank \
+	bench-forecast-groups bench-many \
 	bench-forecast bench-big \
 	bench-growth bench-compress bench-dask torture contest parity reproduce reproduce-quick comparison \
 	pictures 	docs walk dist clean
@@ -126,6 +127,10 @@ bench-walks: $(BIN)/.ready
 # Whether estimated likelihoods of sampled forecasts rank forecasters like exact ones: 5 minutes.
 bench-forecast-rank: $(BIN)/.ready
 	$(ONE_CORE) $(BIN)/python -m benchmarks.forecast_rank
+
+# Whether intervals hold the mean if windows of tracks overlap: 5 minutes.
+bench-forecast-groups: $(BIN)/.ready
+	$(ONE_CORE) $(BIN)/python -m benchmarks.forecast_groups
 
 # Many small fits beside romepy and on two processes, which need two free cores.
 bench-many: $(BIN)/.ready $(ROMEPY)/.ready

@@ -66,7 +66,7 @@ def test_the_error_is_clustered():
     sizes = np.bincount(labels)
     assert found.settings["n_groups"] == np.count_nonzero(sizes)
     assert_allclose(found.settings["effective_groups"], 40**2 / (sizes**2).sum())
-    assert f"40 scenes in {np.count_nonzero(sizes)} groups, effectively" in repr(found)
+    assert f"; {np.count_nonzero(sizes)} groups, effectively" in repr(found)
 
 
 def test_groups_of_one_scene_are_no_groups():
@@ -106,6 +106,7 @@ def test_means_of_groups():
     assert_allclose(row.median, np.median(by_group))
     expected = np.mean([(levels[each & (levels[:, 0] >= 0)] <= 0.5).mean() for each in inside])
     assert_allclose(found.coverage.observed, expected)
+    assert "means over groups" in " ".join(repr(found).split())
     other = evaluate(predictions, truth, measures=("ade", "ece"), groups=labels, levels=[0.5])
     with pytest.raises(ValueError, match="differ in average"):
         compare(found, other)

@@ -191,7 +191,7 @@ class Coverage:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Evaluation(MeasureTable):
-    """Measures of forecasts, by scene and over all scenes.
+    r"""Measures of forecasts, by scene and over all scenes.
 
     Attributes
     ----------
@@ -205,7 +205,9 @@ class Evaluation(MeasureTable):
         Probability of the smallest highest-density region that holds each truth, agent by agent;
         NaN where there is none.
     settings : mapping
-        Parameters, shapes and versions.
+        Parameters, shapes and versions. "effective_groups" is :math:`(\sum_g n_g)^2 / \sum_g
+        n_g^2` with the numbers of scenes :math:`n_g`: as many groups of equal size have means
+        with the same error, if the scenes of a group are alike.
     degenerate : mapping of str to int
         Counts of degenerate steps and paths, and of samples and scenes that were left out.
     names : ndarray of shape (n_scenes,)
@@ -331,18 +333,20 @@ class Evaluation(MeasureTable):
     def _caption(self) -> str:
         found = [f"{count} {name}" for name, count in self.degenerate.items() if count]
         settings = self.settings
-        groups = (
-            f" in {settings['n_groups']} groups, effectively {settings['effective_groups']:.3g},"
-            if self.groups is not None
-            else ""
-        )
         return (
-            f"{len(self.names)} scenes{groups} of {settings['n_samples']} "
+            f"{len(self.names)} scenes of {settings['n_samples']} "
             f"{'samples' if settings['n_draws'] is None else 'components'}, "
             f"{settings['n_steps']} steps, {settings['n_coordinates']} coordinates; paths by "
             f"{settings['estimator']}, steps by {settings['step_estimator']}"
+            + ("" if self.groups is None else f"; {_groups_text(settings)}")
             + (f"; degenerate: {', '.join(found)}" if found else "")
         )
+
+
+def _groups_text(settings: Mapping[str, Any]) -> str:
+    """Return the numbers of groups, and what means are over."""
+    means = ", means over groups" if settings["average"] == "group" else ""
+    return f"{settings['n_groups']} groups, effectively {settings['effective_groups']:.3g}{means}"
 
 
 @dataclass(frozen=True)
