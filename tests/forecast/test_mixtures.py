@@ -2,6 +2,7 @@
 
 import pickle
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,10 +14,11 @@ from scipy.special import logsumexp
 from scipy.stats import kstest, multivariate_normal
 
 from sevenhills import KernelMixture
+from sevenhills.density import LogMap
 from sevenhills.forecast import Mixtures, compare, evaluate, read_evaluation
 from sevenhills.forecast import mixtures as module
 
-from .scenes import DISPLACEMENT, refuses, walks
+from .scenes import DISPLACEMENT, long_frame, refuses, walks
 
 
 def random_covariances(rng, *shape):
@@ -173,6 +175,42 @@ def test_densities_of_scenes_are_mixtures():
     expected = [-each.logpdf(y.reshape(1, -1))[0] for each, y in zip(densities, truth, strict=True)]
     assert_allclose(found, expected, rtol=1e-10)
     refuses("density of scene 0 has 8 features", densities, np.zeros((3, 5, 2)))
+    frame = long_frame(truth[:, None], "future").sort_values("scene", kind="stable")
+    assert_array_equal(evaluate(densities, frame, measures="nll").scenes["nll"], found)
+
+
+def test_files_of_mixtures(tmp_path):
+    mixtures = some_mixtures(n_scenes=3)
+    truth, path = mixtures.means[:, 0] + 0.4, tmp_path / "a.npz"
+    arrays = {name: getattr(mixtures, name) for name in ("weights", "means", "covariances")}
+    np.savez(path, **arrays, groups=[0, 0, 1])
+    found, expected = (evaluate(each, truth) for each in (str(path), mixtures))
+    for name, values in expected.scenes.items():
+        assert_array_equal(found.scenes[name], values)
+    assert found.settings["n_groups"] == 2
+    del arrays["covariances"]
+    np.savez(path, **arrays, scales=np.full((3, 3, 4, 2), 0.5), correlations=np.zeros((3, 3, 4)))
+    expected = Mixtures.from_scales(mixtures.weights, mixtures.means, 0.5).logpdf(truth)
+    assert_array_equal(evaluate(path, truth, measures="nll").scenes["nll"], -expected)
+    np.savez(path, **arrays)
+    refuses("has means, but no array 'scales'", path, truth)
+
+
+def test_mapped_densities_are_refused():
+    density = KernelMixture.from_covariances([1.0], np.ones((1, 2)), np.eye(2))
+    mapped = replace(density, maps=[LogMap(0.0, 1.0), LogMap(0.0, 1.0)])
+    refuses("scene 1 has mapped features", [density, mapped], np.zeros((2, 1, 2)))
+
+
+def test_clipped_steps():
+    mixtures = some_mixtures(2, 4)
+    truth = mixtures.means[:, 0] + 1.0
+    step = -evaluate(mixtures, truth, measures="nll_step").scenes["nll_step"]
+    found = evaluate(mixtures, truth, measures="nll_step", lower_bound=100.0)
+    assert_array_equal(found.scenes["nll_step"], np.full(4, -100.0))
+    assert found.degenerate["clipped steps"] == 16
+    found = evaluate(mixtures, truth, measures="nll_step", lower_bound=-1e9)
+    assert_array_equal(found.scenes["nll_step"], -step)
 
 
 @pytest.mark.parametrize("lead", [0, 1])

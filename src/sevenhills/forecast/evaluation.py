@@ -1,16 +1,19 @@
 """The evaluation of forecasts in one call."""
 
 import numbers
+import os
 import platform
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
 
+from ..density import KernelMixture
 from ..progress import Progress, no_progress, print_progress
 from ..validation import (
     check_choice,
@@ -24,8 +27,8 @@ from ..validation import (
 )
 from .checks import SceneStatistics, check_scenes
 from .groups import check_group_labels
-from .inputs import Forecasts, PathArray, open_forecasts
-from .mixtures import EXACT, Mixtures, as_mixtures, exact_scores
+from .inputs import Forecasts, PathArray, open_forecasts, open_paths
+from .mixtures import EXACT, Mixtures, exact_scores, read_mixtures
 from .path_densities import AgentForecasts, FlooredEstimator, floored_estimator, learn_pools
 from .pooled import MAX_SCENES, Pools
 from .results import Evaluation, summarize
@@ -151,8 +154,8 @@ def evaluate(
         scene, sample, step, x, y, and optionally z, agent, weight and group; the path of a
         ``.npy`` file, which is read by blocks, or of a ``.npz`` file; ``.ndjson`` of TrajNet++;
         or a ``.json`` submission to nuScenes, with probabilities as weights.
-        Gaussian mixtures, a :class:`Mixtures` or a :class:`~sevenhills.KernelMixture` for every
-        scene, have exact likelihoods.
+        Gaussian mixtures have exact likelihoods: a :class:`Mixtures`, a ``.npz`` file with its
+        arguments as arrays, or a :class:`~sevenhills.KernelMixture` for every scene.
     truth : array-like, frame or path-like
         True paths, without the axis of samples, or with an axis of several true futures in its
         place; in a frame the column "future". NaN is a mask: a step without truth is left out of
@@ -270,11 +273,12 @@ def evaluate(
     check_confidence(confidence)
     bounds = _checked_levels(levels)
     rng = random_generator(random_state)
-    mixtures = as_mixtures(predictions, truth, bool(agents))
+    mixtures = _mixtures(predictions, truth, bool(agents))
     if mixtures is not None:
         _refuse(weights=weights, log_prob=log_prob)
         check_count(n_draws, "n_draws", least=_MIN_SAMPLES)
-        predictions, weights = mixtures.means, mixtures.weights
+        weights = mixtures.weights
+        predictions = predictions if isinstance(predictions, str | os.PathLike) else mixtures
     forecasts = open_forecasts(predictions, truth, bool(agents), bool(check_units), weights)
     forecasts = replace(forecasts, horizon=_checked_horizon(horizon, forecasts.n_steps))
     groups = forecasts.groups if groups is None else groups
@@ -386,6 +390,20 @@ def _score_mixtures(
         sources |= {name: {"samples": "draws"}.get(each, each) for name, each in found[0].items()}
         scores = scores | found[1]
     return sources, scores
+
+
+def _mixtures(predictions: Any, truth: Any, has_agents: bool) -> Mixtures | None:
+    """Return predictions that are mixtures, None if they are not."""
+    if isinstance(predictions, Mixtures):
+        return predictions
+    if isinstance(predictions, str | os.PathLike):
+        return read_mixtures(Path(predictions))
+    if not isinstance(predictions, list | tuple) or not predictions:
+        return None
+    if not all(isinstance(each, KernelMixture) for each in predictions):
+        return None
+    shape = open_paths(truth, "truth").shape[-3 if has_agents else -2 :]
+    return Mixtures.from_densities(predictions, shape)
 
 
 def _refuse(**given: Any) -> None:

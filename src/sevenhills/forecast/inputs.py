@@ -188,6 +188,8 @@ def open_paths(value: Any, name: str, beside: PathArray | None = None) -> PathAr
     """
     if isinstance(value, str | os.PathLike):
         return _open_file(Path(value), name, beside)
+    if hasattr(value, "means") and hasattr(value, "covariances"):  # mixtures, by their modes
+        return PathArray(value.means, weights=value.weights)
     if hasattr(value, "columns") and hasattr(value, "__getitem__"):
         return _read_table(value, name, beside)
     first = value[0] if isinstance(value, list | tuple) and len(value) else value
@@ -241,15 +243,17 @@ def _read_submission(path: Path, name: str, beside: PathArray | None) -> PathArr
 def _read_archive(path: Path, name: str) -> PathArray:
     """Return the array of an archive that has the name of the argument, or the only one.
 
-    Predictions may have an array of weights beside them, and both an array of groups.
+    Predictions may have an array of weights beside them, and both an array of groups. Those of
+    mixtures are their means.
     """
     with path.open("rb") as file:
         archive = Archive(file, str(path))
         members = archive.names
-        if name not in members and len(members) != 1:
+        key = "means" if name == "predictions" and "means" in members else name
+        if key not in members and len(members) != 1:
             raise ValueError(f"{name}: {path.name} has no array {name!r}, only {members}")
-        values = _checked(archive.read(name if name in members else members[0]), name)
-        beside = members if name in members else []
+        values = _checked(archive.read(key if key in members else members[0]), name)
+        beside = members if key in members else []
         has_weights = name == "predictions" and "weights" in beside
         weights = archive.read("weights") if has_weights else None
         groups = archive.read("groups") if "groups" in beside else None

@@ -2,11 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 from scipy.special import logsumexp
 
+from ..decoding import Archive
 from ..density import KernelMixture
 from ..density.sums import LOG_2PI, covariances
 from ..validation import check_count, check_numbers, random_generator
@@ -132,6 +134,8 @@ class Mixtures:
         means = np.full((len(densities), n_components, size), np.nan)
         spreads = np.zeros((len(densities), n_components, size, size))
         for i, each in enumerate(densities):
+            if each.maps is not None:
+                raise ValueError(f"predictions: the density of scene {i} has mapped features")
             if each.n_features != size:
                 raise ValueError(
                     f"predictions: the density of scene {i} has {each.n_features} features, but "
@@ -349,15 +353,26 @@ def _solve(factors: np.ndarray, rows: np.ndarray) -> np.ndarray:
 # Scores
 
 
-def as_mixtures(predictions: Any, truth: Any, has_agents: bool) -> Mixtures | None:
-    """Return predictions that are mixtures, None if they are not."""
-    if isinstance(predictions, Mixtures):
-        return predictions
-    if not isinstance(predictions, list | tuple) or not predictions:
+def read_mixtures(path: Path) -> Mixtures | None:
+    """Return the mixtures of a .npz file, None if it has no array of means.
+
+    Its arrays are the arguments of :class:`Mixtures` or of :meth:`Mixtures.from_scales`.
+    """
+    if path.suffix.lower() != ".npz" or not path.exists():
         return None
-    if not all(isinstance(each, KernelMixture) for each in predictions):
-        return None
-    return Mixtures.from_densities(predictions, np.shape(truth)[-3 if has_agents else -2 :])
+    with path.open("rb") as file:
+        archive = Archive(file, str(path))
+        if "means" not in archive.names:
+            return None
+        spread = "covariances" if "covariances" in archive.names else "scales"
+        for name in ("weights", spread):
+            if name not in archive.names:
+                raise ValueError(f"predictions: {path.name} has means, but no array {name!r}")
+        weights, means, values = (archive.read(name) for name in ("weights", "means", spread))
+        if spread == "covariances":
+            return Mixtures(weights, means, values)
+        rho = archive.read("correlations") if "correlations" in archive.names else None
+        return Mixtures.from_scales(weights, means, values, rho)
 
 
 def exact_scores(
