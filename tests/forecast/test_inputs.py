@@ -262,6 +262,7 @@ def test_trajnet(tmp_path):
         rows.append(place | {"prediction_number": k, "scene_id": s})
         rows.append(place | {"p": 9})  # a neighbor
     true = [{"f": 10 * t, "p": 7, "x": x, "y": y} for t, (x, y) in enumerate(walk)]
+    true[4] |= {"prediction_number": None, "scene_id": None}
     (tmp_path / "p.ndjson").write_text(trajnet(rows))
     (tmp_path / "t.ndjson").write_text(trajnet(true))
     found = evaluate(tmp_path / "p.ndjson", tmp_path / "t.ndjson", measures=("nll", "ade"))

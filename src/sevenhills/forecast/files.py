@@ -99,11 +99,10 @@ def trajnet_columns(path: Path, name: str) -> dict[str, np.ndarray]:
         if (number is not None) == wants_number:
             by_agent[track["p"]].append(track)
     rows = [
-        (scene["id"], track.get("prediction_number", 0), track["f"] - scene["e"], *_xy(track))
+        (scene["id"], track.get("prediction_number") or 0, track["f"] - scene["e"], *_xy(track))
         for scene in (values for _, kind, values in lines if kind == "scene")
         for track in by_agent[scene["p"]]
-        if scene["s"] <= track["f"] <= scene["e"]
-        and track.get("scene_id", scene["id"]) == scene["id"]
+        if scene["s"] <= track["f"] <= scene["e"] and track.get("scene_id") in (None, scene["id"])
     ]
     if not rows:
         raise ValueError(f"{name}: {path.name} has no track of the pedestrian of a scene")

@@ -412,7 +412,7 @@ def _table_columns(frame: Any, name: str) -> dict[str, np.ndarray]:
                 columns[key] = np.asarray(values, dtype=np.float64)
             except (TypeError, ValueError) as error:
                 raise TypeError(f"{name}: column {key} must hold numbers") from error
-        elif (values != values).any() or None in values.tolist():
+        elif (values != values).any() or (values.dtype.kind == "O" and None in values.tolist()):
             raise ValueError(f"{name}: column {key} must not hold NaN")
     return columns
 
