@@ -133,6 +133,12 @@ def test_shared_covariances_and_short_floats():
     assert_array_equal(found, repeated.logpdf(paths))
     short = Mixtures(*(a.astype(np.float32) for a in (mixtures.weights, mixtures.means, shared)))
     assert_allclose(short.logpdf(paths), found, rtol=1e-3)
+    skew = mixtures.covariances.copy()
+    skew[..., 0, 1] *= 1 + 1e-7
+    crooked = Mixtures(mixtures.weights, mixtures.means, skew)
+    rows = paths.reshape(3, 1, -1)
+    each = [crooked[s].logpdf(rows[s])[0] for s in range(3)]
+    assert_allclose(crooked.logpdf(paths), each, rtol=1e-5)
 
 
 def test_absent_components_have_no_effect():
@@ -362,7 +368,9 @@ def test_bad_weights_and_means_are_refused(changes, match):
     ("change", "match"),
     [
         (lambda c: c.__setitem__((3, 1), -np.eye(8)), "positive definite.*scene 3, component 1"),
-        (lambda c: c.__setitem__((3, 1, 0, 0), np.nan), "scene 3, component 1"),
+        (lambda c: c.__setitem__((3, 1), np.ones((8, 8))), "that of scene 3, component 1"),
+        (lambda c: c.__setitem__((3, 1), 0.0), "that of scene 3, component 1"),
+        (lambda c: c.__setitem__((3, 1, 0, 0), np.nan), "that of scene 3, component 1"),
         (lambda c: c.__setitem__((4, 2, 0, 1), 9.0), "symmetric.*scene 4, component 2"),
     ],
 )

@@ -161,7 +161,8 @@ def evaluate(
         place; in a frame the column "future". NaN is a mask: a step without truth is left out of
         all measures, and whole paths are compared at the other steps.
     weights : array-like of shape (scenes, samples), optional
-        Weights of the samples, the probabilities of modes for instance; equal by default. They are
+        Weights of the samples, the probabilities of modes for instance; equal by default. Scenes
+        have the order of the predictions, in a frame that of their first rows. Weights are
         not negative, and are divided by their sum. Samples of weight zero are absent. With
         ``agents=True``, every agent may have its own weights, (scenes, samples, agents). A frame
         may have them in the column "weight", a ``.npz`` file in the array "weights".

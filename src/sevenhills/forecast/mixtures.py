@@ -22,6 +22,8 @@ _BLOCK_SIZE = 2**21
 #: Covariances may differ from symmetric ones by this fraction, more than 32-bit floats do.
 _ASYMMETRY = 1e-5
 
+_TINY = np.finfo(np.float64).tiny
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Mixtures:
@@ -39,7 +41,7 @@ class Mixtures:
         one whose weight and mean are NaN.
     means : array-like of shape (scenes, components, steps, coordinates)
         Paths; or (scenes, components, agents, steps, coordinates), if all agents of a scene share
-        the components.
+        the components. If agents have weights of their own, make every agent a scene.
     covariances : array-like
         Of whole paths, (scenes, components, d, d) with d = steps * coordinates; or of every step by
         itself, (scenes, components, steps, coordinates, coordinates), if steps are independent
@@ -160,10 +162,11 @@ class Mixtures:
         full = np.zeros((n, n_blocks, size, n_blocks, size))
         each = np.arange(n_blocks)
         full[:, each, :, each] = blocks.swapaxes(0, 1)
+        full = full.reshape(n, n_blocks * size, -1)
         return KernelMixture.from_covariances(
             self.weights[scene, there],
             self.means[scene, there].reshape(n, -1),
-            full.reshape(n, n_blocks * size, -1),
+            0.5 * (full + full.swapaxes(1, 2)),
         )
 
     def logpdf(self, paths: Any) -> np.ndarray:
@@ -269,16 +272,21 @@ class Mixtures:
 
     def _factors(self, blocks: np.ndarray, part: slice) -> np.ndarray:
         """Return the Cholesky factors of blocks (B, M, P, e, e)."""
-        try:
-            stds = np.sqrt(np.abs(np.diagonal(blocks, axis1=3, axis2=4)))
-            limits = _ASYMMETRY * stds[..., None] * stds[..., None, :]
-            if (np.abs(blocks - blocks.swapaxes(3, 4)) <= limits).all():
+        stds = np.sqrt(np.abs(np.diagonal(blocks, axis1=3, axis2=4)))
+        limits = _ASYMMETRY * stds[..., None] * stds[..., None, :]
+        is_good = (np.abs(blocks - blocks.swapaxes(3, 4)) <= limits).all(axis=(3, 4))
+        if is_good.all():
+            try:
                 return np.linalg.cholesky(blocks)
-        except np.linalg.LinAlgError:
-            pass
-        for place in np.ndindex(blocks.shape[:3]):
-            _check_covariance(blocks[place], part.start + place[0], place[1])
-        raise AssertionError("unreachable")
+            except np.linalg.LinAlgError:
+                values = np.linalg.eigvalsh(blocks)
+                least = values[..., 0] / np.maximum(np.abs(values).max(axis=-1), _TINY)
+                is_good = least > least.min()  # the worst is named
+        scene, component = (int(i) for i in np.argwhere(~is_good)[0, :2])
+        raise ValueError(
+            "covariances must be symmetric and positive definite; that of scene "
+            f"{part.start + scene}, component {component} is not"
+        )
 
 
 def _check_shapes(weights: np.ndarray, means: np.ndarray, covariances: np.ndarray) -> None:
@@ -322,14 +330,6 @@ def _broadcast(values: Any, name: str, shape: tuple[int, ...]) -> np.ndarray:
         return np.broadcast_to(found, shape)
     except ValueError:
         raise ValueError(f"{name} must have shape {shape}, got {found.shape}") from None
-
-
-def _check_covariance(covariance: np.ndarray, scene: int, component: int) -> None:
-    """Refuse a covariance that is not symmetric and positive definite."""
-    try:
-        KernelMixture.from_covariances([1.0], np.zeros((1, len(covariance))), covariance)
-    except ValueError as error:
-        raise ValueError(f"{error}, got those of scene {scene}, component {component}") from None
 
 
 def _diagonal_blocks(blocks: np.ndarray, n_parts: int) -> np.ndarray:
