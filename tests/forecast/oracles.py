@@ -106,6 +106,8 @@ def agent_scores(samples, truth, weights, ks, threshold):
             i = min(range(len(best)), key=lambda i, v=values, p=p: (v[i], -p[i]))
             out[f"brier_min_{name}_{k}"] = values[i] + (1 - p[i]) ** 2
         out[f"miss_rate_{k}"] = float(fde[best].min() > threshold)
+        largest = min(max(apart[i]) for i in best)
+        out[f"miss_rate_path_{k}"] = float(largest > threshold)
     return out | fair_scores(X, y, steps, w)
 
 

@@ -42,6 +42,11 @@ class ScoredPaths:
         last = self.observed.shape[1] - 1 - self.observed[:, ::-1].argmax(axis=1)
         return np.take_along_axis(self._apart, last[:, None, None], axis=2)[:, :, 0]
 
+    @property
+    def largest(self) -> np.ndarray:
+        """Largest distance (N, K) between samples and truth."""
+        return np.asarray(self._apart.max(axis=2))
+
     @cached_property
     def by_agent(self) -> "Ranking":
         """The samples of every agent, most probable first."""
@@ -136,6 +141,7 @@ DISTANCES: dict[str, Callable[[ScoredPaths, int, float], np.ndarray]] = {
     "min_ade_k": lambda paths, k, _: paths.by_agent.nearest(paths.ade, k),
     "min_fde_k": lambda paths, k, _: paths.by_agent.nearest(paths.fde, k),
     "miss_rate_k": lambda paths, k, far: paths.by_agent.misses(paths.fde, k, far),
+    "miss_rate_path_k": lambda paths, k, far: paths.by_agent.misses(paths.largest, k, far),
     "brier_min_ade_k": lambda paths, k, _: paths.by_agent.brier(paths.ade, k),
     "brier_min_fde_k": lambda paths, k, _: paths.by_agent.brier(paths.fde, k),
     "ade_most_likely": lambda paths, _, __: paths.by_agent.most_likely(paths.ade),

@@ -108,6 +108,7 @@ def evaluate(
     ``min_ade_k``             no      ``ade`` of the nearest of the k most probable samples
     ``min_fde_k``             no      ``fde`` of the nearest of the k most probable samples
     ``miss_rate_k``           no      share of truths with ``min_fde_k`` above ``miss_threshold``
+    ``miss_rate_path_k``      no      the same, with the largest distance of any step
     ``brier_min_ade_k``       no      :math:`(1 - p)^2` plus ``min_ade_k``, of a sample of weight p
     ``brier_min_fde_k``       no      :math:`(1 - p)^2` plus ``min_fde_k``, of a sample of weight p
     ``ade_most_likely``       no      ``ade`` of the sample with the largest weight
@@ -120,9 +121,10 @@ def evaluate(
     ``collision_rate_truth``  no      the same of the true paths, for reference
     ========================  ======  ==============================================================
 
-    By default, those of energy, likelihood and calibration, ``ade`` and ``fde``, nearest samples
-    and misses are computed, as far as the forecasts allow; the default of each is in ``MEASURES``.
-    ``measures="all"`` computes all that the forecasts allow.
+    By default, these are the likelihoods, ``energy_score``, ``ece``, ``ade``, ``fde``,
+    ``min_ade_k``, ``min_fde_k`` and ``miss_rate_k``; for several truths ``kl``, ``jsd`` and
+    ``wasserstein``, if POT is installed; for agents ``min_jade_k`` and ``min_jfde_k``; for weights
+    ``brier_min_fde_k``. ``measures="all"`` computes all that the forecasts allow.
 
     For paths of :math:`T` steps, energy scores and ``wasserstein`` are divided by
     :math:`\sqrt T`, so that they have the unit of a single point, and different horizons can be

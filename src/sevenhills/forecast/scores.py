@@ -83,6 +83,7 @@ MEASURES = {
     "min_ade_k": Measure("displacement"),
     "min_fde_k": Measure("displacement"),
     "miss_rate_k": Measure("displacement"),
+    "miss_rate_path_k": Measure("displacement", is_default=False),
     "brier_min_ade_k": Measure("displacement", weighted=True, is_default=False),
     "brier_min_fde_k": Measure("displacement", weighted=True),
     "ade_most_likely": Measure("displacement", weighted=True, is_default=False),
