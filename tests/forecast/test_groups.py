@@ -1,6 +1,7 @@
 import pickle
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import trim_mean
@@ -137,7 +138,7 @@ def test_limits_of_rare_misses_are_finite():
 
 def test_groups_are_stored(tmp_path):
     predictions, truth = walks(12, 8, 2)
-    for labels in (np.arange(12) // 3, list("aabbccddeeff")):
+    for labels in (np.arange(12) // 3, list("aabbccddeeff"), pd.Series([1, 2] * 6, dtype=object)):
         found = evaluate(predictions, truth, measures=MEASURES, groups=labels, n_replicates=9)
         found.to_parquet(tmp_path / "found.parquet")
         again = read_evaluation(tmp_path / "found.parquet")

@@ -19,12 +19,12 @@ _MAX_RATIO = 3.0
 def check_group_labels(labels: Any, n_scenes: int, name: str) -> np.ndarray:
     """Return labels (n_scenes,), strings or numbers."""
     out = np.asarray(labels)
+    if out.dtype.kind == "O" and len({isinstance(each, str) for each in out.flat}) == 1:
+        out = np.array(out.tolist())
     if out.shape != (n_scenes,):
         raise ValueError(
             f"{name} must have one label for each of {n_scenes} scenes, got {out.shape}"
         )
-    if out.dtype.kind == "O" and all(isinstance(each, str) for each in out):
-        out = out.astype(str)
     if out.dtype.kind not in "biufUSM":
         raise TypeError(f"{name} must be strings or numbers, got dtype {out.dtype}")
     if out.dtype.kind in "fM" and (out != out).any():

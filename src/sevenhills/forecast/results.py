@@ -296,21 +296,15 @@ class Evaluation(MeasureTable):
         labels = check_group_labels(labels, len(self.names), "labels")
         chosen = [measures] if isinstance(measures, str) else measures
         names = [self[each].measure for each in chosen or [row.measure for row in self.summary]]
-        rows = (self._part(each, name, labels) for each in np.unique(labels) for name in names)
+        grouping, rows = self.grouping, []
+        for label in np.unique(labels):
+            inside = labels == label
+            some = grouping[inside]
+            for name in names:
+                found = _statistic(name, self.scenes, self.levels, inside, some)
+                figures = found.value, found.standard_error, found.n_scenes, found.n_groups
+                rows.append(Part(label.item(), name, *figures))
         return Breakdown(tuple(rows), self.settings)
-
-    def _part(self, label: Any, name: str, labels: np.ndarray) -> "Part":
-        """Return a measure over the scenes with a label."""
-        inside = labels == label
-        found = _statistic(name, self.scenes, self.levels, inside, self.grouping[inside])
-        return Part(
-            label=label.item(),
-            measure=name,
-            mean=found.value,
-            standard_error=found.standard_error,
-            n_scenes=found.n_scenes,
-            n_groups=found.n_groups,
-        )
 
     def to_parquet(self, path: str | os.PathLike[str]) -> None:
         """Write everything to a file, with a row for every scene; see :func:`read_evaluation`."""
