@@ -55,6 +55,7 @@ class MeasureTable:
     """A result with a row of figures for every measure, and a caption."""
 
     summary: tuple[Any, ...]
+    settings: Mapping[str, Any]
     _caption: Callable[[], str]
 
     def __getitem__(self, measure: str) -> Any:
@@ -77,10 +78,13 @@ class MeasureTable:
         return _data_frame(self.columns())
 
     def _texts(self) -> list[list[str]]:
-        """Return the heading and the rows as text."""
-        columns = self.columns()
-        if not any(columns.get("n_degenerate", [True])):
-            del columns["n_degenerate"]
+        """Return the heading and the rows as text, without columns that repeat the caption."""
+        known = {"n_degenerate": 0, "n_scenes": self.settings["n_scenes"]}
+        columns = {
+            name: values
+            for name, values in self.columns().items()
+            if name not in known or set(values) != {known[name]}
+        }
         rows = zip(*columns.values(), strict=True)
         headings = [_HEADINGS.get(name, name) for name in columns]
         return [headings, *([_text(value) for value in row] for row in rows)]
