@@ -273,22 +273,18 @@ def evaluate(
     check_choice(average, "average", ("scene", "group"))
     check_n_jobs(n_jobs)
     check_count(n_replicates, "n_replicates")
+    check_count(n_draws, "n_draws", least=_MIN_SAMPLES)
     check_confidence(confidence)
     bounds = _checked_levels(levels)
     rng = random_generator(random_state)
     mixtures = _mixtures(predictions, truth, bool(agents))
     if mixtures is not None:
         _refuse(weights=weights, log_prob=log_prob)
-        check_count(n_draws, "n_draws", least=_MIN_SAMPLES)
         weights = mixtures.weights
         predictions = predictions if isinstance(predictions, str | os.PathLike) else mixtures
     forecasts = open_forecasts(predictions, truth, bool(agents), bool(check_units), weights)
     forecasts = replace(forecasts, horizon=_checked_horizon(horizon, forecasts.n_steps))
-    groups = forecasts.groups if groups is None else groups
-    if groups is not None:
-        groups = check_group_labels(groups, forecasts.n_scenes, "groups")
-    elif average == "group":
-        raise ValueError("average='group' needs groups")
+    groups = _checked_groups(groups, average, forecasts)
     ks = _checked_ks(k, forecasts.n_samples)
     floor = None if floor is None else check_positive(floor, "floor")
     scoring = Scoring(
@@ -305,10 +301,8 @@ def evaluate(
     statistics = check_scenes(forecasts, bool(check_units))
     if mixtures is not None:
         sources, scores = _score_mixtures(mixtures, n_draws, forecasts, statistics, scoring, run)
-    elif log_prob is not None:
-        sources, scores = _score_with_log_prob(log_prob, forecasts, statistics, scoring, run)
     else:
-        sources, scores = _score_samples(forecasts, statistics, scoring, run)
+        sources, scores = _score_samples(forecasts, statistics, scoring, run, log_prob)
     settings = {
         **_settings(forecasts, scoring, sources),
         "n_draws": None if mixtures is None else n_draws,
@@ -333,9 +327,15 @@ _Sourced = tuple[dict[str, str], BlockScores]
 
 
 def _score_samples(
-    forecasts: Forecasts, statistics: SceneStatistics, scoring: Scoring, run: _Run
+    forecasts: Forecasts,
+    statistics: SceneStatistics,
+    scoring: Scoring,
+    run: _Run,
+    log_prob: Any = None,
 ) -> _Sourced:
-    """Score samples, by densities that are estimated from them."""
+    """Score samples, by densities that are estimated from them or by given log densities."""
+    if log_prob is not None:
+        return _score_with_log_prob(log_prob, forecasts, statistics, scoring, run)
     has_weights = forecasts.weights is not None
     if scoring.needing("density", "agents"):
         scoring.paths.try_out("estimator", has_weights)
@@ -430,6 +430,15 @@ def _checked_log_prob(log_prob: Any, forecasts: Forecasts) -> np.ndarray:
         name = forecasts.names[scene]
         raise ValueError(f"log_prob must be finite, got {values[scene, future]} in scene {name}")
     return values
+
+
+def _checked_groups(groups: Any, average: str, forecasts: Forecasts) -> np.ndarray | None:
+    groups = forecasts.groups if groups is None else groups
+    if groups is not None:
+        return check_group_labels(groups, forecasts.n_scenes, "groups")
+    if average == "group":
+        raise ValueError("average='group' needs groups")
+    return None
 
 
 def _checked_levels(levels: Any) -> np.ndarray:

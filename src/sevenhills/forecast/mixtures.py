@@ -400,18 +400,21 @@ def exact_scores(
             found = mixtures.log_densities(rows, n_agents * n_steps)
             found = found.reshape(n_scenes, n_truths, n_agents, n_steps).swapaxes(1, 2)
             scenes[name] = mean_of_valid(step_nll(found, scoring.lower_bound, degenerate))
-    levels = np.full((n_scenes, n_agents, n_truths), np.nan)
+    levels = np.full(uniform.shape, np.nan)
     if draws is not None and "ece" in scoring.measures:
-        others, found = (
-            draws.reshape(n_scenes, draws.shape[1], -1),
-            mixtures.log_densities(rows, n_agents),
-        )
+        others = draws.reshape(n_scenes, draws.shape[1], -1)
         for i, true in enumerate(rows.swapaxes(0, 1)):
-            missing = np.isnan(true)[:, None]
-            seen = np.where(missing, np.nan, others) if missing.any() else others
-            at_draws, at_truth = mixtures.log_densities(seen, n_agents), found[:, i, None]
-            denser = np.count_nonzero(at_draws > at_truth, axis=1)
-            equal = np.count_nonzero(at_draws == at_truth, axis=1)
-            rank = (denser + uniform[..., i] * (1 + equal)) / (draws.shape[1] + 1)
-            levels[..., i] = np.where(np.isnan(found[:, i]), np.nan, rank)
+            levels[..., i] = _levels(mixtures, true[:, None], others, uniform[..., i])
     return BlockScores(scenes, levels.reshape(n_scenes, -1), degenerate)
+
+
+def _levels(
+    mixtures: Mixtures, true: np.ndarray, draws: np.ndarray, uniform: np.ndarray
+) -> np.ndarray:
+    """Return the levels (S, A) of true paths (S, 1, d) among draws (S, n, d)."""
+    missing, n_agents = np.isnan(true), uniform.shape[1]
+    seen = np.where(missing, np.nan, draws) if missing.any() else draws
+    found, others = mixtures.log_densities(true, n_agents), mixtures.log_densities(seen, n_agents)
+    denser, equal = ((others > found).sum(axis=1), (others == found).sum(axis=1))
+    rank = (denser + uniform * (1 + equal)) / (draws.shape[1] + 1)
+    return np.where(np.isnan(found[:, 0]), np.nan, rank)
