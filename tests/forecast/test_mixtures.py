@@ -19,6 +19,7 @@ from sevenhills.forecast import Mixtures, compare, evaluate, read_evaluation
 from sevenhills.forecast import mixtures as module
 
 from .scenes import DISPLACEMENT, long_frame, refuses, walks
+from .test_inputs import Tensor
 
 
 def random_covariances(rng, *shape):
@@ -326,6 +327,29 @@ def test_the_order_of_components_has_no_effect():
     )
     for name in measures:
         assert_allclose(first.scenes[name], second.scenes[name], rtol=1e-12)
+
+
+def test_units_and_rotations():
+    mixtures = some_mixtures(11)
+    truth, (cos, sin) = mixtures.means[:, 0] + 0.3, (np.cos(0.7), np.sin(0.7))
+    turn = 100 * np.array([[cos, -sin], [sin, cos]])
+    every = np.kron(np.eye(4), turn)
+    moved = Mixtures(
+        mixtures.weights, mixtures.means @ turn.T, every @ mixtures.covariances @ every.T
+    )
+    first = evaluate(mixtures, truth, n_replicates=0).scenes
+    second = evaluate(moved, truth @ turn.T, n_replicates=0).scenes
+    assert_allclose(second["nll"], first["nll"] + 8 * np.log(100), rtol=1e-10)
+    assert_allclose(second["nll_step"], first["nll_step"] + 2 * np.log(100), rtol=1e-10)
+    assert_allclose(second["ade"], 100 * first["ade"], rtol=1e-10)
+
+
+def test_tensors_are_taken():
+    mixtures = some_mixtures()
+    arrays = (mixtures.weights, mixtures.means, mixtures.covariances)
+    found = Mixtures(*map(Tensor, arrays))
+    paths = mixtures.means[:, 0] + 0.1
+    assert_array_equal(found.logpdf(Tensor(paths)), mixtures.logpdf(paths))
 
 
 def test_values_are_read_only_and_can_be_pickled():
