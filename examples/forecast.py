@@ -12,7 +12,7 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from sevenhills.datasets import make_walks
-from sevenhills.forecast import compare, evaluate
+from sevenhills.forecast import compare, rank
 from sevenhills.plotting import plot_calibration, plot_comparison, plot_forecast
 from sevenhills.report import forecast_report
 
@@ -78,16 +78,15 @@ for ax, (name, each) in zip(axes, samples.items(), strict=True):
     ax.set_title(name)
 
 # %%
-# All measures with their standard errors.
+# All forecasters in one table, the best first, with paired differences.
 measures = ("nll", "nll_step", "energy_score", "ece", "ade", "min_ade_k")
-evaluations = {
-    name: evaluate(each, test.truth, measures=measures) for name, each in samples.items()
-}
-for name, evaluation in evaluations.items():
-    print(f"{name}\n{evaluation}\n")
+ranking = rank(samples, test.truth, measures=measures)
+print(ranking)
+print(ranking.to_pandas("measures"))
 
 # %%
-# The two forecasters, compared scene by scene.
+# Two of them, compared scene by scene in all measures.
+evaluations = ranking.evaluations
 comparison = compare(evaluations["nearest pasts"], evaluations["constant velocity"])
 print(comparison)
 
@@ -101,6 +100,6 @@ axes[1].legend(frameon=False, loc="lower right")
 # %%
 # The results as a page of HTML, which ``page.save`` writes to a file, as the command
 # ``sevenhills forecast`` does.
-page = forecast_report(evaluations["nearest pasts"], samples["nearest pasts"], test.truth)
+page = forecast_report(ranking, samples, test.truth)
 print(page)
 plt.show()

@@ -131,7 +131,7 @@ def test_no_damage_is_a_bug(tmp_path, name):
 @pytest.mark.parametrize("name", ["t.npy", "t.npz", "packed.npz", "t.parquet"])
 def test_damaged_forecasts_are_named(tmp_path, name):
     (tmp_path / name).write_bytes(FORMATS[name][:250])
-    line = refused("forecast", tmp_path / name, tmp_path / name)
+    line = refused("forecast", tmp_path / name, "--truth", tmp_path / name)
     assert line.startswith(f"error: {tmp_path / name} cannot be read: ")
 
 

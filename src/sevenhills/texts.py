@@ -1,4 +1,4 @@
-"""Values as text: JSON, counts with their nouns, and HTML tables of notebooks."""
+"""Values as text: JSON, counts with their nouns, and tables of terminals and notebooks."""
 
 from collections.abc import Mapping, Sequence
 from html import escape
@@ -22,6 +22,14 @@ def json_value(value: Any) -> Any:
 def counted(number: int, noun: str) -> str:
     """Return a number with its noun."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def text_table(rows: Sequence[Sequence[str]]) -> str:
+    """Return rows of text in aligned columns, the first one to the left."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join(
+        "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]) for row in rows
+    )
 
 
 def html_table(text: str, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -158,11 +158,11 @@ def check_not_negative(value: Any, name: str, kind: str = "a number") -> float:
     return number
 
 
-def check_confidence(confidence: Any) -> float:
+def check_confidence(confidence: Any, name: str = "confidence") -> float:
     """Return a probability strictly between 0 and 1."""
-    number = _check_real(confidence, "confidence", "a number")
+    number = _check_real(confidence, name, "a number")
     if not 0 < number < 1:
-        raise ValueError(f"confidence must lie between 0 and 1, got {confidence!r}")
+        raise ValueError(f"{name} must lie between 0 and 1, got {confidence!r}")
     return number
 
 

@@ -47,7 +47,7 @@ def test_outputs_are_checked_before_anything_is_computed(folder, tmp_path, monke
     def fail(*_, **__):
         raise AssertionError("something was computed")
 
-    for name in ("sevenhills.cli.table_files.read_table", "sevenhills.forecast.evaluate"):
+    for name in ("sevenhills.cli.table_files.read_table", "sevenhills.forecast.rank"):
         monkeypatch.setattr(name, fail)
     gone = tmp_path / "gone" / "x"
     data = folder / "first.csv"
@@ -55,11 +55,11 @@ def test_outputs_are_checked_before_anything_is_computed(folder, tmp_path, monke
         ["fit", data, "-o", gone],
         ["report", data, "-o", f"{gone}.html"],
         ["outliers", data, "-o", f"{gone}.csv"],
-        ["forecast", data, data, "-o", f"{gone}.html"],
-        ["forecast", data, data, "--parquet", f"{gone}.parquet"],
+        ["forecast", data, "--truth", data, "-o", f"{gone}.html"],
+        ["forecast", data, "--truth", data, "--parquet", f"{gone}.parquet"],
     ):
         assert "gone does not exist" in refused(*arguments)
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     out = tmp_path / "x.parquet"
     assert "sevenhills[parquet]" in refused("outliers", data, "-o", out)
-    assert "sevenhills[parquet]" in refused("forecast", data, data, "--parquet", out)
+    assert "sevenhills[parquet]" in refused("forecast", data, "--truth", data, "--parquet", out)

@@ -15,7 +15,7 @@ from sevenhills import (
     datasets,
 )
 from sevenhills.datasets import make_walks
-from sevenhills.forecast import evaluate
+from sevenhills.forecast import rank
 from sevenhills.report import Report, build_report, forecast_report
 
 from .pages import EVIL, aniso, data_of
@@ -67,12 +67,25 @@ def font_script(file, size, space):
     }})()"""
 
 
-def write_forecast_page(path):
-    walks = make_walks(20, random_state=0)
-    samples = walks.law.draw(20, random_state=0)
-    found = evaluate(samples, walks.truth, measures=("nll_step", "ece"))
+def write_forecast_page(path, laws):
+    walks = make_walks(40, random_state=0)
+    samples = {name: law(walks.law).draw(20, random_state=0) for name, law in laws.items()}
+    ranking = rank(samples, walks.truth, measures=("nll_step", "energy_score", "ece"))
     title = "One_long_name_without_any_space_between_its_words.parquet"
-    return forecast_report(found, samples, walks.truth, title=title).save(path)
+    return forecast_report(ranking, samples, walks.truth, title=title).save(path)
+
+
+#: Forecasters of the pages of forecasts, as functions of the true law.
+FORECASTERS = {
+    "forecast": {"narrow": lambda law: law.spread(0.5)},
+    "forecasts": {
+        EVIL: lambda law: law,
+        "a rather long name of a forecaster with half of the spread": lambda law: law.spread(0.5),
+        "One_long_name_without_any_space_between_its_words": lambda law: law.spread(2.0),
+        "turned": lambda law: law.turned(0.3),
+        "the same": lambda law: law.spread(1.01),
+    },
+}
 
 
 @pytest.fixture(scope="module")
@@ -96,8 +109,8 @@ def pages(tmp_path_factory):
 
     def page(name):
         path = folder / f"{name}.html"
-        if name not in made and name == "forecast":
-            made[name] = write_forecast_page(path)
+        if name not in made and name in FORECASTERS:
+            made[name] = write_forecast_page(path, FORECASTERS[name])
         elif name not in made:
             model, X = subjects[name]
             made[name] = build_report(model, X=X).save(path)
@@ -122,8 +135,7 @@ def visit(browser, pages):
         if FONTS[font]:
             tab.add_init_script(font_script(*FONTS[font]))
         tab.goto(pages(name).as_uri())
-        if name != "forecast":  # which has no script
-            tab.wait_for_selector("html[data-ready]")
+        tab.wait_for_selector("html[data-ready]")
         return tab
 
     def asked(url):
@@ -172,6 +184,8 @@ SETTLED = """() => [...document.querySelectorAll('.plot')].every(
     ("name", "font"),
     [
         *(("walks", font) for font in FONTS),
+        *(("forecasts", font) for font in FONTS),
+        ("forecast", "default"),
         ("plane", "default"),
         ("line", "default"),
         ("five", "default"),
@@ -180,7 +194,7 @@ SETTLED = """() => [...document.querySelectorAll('.plot')].every(
     ],
 )
 def test_every_view_renders_and_fits(visit, name, font):
-    tab = visit(name, 390, dark=name == "walks", font=font)
+    tab = visit(name, 390, dark=name in ("walks", "forecasts"), font=font)
     check_fit(tab, 390)
     tab.set_viewport_size({"width": 1400, "height": 900})
     check_fit(tab, 1400)
@@ -225,18 +239,20 @@ def test_long_names_are_there_as_a_whole(visit):
     assert len(set(ticks)) == len(ticks)
 
 
-@pytest.mark.parametrize("font", FONTS)
-def test_the_page_of_a_forecast_fits(visit, font):
-    tab = visit("forecast", 390, font=font)
-    outside = """() => [...document.querySelectorAll('body :not(.scroll *, nav *, .skip)')]
-        .filter((each) => each.getBoundingClientRect().right > innerWidth + 1
-            || each.getBoundingClientRect().left < -1)
-        .map((each) => each.outerHTML.slice(0, 100))"""
-    for width in (390, 1400):
-        tab.set_viewport_size({"width": width, "height": 900})
-        assert tab.evaluate("document.documentElement.scrollWidth") <= width
-        assert tab.evaluate(outside) == []
-        assert tab.eval_on_selector("svg", "(svg) => getComputedStyle(svg).overflow") == "visible"
+def test_scenes_of_forecasters(visit):
+    tab = visit("forecasts")
+    assert tab.locator("#scenes .plot").count() == 5
+    before = traces(tab, "#scenes .plot")
+    said = tab.locator("#scenes .status").all_text_contents()
+    tab.select_option("#scenes .scene", "2")
+    assert traces(tab, "#scenes .plot") != before
+    assert tab.locator("#scenes .status").all_text_contents() != said
+    extents = (
+        "(all) => all.map((div) => div._fullLayout.xaxis.range.map((x) => x.toFixed(3)).join())"
+    )
+    assert len(set(tab.eval_on_selector_all("#scenes .plot", extents))) == 1
+    colors = "(all) => all.map((chip) => chip.style.background)"
+    assert len(set(tab.eval_on_selector_all("#summary .chip", colors))) == 5
 
 
 def test_without_samples_the_density_is_shown(visit):

@@ -9,9 +9,10 @@ from typer.core import TyperGroup
 
 from .compare import compare
 from .fit import fit
+from .forecast import forecast
 from .options import with_groups
 from .outliers import outliers
-from .pages import demo, forecast, report
+from .pages import demo, report
 from .query import describe, sample, score
 from .screen import guarded, remark, set_debug
 

@@ -1,4 +1,4 @@
-"""The commands that write pages and pictures: ``report``, ``forecast`` and ``demo``."""
+"""The commands that write pages and pictures: ``report`` and ``demo``."""
 
 import time
 from pathlib import Path
@@ -86,74 +86,6 @@ def _shown(samples: "Samples") -> dict[str, Any]:
     note = f"Rows of {samples.source} are numbered from 1, without the header."
     rows = samples.frame.index.to_numpy() + 1
     return {"X": samples.X, "rows": rows, "notes": [note, *samples.remarks]}
-
-
-def forecast(
-    predictions: Annotated[Path, Argument(help="Samples of futures: npz, npy or parquet.")],
-    truth: Annotated[Path, Argument(help="The true paths: npz, npy or parquet.")],
-    output: Annotated[Path | None, Option("--output", "-o", help="HTML page to write.")] = None,
-    estimator: Annotated[str, Option(help="Density of whole paths: rome, kde or auto.")] = "rome",
-    measure: Annotated[list[str] | None, Option(help="A measure; may be repeated.")] = None,
-    lower_bound: Annotated[
-        float | None, Option(help="Lower bound of log densities of steps; -20 is customary.")
-    ] = None,
-    k: Annotated[
-        list[int] | None, Option("-k", help="Samples for minimum distances; may be repeated.")
-    ] = None,
-    miss_threshold: Annotated[float, Option(help="Farther forecasts are misses.")] = 2.0,
-    agents: Annotated[bool, Option("--agents", help="The files have an axis of agents.")] = False,
-    check_units: Annotated[bool, Option(help="Refuse units that look inconsistent.")] = True,
-    jobs: Annotated[int, Option(help="Number of processes, -1 for all cores.")] = 1,
-    parquet: Annotated[Path | None, Option(help="Parquet file of all scenes to write.")] = None,
-    json: options.Json = False,
-    verbose: Annotated[bool, Option("--verbose", help="Show progress.")] = False,
-) -> None:
-    """Evaluate forecasts that are given as samples.
-
-    Samples have the axes (scenes, samples, steps, coordinates), true paths have no axis of samples.
-
-    For example:
-      sevenhills forecast predictions.npz truth.npz -o report.html
-      sevenhills forecast samples.parquet truth.parquet --estimator kde --lower-bound -20
-    """
-    from ..forecast import evaluate
-    from ..report.evaluation_report import forecast_report, verdicts
-    from .writing import check_output, check_page_output, write_json
-
-    if output is not None:
-        check_page_output(output)
-    if parquet is not None:
-        check_output(str(parquet), "parquet")
-    evaluation = evaluate(
-        predictions,
-        truth,
-        estimator=estimator,
-        measures=measure or None,
-        lower_bound=lower_bound,
-        k=k or None,
-        miss_threshold=miss_threshold,
-        agents=agents,
-        check_units=check_units,
-        n_jobs=jobs,
-        verbose=verbose,
-    )
-    if output is not None:
-        forecast_report(evaluation, predictions, truth, agents=agents).save(output)
-    if parquet is not None:
-        evaluation.to_parquet(parquet)
-    if json:
-        write_json(
-            {
-                "summary": evaluation.columns("summary"),
-                "coverage": evaluation.columns("coverage"),
-                "degenerate": evaluation.degenerate,
-                "settings": evaluation.settings,
-            }
-        )
-        return
-    written = [f"wrote {path}" for path in (output, parquet) if path is not None]
-    for line in (evaluation, *verdicts(evaluation), *written):
-        typer.echo(line)
 
 
 def demo(

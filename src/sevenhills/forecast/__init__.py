@@ -5,6 +5,7 @@ from .comparison import Comparison, Difference, compare
 from .evaluation import evaluate
 from .horizons import HorizonEvaluation, evaluate_horizons
 from .mixtures import Mixtures
+from .ranking import Power, Ranked, Ranking, power, rank
 from .readers import Tracks, Windows, read_tracks, windows
 from .results import Breakdown, Coverage, Evaluation, Part, Row, read_evaluation
 from .scores import MEASURES, Measure
@@ -20,13 +21,18 @@ __all__ = [
     "Measure",
     "Mixtures",
     "Part",
+    "Power",
     "PrecisionWarning",
+    "Ranked",
+    "Ranking",
     "Row",
     "Tracks",
     "Windows",
     "compare",
     "evaluate",
     "evaluate_horizons",
+    "power",
+    "rank",
     "read_evaluation",
     "read_tracks",
     "windows",

@@ -1,11 +1,12 @@
 """Comparison of two forecasters on the same scenes."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
+from sklearn.utils import gen_batches
 
 from ..validation import check_confidence, check_count, random_generator
 from .groups import (
@@ -13,10 +14,14 @@ from .groups import (
     GroupedMean,
     Grouping,
     Interval,
+    K,
     bootstrap,
     percentile_interval,
 )
 from .results import Evaluation, MeasureTable
+
+#: Random numbers that are drawn at once for permutations.
+_BLOCK_SIZE = 1_000_000
 
 #: Settings that may always differ.
 _FREE = ("confidence", "versions")
@@ -147,7 +152,8 @@ def compare(
     >>> comparison["energy_score"].difference < 0, comparison["energy_score"].p_value < 0.01
     (True, True)
     """
-    _check_evaluations(a, b)
+    check_evaluation(a, "a")
+    check_evaluation(b, "b")
     check_comparable(a, b, ignore, names)
     check_confidence(confidence)
     n_replicates = check_count(n_replicates, "n_replicates", least=2)
@@ -159,43 +165,45 @@ def compare(
     if not both:
         raise ValueError("a and b have no measure in common")
     rng = random_generator(random_state)
-    rows = measure_differences(a, b, both, confidence, n_replicates, n_permutations, rng)
-    return Comparison(rows, (str(names[0]), str(names[1])), a.settings, float(confidence))
+    pairs = {name: (a, b, name) for name in both}
+    rows = paired_differences(pairs, confidence, n_replicates, n_permutations, rng)
+    given = (str(names[0]), str(names[1]))
+    return Comparison(tuple(rows.values()), given, a.settings, float(confidence))
 
 
-def measure_differences(
-    a: Evaluation,
-    b: Evaluation,
-    measures: Sequence[str],
+def paired_differences(
+    pairs: Mapping[K, tuple[Evaluation, Evaluation, str]],
     confidence: float,
     n_replicates: int,
     n_permutations: int,
     rng: np.random.RandomState,
-) -> tuple[Difference, ...]:
-    """Return the differences of two evaluations that can be compared, in these measures."""
-    pairs = {name: _paired(a, b, name) for name in measures}
-    n_groups = a.grouping.n_groups
-    intervals = bootstrap(pairs, n_groups, n_replicates, confidence, rng)
-    p_values = _p_values(list(pairs.values()), n_groups, n_permutations, rng)
-    return tuple(
-        Difference(
-            measure=name,
+) -> dict[K, Difference]:
+    """Return the differences of pairs of evaluations of the same scenes, each in a measure."""
+    if not pairs:
+        return {}
+    n_groups = next(iter(pairs.values()))[0].grouping.n_groups
+    paired = {key: _paired(*pair) for key, pair in pairs.items()}
+    intervals = bootstrap(paired, n_groups, n_replicates, confidence, rng)
+    p_values = _p_values(list(paired.values()), n_groups, n_permutations, rng)
+    return {
+        key: Difference(
+            measure=pairs[key][2],
             first=pair.first,
             second=pair.second,
             difference=pair.first - pair.second,
-            **{limit: float(value) for limit, value in intervals[name]._asdict().items()},
+            **{limit: float(value) for limit, value in intervals[key]._asdict().items()},
             p_value=p_value,
             n_scenes=pair.n_scenes,
             n_better=pair.n_better,
         )
-        for (name, pair), p_value in zip(pairs.items(), p_values, strict=True)
-    )
+        for (key, pair), p_value in zip(paired.items(), p_values, strict=True)
+    }
 
 
-def _check_evaluations(a: Any, b: Any) -> None:
-    for name, each in (("a", a), ("b", b)):
-        if not isinstance(each, Evaluation):
-            raise TypeError(f"{name} must be an Evaluation, got {type(each).__name__}")
+def check_evaluation(value: Any, name: str) -> None:
+    """Refuse anything but an evaluation."""
+    if not isinstance(value, Evaluation):
+        raise TypeError(f"{name} must be an Evaluation, got {type(value).__name__}")
 
 
 def check_comparable(
@@ -239,10 +247,9 @@ class _Means(GroupedMean):
         )
         self.n_better = float((apart < 0).sum() + 0.5 * (apart == 0).sum())
 
-    def exchanged(self, swap: np.ndarray) -> float:
-        """Return the difference with the two exchanged in the groups where swap is 1."""
-        total = float((1.0 - 2.0 * swap) @ self.totals)
-        return self.n_scenes and total / float(self.sizes.sum())
+    def exchanged(self, swaps: np.ndarray) -> np.ndarray:
+        """Return differences (B,) with the two exchanged in groups where swaps (B, G) are 1."""
+        return (1.0 - 2.0 * swaps) @ self.totals / max(self.sizes.sum(), 1.0)
 
 
 class _Calibrations:
@@ -273,9 +280,10 @@ class _Calibrations:
         """Return standard error and limits."""
         return percentile_interval(replicates, confidence, self._effective)
 
-    def exchanged(self, swap: np.ndarray) -> float:
-        """Return the difference with the two exchanged in the groups where swap is 1."""
-        return self._of_weights(1 - swap, swap) - self._of_weights(swap, 1 - swap)
+    def exchanged(self, swaps: np.ndarray) -> np.ndarray:
+        """Return differences (B,) with the two exchanged in groups where swaps (B, G) are 1."""
+        pairs = ((1 - swap, swap) for swap in swaps)
+        return np.array([self._of_weights(*p) - self._of_weights(*p[::-1]) for p in pairs])
 
 
 def _p_values(
@@ -287,11 +295,11 @@ def _p_values(
     """Return the fractions of permutations with at least the observed difference."""
     found = np.array([abs(each.value) for each in compared])
     as_large = np.ones(len(compared))
-    for _ in range(n_permutations):
-        swap = rng.randint(2, size=n_groups).astype(np.float64)
-        others = np.array([abs(each.exchanged(swap)) for each in compared])
+    for block in gen_batches(n_permutations, max(1, _BLOCK_SIZE // n_groups)):
+        swaps = rng.randint(2, size=(block.stop - block.start, n_groups)).astype(np.float64)
+        others = np.array([np.abs(each.exchanged(swaps)) for each in compared])
         # Equal differences may differ by rounding.
-        as_large += others >= found * (1 - 1e-12)
+        as_large += (others >= found[:, None] * (1 - 1e-12)).sum(axis=1)
     return [
         float(count / (n_permutations + 1)) if np.isfinite(value) else float("nan")
         for count, value in zip(as_large, found, strict=True)

@@ -277,7 +277,7 @@ def evaluate(
     check_confidence(confidence)
     bounds = _checked_levels(levels)
     rng = random_generator(random_state)
-    mixtures = _mixtures(predictions, truth, bool(agents))
+    mixtures = as_mixtures(predictions, truth, bool(agents))
     if mixtures is not None:
         _refuse(weights=weights, log_prob=log_prob)
         weights = mixtures.weights
@@ -395,7 +395,7 @@ def _score_mixtures(
     return sources, scores
 
 
-def _mixtures(predictions: Any, truth: Any, has_agents: bool) -> Mixtures | None:
+def as_mixtures(predictions: Any, truth: Any, has_agents: bool) -> Mixtures | None:
     """Return predictions that are mixtures, None if they are not."""
     if isinstance(predictions, Mixtures):
         return predictions

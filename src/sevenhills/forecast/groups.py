@@ -1,13 +1,15 @@
 """Groups of dependent scenes, and figures over all scenes with errors by group."""
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from scipy.special import ndtr, stdtrit
 
 from ..metrics.density_metrics import LEVELS
+
+K = TypeVar("K", bound=Hashable)
 
 #: Fewer groups have intervals by Student's distribution: their resamples are too often constant.
 _FEW_GROUPS = 5
@@ -83,14 +85,14 @@ class Statistic(Protocol):
 
 
 def bootstrap(
-    statistics: Mapping[str, Statistic],
+    statistics: Mapping[K, Statistic],
     n_groups: int,
     n_replicates: int,
     confidence: float,
     rng: np.random.RandomState,
-) -> dict[str, Interval]:
+) -> dict[K, Interval]:
     """Return intervals of statistics, all from the same bootstrap replicates of the groups."""
-    found: dict[str, list[Any]] = {name: [] for name in statistics}
+    found: dict[K, list[Any]] = {name: [] for name in statistics}
     for _ in range(n_replicates):
         drawn = rng.randint(n_groups, size=n_groups)
         weights = np.bincount(drawn, minlength=n_groups).astype(np.float64)

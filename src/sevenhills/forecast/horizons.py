@@ -40,7 +40,8 @@ class HorizonEvaluation(MeasureTable):
         ]
         return {name: [row[name] for row in rows] for name in rows[0]}
 
-    def _texts(self) -> list[list[str]]:
+    def texts(self, *what: str) -> list[list[str]]:
+        """Return headings and means, with a column for every horizon."""
         heading = ["measure", *(f"{h:g}" for h in self.horizons)]
         names = [row.measure for row in self.evaluations[0].summary]
         return [heading, *([n, *(f"{row.mean:.4g}" for row in self[n].values())] for n in names)]

@@ -3,7 +3,7 @@
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from math import isnan, pi, sqrt
 from textwrap import wrap
 from types import MappingProxyType
@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from ..atomic_write import atomic_write
+from ..estimate import Estimate
 from ..extras import import_extra
-from ..texts import html_table
+from ..texts import html_table, text_table
 from ..validation import check_choice, freeze
 from .groups import (
     Calibration,
@@ -52,17 +53,18 @@ _HEADINGS = {
 
 
 class MeasureTable:
-    """A result with a row of figures for every measure, and a caption."""
+    """A result with a caption and a row of figures for every measure, or whatever comes first."""
 
     summary: tuple[Any, ...]
     settings: Mapping[str, Any]
     _caption: Callable[[], str]
 
-    def __getitem__(self, measure: str) -> Any:
-        rows = {row.measure: row for row in self.summary}
-        if measure not in rows:
-            raise KeyError(f"there is no measure {measure!r}, only {list(rows)}")
-        return rows[measure]
+    def __getitem__(self, name: str) -> Any:
+        kind = fields(self.summary[0])[0].name
+        rows = {getattr(row, kind): row for row in self.summary}
+        if name not in rows:
+            raise KeyError(f"there is no {kind} {name!r}, only {list(rows)}")
+        return rows[name]
 
     def __reduce__(self) -> tuple[Any, ...]:
         values = vars(self).values()
@@ -75,14 +77,14 @@ class MeasureTable:
 
     def to_pandas(self) -> Any:
         """Return the table as a data frame of pandas."""
-        return _data_frame(self.columns())
+        return data_frame(self.columns())
 
-    def _texts(self) -> list[list[str]]:
-        """Return the heading and the rows as text, without columns that repeat the caption."""
+    def texts(self, *what: str) -> list[list[str]]:
+        """Return :meth:`columns` as text, heading first, without what repeats the caption."""
         known = {"n_degenerate": 0, "n_scenes": self.settings["n_scenes"]}
         columns = {
             name: values
-            for name, values in self.columns().items()
+            for name, values in self.columns(*what).items()
             if name not in known or set(values) != {known[name]}
         }
         rows = zip(*columns.values(), strict=True)
@@ -90,26 +92,21 @@ class MeasureTable:
         return [headings, *([_text(value) for value in row] for row in rows)]
 
     def __repr__(self) -> str:
-        rows = self._texts()
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        lines = [
-            "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])])
-            for row in rows
-        ]
-        return "\n".join([*wrap(self._caption(), _WIDTH), *lines])
+        return "\n".join([*wrap(self._caption(), _WIDTH), text_table(self.texts())])
 
     def _repr_html_(self) -> str:
-        headings, *rows = self._texts()
+        headings, *rows = self.texts()
         return html_table(self._caption(), headings, rows)
 
 
 def _text(value: Any) -> str:
-    if not isinstance(value, float):
+    if not isinstance(value, float) or isinstance(value, Estimate):
         return str(value)
     return "-" if isnan(value) else f"{value:.4g}"
 
 
-def _data_frame(columns: Mapping[str, Any]) -> Any:
+def data_frame(columns: Mapping[str, Any]) -> Any:
+    """Return columns as a data frame of pandas."""
     pandas = import_extra("pandas", "frames", "to_pandas needs pandas")
     return pandas.DataFrame(dict(columns))
 
@@ -265,7 +262,7 @@ class Evaluation(MeasureTable):
 
     def to_pandas(self, what: str = "summary") -> Any:
         """Return the summary, the scenes or the coverage as a data frame of pandas."""
-        return _data_frame(self.columns(what))
+        return data_frame(self.columns(what))
 
     def by(self, labels: Any = None, measures: Sequence[str] | str | None = None) -> "Breakdown":
         """Return the measures of parts of the scenes, those with the same label.
@@ -500,6 +497,24 @@ def _statistic(
     if name == "ece":
         return Calibration(levels[part], grouping)
     return GroupedMean(scenes[name][part], grouping)
+
+
+def without_scenes(
+    evaluation: Evaluation,
+    measure: str,
+    absent: np.ndarray,
+    n_replicates: int,
+    rng: np.random.RandomState,
+) -> Evaluation:
+    """Return an evaluation with one measure, not counting values (S, ...) that are absent."""
+    grouping, confidence = evaluation.grouping, evaluation.settings["confidence"]
+    values = np.where(absent, np.nan, evaluation.scenes.get(measure, evaluation.levels))
+    statistic = _statistic(measure, {measure: values}, values, slice(None), grouping)
+    found = bootstrap({measure: statistic}, grouping.n_groups, n_replicates, confidence, rng)
+    rows = (_row(measure, statistic, found[measure], {}, evaluation[measure].source),)
+    if measure == "ece":
+        return replace(evaluation, summary=rows, levels=values)
+    return replace(evaluation, summary=rows, scenes={measure: values})
 
 
 def _row(

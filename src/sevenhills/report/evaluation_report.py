@@ -1,67 +1,53 @@
-"""The report about an evaluation of forecasts, with static pictures."""
+"""The report about one or several evaluated forecasters."""
 
-from collections.abc import Callable
-from html import escape
-from io import StringIO
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from ..extras import import_extra
-from ..forecast import Evaluation
-from ..forecast.inputs import open_forecasts
-from ..forecast.scores import measure_of
-from ..plotting.canvas import COLORS, add_legend, new_figure
-from ..plotting.forecast_plots import plot_calibration, plot_forecast
-from .page import Report, Section, Table, render, render_page
+from ..estimate import Estimate
+from ..forecast import Evaluation, Ranking, rank
+from ..forecast.evaluation import as_mixtures
+from ..forecast.inputs import Forecasts, open_forecasts
+from .page import (
+    NO_VALUE,
+    Report,
+    Section,
+    Table,
+    estimate_cell,
+    number_cell,
+    render,
+    render_page,
+)
+from .verdicts import verdicts
+from .views import pack
 
-#: The calibration error is significant beyond this multiple of its expectation by chance.
-_SIGNIFICANT = 2.0
-#: Degenerate cells and paths, by kind.
-_KINDS = {
-    "identical": "with identical samples",
-    "flat": "with samples on a line or a plane",
-    "few": "with too few samples to span their coordinates",
-    "empty": "without samples",
-    "refused": "that the estimator refused",
-    "clipped": "with a log density raised to the lower bound",
-}
-#: Measures that may be the headline, the best one first.
-_HEADLINES = ("nll", "nll_agents", "nll_agent", "nll_step", "energy_score")
-#: Placeholder for the color of text, which depends on the theme of the page.
-_INK = "#012345"
-_STYLE = {
-    "svg.fonttype": "none",
-    "font.family": "sans-serif",
-    "font.size": 9,
-    "text.color": _INK,
-    "axes.edgecolor": _INK,
-    "axes.labelcolor": _INK,
-    "axes.titlesize": 10,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "xtick.color": _INK,
-    "ytick.color": _INK,
-    "legend.facecolor": "none",
-    "legend.labelcolor": _INK,
-}
+#: Scripts of this page.
+_SCRIPTS = ("core", "quality", "forecast")
+#: Samples of a scene that are drawn at most, and those of a mixture.
+_MAX_PATHS, _N_DRAWS = 100, 20
+#: Quantiles of the scores of scenes that are drawn.
+_SHARES = np.linspace(0.005, 0.995, 100)
 
 
 def forecast_report(
-    evaluation: Evaluation,
+    forecasters: Ranking | Evaluation,
     predictions: Any = None,
     truth: Any = None,
     *,
     agents: bool = False,
     title: str = "Evaluation of forecasts",
 ) -> Report:
-    """Return a report about an evaluation of forecasts, in one HTML file that loads nothing.
+    """Return a report about evaluated forecasters, in one HTML file that loads nothing.
 
     Parameters
     ----------
-    evaluation : Evaluation
-    predictions, truth : array-like, frame or path-like, optional
-        The evaluated forecasts, to draw the best, the median and the worst scene.
+    forecasters : Ranking or Evaluation
+        Several forecasters, or one.
+    predictions : array-like, frame or path-like, or a mapping of names to them, optional
+        The evaluated forecasts, to draw some scenes; a mapping for a ranking.
+    truth : array-like, frame or path-like, optional
+        The true paths.
     agents : bool, default=False
         Whether these have an axis of agents.
     title : str, default="Evaluation of forecasts"
@@ -70,178 +56,273 @@ def forecast_report(
     -------
     Report
 
+    Notes
+    -----
+    Reports need the extra ``report``.
+
     Examples
     --------
     >>> from sevenhills.datasets import make_walks
-    >>> from sevenhills.forecast import evaluate
+    >>> from sevenhills.forecast import rank
     >>> from sevenhills.report import forecast_report
     >>> walks = make_walks(20, random_state=0)
-    >>> samples = walks.law.draw(20, random_state=0)
-    >>> evaluation = evaluate(samples, walks.truth, measures=("nll_step", "ade"))
-    >>> page = forecast_report(evaluation, title="Walks")  # page.save("walks.html") writes it
-    >>> page.title
+    >>> laws = {"true": walks.law, "wide": walks.law.spread(2.0)}
+    >>> samples = {name: law.draw(20, random_state=0) for name, law in laws.items()}
+    >>> ranking = rank(samples, walks.truth, measures=("nll_step", "ade"))
+    >>> page = forecast_report(ranking, samples, walks.truth, title="Walks")
+    >>> page.title  # page.save("walks.html") writes it
     'Walks'
     """
-    settings = evaluation.settings
-    subtitle = (
-        f"{len(evaluation.names)} scenes, {settings['n_samples']} samples in each, "
-        f"{settings['n_steps']} steps, {settings['n_coordinates']} coordinates"
-    )
+    if isinstance(forecasters, Evaluation):
+        forecasters = rank({"forecast": forecasters})
+        predictions = None if predictions is None else {"forecast": predictions}
+    ranking = forecasters
+    opened = _opened(ranking, predictions, truth, agents)
+    data: dict[str, Any] = {"scores": _scores(ranking), "scenes": _scenes(ranking, opened)}
+    calibration = _calibration(ranking)
+    if calibration:
+        data["quality"] = calibration
+    names = list(ranking.evaluations)
     sections = [
-        Section("summary", "Summary", render("sentences.html", sentences=verdicts(evaluation))),
-        Section("measures", "Measures", _measures_html(evaluation)),
-        Section("all", "All scenes", _pictures_html(_all_scenes(evaluation))),
-        Section(
-            "scenes", "Scenes", _pictures_html(_scenes(evaluation, predictions, truth, agents))
-        ),
-        Section("settings", "Settings", _settings_html(evaluation)),
+        Section("summary", "Summary", _summary_html(ranking)),
+        Section("scores", "Scores", _scores_html(data["scores"])),
+        Section("calibration", "Calibration", _calibration_html(ranking) if calibration else ""),
+        Section("measures", "All measures", _measures_html(ranking)),
+        Section("scenes", "Scenes", render("scenes.html", names=names) if data["scenes"] else ""),
+        Section("settings", "Settings", _settings_html(ranking)),
     ]
-    return render_page(title, subtitle, [each for each in sections if each.body])
+    sections = [each for each in sections if each.body]
+    return render_page(title, _subtitle(ranking), sections, data, _SCRIPTS)
 
 
-def verdicts(evaluation: Evaluation) -> list[str]:
-    """Return the findings of an evaluation in sentences."""
-    out = []
-    headline = _headline(evaluation)
-    if headline is not None:
-        row = evaluation[headline]
-        out.append(
-            f"{headline} is {row.mean:.4g} ± {row.standard_error:.2g} over {row.n_scenes} scenes."
-        )
-    if evaluation.coverage is not None:
-        out.append(_calibration_verdict(evaluation))
-    found = [_degenerate(kind, count) for kind, count in evaluation.degenerate.items() if count]
-    if found:
-        out.append(f"Degenerate cases: {', '.join(found)}.")
-    bound = evaluation.settings.get("lower_bound")
-    if bound is not None:
-        out.append(
-            f"Log densities of steps below {bound:g} were raised to it, so that nll_step is not a "
-            "proper score."
-        )
-    return out or ["Only distances were measured."]
+def _opened(ranking: Ranking, predictions: Any, truth: Any, agents: bool) -> dict[str, Forecasts]:
+    """Return the forecasts whose scenes can be drawn."""
+    if predictions is None or truth is None:
+        return {}
+    if not isinstance(predictions, Mapping):
+        kind = type(predictions).__name__
+        raise TypeError(f"predictions must be a mapping of names for a ranking, got {kind}")
+    missing = [name for name in ranking.evaluations if name not in predictions]
+    if missing:
+        raise ValueError(f"predictions lack the forecasters {missing}")
+    found = {name: _open(predictions[name], truth, agents) for name in ranking.evaluations}
+    return found if all(each.n_coordinates == 2 for each in found.values()) else {}
 
 
-def _degenerate(kind: str, count: int) -> str:
-    """Return the number of degenerate cells or paths of a kind, in words."""
-    first, _, unit = kind.partition(" ")
-    return f"{count:,} {unit} {_KINDS[first]}" if first in _KINDS else f"{count:,} {kind}"
+def _open(predictions: Any, truth: Any, agents: bool) -> Forecasts:
+    """Open samples, or draws of mixtures."""
+    mixtures = as_mixtures(predictions, truth, agents)
+    if mixtures is not None:
+        predictions = mixtures.sample(_N_DRAWS, random_state=0)
+    return open_forecasts(predictions, truth, agents)
 
 
-def _headline(evaluation: Evaluation) -> str | None:
-    known = [row.measure for row in evaluation.summary]
-    return next((each for each in _HEADLINES if each in known), None)
-
-
-def _calibration_verdict(evaluation: Evaluation) -> str:
-    coverage = evaluation.coverage
-    if coverage is None or coverage.n_truths == 0:
-        return "No scene has a density whose calibration could be measured."
-    error, expected = evaluation["ece"].mean, coverage.expected_error
-    found = (
-        f"The calibration error is {error:.3f}; a perfectly calibrated forecast would show about "
-        f"{expected:.3f} by chance."
+def _subtitle(ranking: Ranking) -> str:
+    settings = ranking.settings
+    return (
+        f"{settings['n_steps']} steps, {settings['n_coordinates']} coordinates, ranked by "
+        f"{ranking.measure}"
     )
-    if error <= _SIGNIFICANT * expected:
-        return f"{found} The forecasts are calibrated as far as these scenes can tell."
-    gap = float((coverage.observed - coverage.levels).mean())
-    if abs(gap) < 0.5 * error:
-        return f"{found} The forecasts are too narrow in some respects and too wide in others."
-    if gap < 0:
-        return f"{found} The regions hold the truth too rarely: forecasts are too narrow or biased."
-    return f"{found} The regions hold the truth too often: forecasts are too wide."
 
 
-def _measures_html(evaluation: Evaluation) -> str:
-    headings, *rows = evaluation._texts()
-    cells = [
-        [{"strong": measure} if measure_of(measure).is_proper else measure, *rest]
-        for measure, *rest in rows
+def _forecaster_cells(ranking: Ranking) -> list[dict[str, Any]]:
+    """Return the names of forecasters with the colors that they have in all pictures."""
+    return [{"label": i, "name": name} for i, name in enumerate(ranking.evaluations)]
+
+
+def _summary_html(ranking: Ranking) -> str:
+    first, *others = ranking.evaluations.values()
+    counts = {"forecasters": len(ranking.summary), "scenes": ranking.n_scenes}
+    if first.groups is not None:
+        counts["groups of scenes"] = first.settings["n_groups"]
+    if all(each.settings["n_samples"] == first.settings["n_samples"] for each in others):
+        noun = "samples" if first.settings["n_draws"] is None else "components"
+        counts[noun] = first.settings["n_samples"]
+    counts["steps"] = first.settings["n_steps"]
+    tiles = [
+        (noun.removesuffix("s") if count == 1 else noun, f"{count:,}")
+        for noun, count in counts.items()
     ]
+    sentences = verdicts(ranking)
+    return render("verdict.html", tiles=tiles, sentences=sentences, content=_headline(ranking))
+
+
+def _headline(ranking: Ranking) -> Table:
+    """Return the table of the ranking."""
+    columns = {
+        "forecaster": _forecaster_cells(ranking),
+        "rank": [row.rank.replace("-", "\N{EN DASH}") for row in ranking.summary],
+        ranking.measure: [_estimate(row) for row in ranking.summary],
+        "difference": [_interval(row) for row in ranking.summary],
+        "p-value": [number_cell(row.p_value, 2) for row in ranking.summary],
+        "median": [number_cell(row.median) for row in ranking.summary],
+        "trimmed mean": [number_cell(row.trimmed_mean) for row in ranking.summary],
+        "share of one scene": [_share_cell(row.largest_share) for row in ranking.summary],
+        "ece": [number_cell(row.ece, 3) for row in ranking.summary],
+        "energy score": [number_cell(row.energy_score) for row in ranking.summary],
+        "source": [row.source for row in ranking.summary],
+    }
+    caption = f"Mean {ranking.measure} ± standard error, lower is better"
+    if len(ranking.summary) == 1:
+        for name in ("rank", "difference", "p-value"):
+            del columns[name]
+    else:
+        caption += (
+            f"; difference from the first with its {ranking.confidence:.0%} interval, scene by "
+            "scene; p-values after Holm's correction for all pairs"
+        )
+    return Table(caption, list(columns), list(zip(*columns.values(), strict=True)))
+
+
+def _share_cell(share: float) -> str:
+    return NO_VALUE if np.isnan(share) else f"{share:.1%}"
+
+
+def _estimate(row: Any) -> str:
+    return estimate_cell(Estimate(row.mean, row.standard_error))
+
+
+def _interval(row: Any) -> str:
+    if np.isnan(row.difference):
+        return NO_VALUE
+    low, high = number_cell(row.low, 3), number_cell(row.high, 3)
+    return f"{number_cell(row.difference, 3)} ({low} to {high})"
+
+
+def _scores(ranking: Ranking) -> dict[str, Any]:
+    """Return differences from the first, and quantiles of the scores of scenes."""
+    values = [each.scenes.get(ranking.measure) for each in ranking.evaluations.values()]
+    finite = [each[np.isfinite(each)] for each in values if each is not None]
+    limits = [(row.low, row.difference, row.high) for row in ranking.summary[1:]]
+    return {
+        "measure": ranking.measure,
+        "names": list(ranking.evaluations),
+        "limits": [(0.0, 0.0, 0.0), *limits],
+        "shares": _SHARES,
+        "quantiles": [np.quantile(each, _SHARES) if len(each) else [] for each in finite],
+    }
+
+
+def _scores_html(scores: dict[str, Any]) -> str:
+    """Return the pictures of scores; empty if there are none."""
+    shown = {"differences": len(scores["names"]) > 1, "quantiles": bool(scores["quantiles"])}
+    if not any(shown.values()):
+        return ""
+    return render("scores.html", measure=scores["measure"], first=scores["names"][0], **shown)
+
+
+def _calibration(ranking: Ranking) -> dict[str, Any]:
+    """Return calibration curves, with the 95% band of calibrated forecasts; empty if unknown."""
+    found = {name: each.coverage for name, each in ranking.evaluations.items()}
+    known = {name: each for name, each in found.items() if each is not None and each.n_truths}
+    if len(known) < len(found):
+        return {}
+    first = next(iter(known.values()))
+    levels = first.levels
+    band = 1.96 * np.sqrt(levels * (1 - levels) / first.n_truths)
+    return {
+        "confidences": levels,
+        "lower": np.maximum(levels - band, 0),
+        "upper": np.minimum(levels + band, 1),
+        "curves": [{"name": name, "covered": each.observed} for name, each in known.items()],
+        "inside": "truths inside",
+    }
+
+
+def _calibration_html(ranking: Ranking) -> str:
+    """Return the calibration errors beside the curves."""
+    rows = [
+        (cell, _estimate(each["ece"]), number_cell(each.coverage.expected_error, 2))
+        for cell, each in zip(_forecaster_cells(ranking), ranking.evaluations.values(), strict=True)
+        if each.coverage is not None
+    ]
+    caption = "Calibration error ± standard error, and that of calibrated forecasts by chance"
+    content = Table(caption, ["forecaster", "ece", "by chance"], rows)
+    return render("calibration.html", content=content)
+
+
+def _measures_html(ranking: Ranking) -> str:
+    """Return the means of all measures, the lowest of each in bold."""
+    measures, *means = ranking.columns("measures").values()
+    rows = [(measure, *_emphasized(row)) for measure, *row in zip(measures, *means, strict=True)]
     note = (
-        "Lower is better for all measures. Measures in bold are proper: in expectation, the "
-        "distribution of the truth scores best, up to the error of a density that is estimated "
-        "from samples. Intervals from low to high are bootstrap intervals over scenes."
+        "Lower is better for all measures; the lowest of a row is bold. Measures of distance can "
+        "prefer wrong forecasts: the mean over samples a narrower one, the nearest sample a wider "
+        "one."
     )
-    return render("measures.html", content=Table("Means over scenes", headings, cells), note=note)
+    content = Table("Means ± standard errors", ["measure", *ranking.evaluations], rows)
+    return render("measures.html", content=content, note=note)
 
 
-def _settings_html(evaluation: Evaluation) -> str:
-    settings = dict(evaluation.settings)
-    settings |= settings.pop("versions", {})
-    rows = [[name, "-" if value is None else value] for name, value in settings.items()]
+def _emphasized(means: Sequence[Estimate]) -> list[Any]:
+    """Return the cells of several means, the lowest one bold."""
+    known = [mean for mean in means if not np.isnan(mean)]
+    lowest = min(known) if len(known) > 1 else None
+    return [
+        {"strong": estimate_cell(mean)} if mean == lowest else estimate_cell(mean) for mean in means
+    ]
+
+
+def _settings_html(ranking: Ranking) -> str:
+    """Return the settings of the first, and of others where they differ."""
+    every = [dict(each.settings) for each in ranking.evaluations.values()]
+    for each in every:
+        each |= each.pop("versions", {})
+    rows = []
+    for name in every[0]:
+        values = ["-" if each.get(name) is None else str(each[name]) for each in every]
+        rows.append([name, values[0] if len(set(values)) == 1 else "; ".join(values)])
     content = Table("Settings of the evaluation", ["setting", "value"], rows)
     return render("measures.html", content=content, note="")
 
 
-def _pictures_html(figures: list[tuple[str, str]]) -> str:
-    """Return pictures with their captions; empty if there are none."""
-    return render("figures.html", figures=figures) if figures else ""
-
-
-def _all_scenes(evaluation: Evaluation) -> list[tuple[str, str]]:
-    """Return the pictures of calibration and scores."""
-    figures, headline = [], _headline(evaluation)
-    if evaluation.coverage is not None and evaluation.coverage.n_truths:
-        caption = (
-            "Share of truths inside highest-density regions. Below the diagonal forecasts are too "
-            "narrow, above it too wide."
-        )
-        name = "Calibration of the forecasts"
-        figures.append((_svg(name, (4.2, 4.2), plot_calibration, evaluation), caption))
-    if headline is not None:
-        name = f"{headline} of the scenes"
-        drawn = _svg(name, (4.2, 3.7), _draw_scores, evaluation, headline)
-        figures.append((drawn, f"Distribution of {headline}."))
-    return figures
-
-
-def _draw_scores(evaluation: Evaluation, measure: str, ax: Any) -> None:
-    values = evaluation.scenes[measure]
-    values = values[np.isfinite(values)]
-    mean = evaluation[measure].mean
-    # The outermost bars hold all values beyond them.
-    shown = np.clip(values, *np.percentile(values, [0.5, 99.5]))
-    ax.hist(shown, bins=30, color=COLORS[0], alpha=0.8)
-    ax.axvline(mean, color=COLORS[1], lw=1.5, label=f"mean {mean:.4g}")
-    ax.set(xlabel=measure, ylabel="scenes")
-    add_legend(ax)
-
-
-def _scenes(
-    evaluation: Evaluation, predictions: Any, truth: Any, agents: bool
-) -> list[tuple[str, str]]:
-    """Return the pictures of the best, the median and the worst scene, if they can be drawn."""
-    measure = _headline(evaluation)
-    if measure is None or predictions is None or truth is None:
+def _scenes(ranking: Ranking, opened: Mapping[str, Forecasts]) -> list[dict[str, Any]]:
+    """Return some scenes with the paths of all forecasters."""
+    if not opened:
         return []
-    if open_forecasts(predictions, truth, agents).n_coordinates != 2:
-        return []
-    values = evaluation.scenes[measure]
-    order = np.argsort(values, kind="stable")[: np.count_nonzero(np.isfinite(values))]
-    if not len(order):
-        return []
-    figures = []
-    for place, k in {"best": 0, "median": len(order) // 2, "worst": -1}.items():
-        i = int(order[k])
-        name = f"{place}: scene {evaluation.names[i]}"
-        drawn = _svg(name, (3.4, 3.2), plot_forecast, predictions, truth, i, agents=agents)
-        figures.append((drawn, f"{name}, {measure} {values[i]:.4g}"))
-    return figures
+    return [_scene(ranking, opened, title, i) for title, i in _chosen_scenes(ranking).items()]
 
 
-def _svg(
-    name: str, size: tuple[float, float], draw: Callable[..., Any], *args: Any, **options: Any
-) -> str:
-    """Return the picture ``draw(*args, ax=ax, **options)`` as HTML, in the colors of the page."""
-    matplotlib = import_extra("matplotlib", "plot", "reports on forecasts need matplotlib")
-    # The salt makes ids of elements differ between the pictures of a page.
-    with matplotlib.rc_context({**_STYLE, "svg.hashsalt": name}):
-        figure, axes = new_figure(1, 1, size)
-        draw(*args, ax=axes[0, 0], **options)
-        file = StringIO()
-        figure.savefig(file, format="svg", transparent=True, metadata={"Date": None})
-    svg = file.getvalue()
-    svg = svg[svg.index("<svg") :].replace(_INK, "currentColor")
-    svg = svg.replace(COLORS[0].lower(), "var(--accent)")
-    return svg.replace("<svg", f'<svg role="img" aria-label="{escape(name)}"', 1)
+def _chosen_scenes(ranking: Ranking) -> dict[str, int]:
+    """Return scenes where the first is best and worst, and where it differs from the second."""
+    values = [each.scenes.get(ranking.measure) for each in ranking.evaluations.values()]
+    if values[0] is None or not np.isfinite(values[0]).any():
+        return {}
+    (first, names), measure = (values[0], list(ranking.evaluations)), ranking.measure
+    order = np.argsort(first, kind="stable")[: np.count_nonzero(np.isfinite(first))]
+    found = {
+        f"median {measure} of {names[0]}": order[len(order) // 2],
+        f"lowest {measure} of {names[0]}": order[0],
+        f"highest {measure} of {names[0]}": order[-1],
+    }
+    for name, other in zip(names[1:2], values[1:2], strict=True):
+        apart = first - other
+        if np.isfinite(apart).any():
+            found[f"{names[0]} farthest ahead of {name}"] = np.nanargmin(apart)
+            found[f"{names[0]} farthest behind {name}"] = np.nanargmax(apart)
+    return {title: int(i) for title, i in found.items()}
+
+
+def _scene(ranking: Ranking, opened: Mapping[str, Forecasts], title: str, i: int) -> dict[str, Any]:
+    """Return the paths of a scene."""
+    evaluations = ranking.evaluations
+    read = [each.read(i, i + 1) for each in opened.values()]
+    truth = read[0][1][0].reshape(-1, *read[0][1].shape[-2:])
+    samples = [paths[0, :_MAX_PATHS].reshape(-1, *paths.shape[-2:]) for paths, _ in read]
+    ends = [np.nanquantile(each.reshape(-1, 2), (0.01, 0.99), axis=0) for each in samples]
+    points = np.concatenate([truth.reshape(-1, 2), *ends])
+    return {
+        "title": f"{title}: scene {next(iter(evaluations.values())).names[i]}",
+        "scores": [each.scenes[ranking.measure][i] for each in evaluations.values()],
+        "box": [np.nanmin(points, axis=0), np.nanmax(points, axis=0)],
+        "truth": _pack_paths(truth),
+        "samples": [_pack_paths(each) for each in samples],
+    }
+
+
+def _pack_paths(paths: np.ndarray) -> dict[str, Any]:
+    """Return the coordinates of paths (N, T, 2) as two rows, with a gap after every path."""
+    gaps = np.full((len(paths), 1, 2), np.nan)
+    rows = np.concatenate([paths, gaps], axis=1).reshape(-1, 2).T
+    origin = np.nan_to_num(rows[:, 0])
+    return {"medians": origin.tolist(), "rest": pack(rows - origin[:, None])}

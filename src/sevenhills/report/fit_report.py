@@ -24,6 +24,8 @@ from .page import (
 from .subject import Subject, make_subject
 from .views import View, axis_view, feature_view, features_to_show, plot_data
 
+#: Scripts of this page.
+_SCRIPTS = ("core", "density", "clusters", "samples", "outliers", "quality")
 #: Draws from the density that determine ranges and grids.
 _N_DRAWS = 4000
 #: Rows of a table, and features with a column in it.
@@ -103,7 +105,7 @@ def build_report(
         Section("outliers", "Outliers", outliers_html(subject, outliers, columns)),
         Section("quality", "Quality", quality_html(quality)),
     ]
-    return render_page(title or _title(subject), _subtitle(subject), sections, data)
+    return render_page(title or _title(subject), _subtitle(subject), sections, data, _SCRIPTS)
 
 
 def _draws(subject: Subject, seed: int) -> np.ndarray:

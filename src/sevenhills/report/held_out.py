@@ -146,6 +146,7 @@ class Quality:
             "lower": np.maximum(_CONFIDENCES - band, 0),
             "upper": np.minimum(_CONFIDENCES + band, 1),
             "curves": [{"name": each.name, "covered": each.coverage} for each in self.estimators],
+            "inside": "held-out samples inside",
         }
 
 

@@ -19,8 +19,6 @@ from ..extras import import_extra
 from ..plotting.canvas import COLORS, NOISE_COLOR, cluster_name
 from ..texts import json_value
 
-#: Scripts of pages with interactive plots; every page has ``theme``.
-_PLOT_SCRIPTS = ("core", "density", "clusters", "samples", "outliers", "quality")
 #: The cell of a number that is not known.
 NO_VALUE = "\N{EN DASH}"
 
@@ -94,10 +92,13 @@ class Report:
 
 
 def render_page(
-    title: str, subtitle: str, sections: Sequence[Section], data: dict[str, Any] | None = None
+    title: str,
+    subtitle: str,
+    sections: Sequence[Section],
+    data: dict[str, Any],
+    scripts: Sequence[str],
 ) -> Report:
-    """Return a page; without data of interactive plots it is small, since it needs no plotly."""
-    scripts = ["theme"] if data is None else ["theme", *_PLOT_SCRIPTS]
+    """Return a page with the data of its plots and the scripts that draw them."""
     colors = {"colors": COLORS, "noise": NOISE_COLOR}
     html = render(
         "page.html",
@@ -106,9 +107,9 @@ def render_page(
         version=__version__,
         sections=sections,
         style=_read("assets", "page.css"),
-        script="\n".join(_read("assets", f"{name}.js") for name in scripts),
-        data=None if data is None else to_json(data | colors),
-        plotly=None if data is None else _packed_plotly(),
+        script="\n".join(_read("assets", f"{name}.js") for name in ("theme", *scripts)),
+        data=to_json(data | colors),
+        plotly=_packed_plotly(),
     )
     return Report(title, str(html))
 
@@ -125,11 +126,11 @@ def absent(reason: str) -> str:
     return render("absent.html", reason=reason)
 
 
-def number_cell(value: float | None) -> str:
+def number_cell(value: float | None, digits: int = 4) -> str:
     """Return a number for a table, with a minus sign instead of a hyphen."""
     if value is None or not isfinite(value):
         return NO_VALUE
-    return f"{value:.4g}".replace("-", "\N{MINUS SIGN}")
+    return f"{value:.{digits}g}".replace("-", "\N{MINUS SIGN}")
 
 
 def estimate_cell(value: Estimate) -> str:

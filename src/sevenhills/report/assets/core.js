@@ -133,6 +133,11 @@ const report = (() => {
     return Plotly.react(div, traces, layout(div, extra), options);
   }
 
+  // Narrow plots grow by their legend, which has a line for every name.
+  function makeRoom(div, n) {
+    div.style.height = div.clientWidth < 560 ? `${300 + 20 * n}px` : "";
+  }
+
   function fill(select, names, chosen) {
     select.replaceChildren(...names.map((name, i) => new Option(name, i, false, i === chosen)));
     select.value = String(chosen);
@@ -251,7 +256,7 @@ const report = (() => {
   }
 
   return {
-    data, state, rows, revisionOf, axis, change, classOf, colorOf, count, draw, figure, fill, labels, matrix,
+    data, state, rows, revisionOf, axis, change, classOf, colorOf, count, draw, figure, fill, labels, makeRoom, matrix,
     byPlace, nameOf, pairOfMenus, resetButton, rowName, rowsOf, safe, share, start, symbolOf, tickName,
     titleAcross, titleUp, unpack, variable,
     // A view is made of an element and returns what draws it; a linked one shows the state.

@@ -1,6 +1,6 @@
 // Calibration curves.
 report.view("quality", (root) => () => {
-  const { confidences, lower, upper, curves } = report.data.quality;
+  const { confidences, lower, upper, curves, inside } = report.data.quality;
   const chance = { x: [...confidences, ...[...confidences].reverse()], y: [...upper, ...[...lower].reverse()],
     fill: "toself", mode: "lines", line: { width: 0 }, hoverinfo: "skip", showlegend: false,
     fillcolor: "rgba(128, 128, 128, .22)" };
@@ -8,13 +8,15 @@ report.view("quality", (root) => () => {
     line: { color: report.variable("--soft"), width: 1, dash: "dot" } };
   const dashes = ["solid", "dash", "dashdot"];
   const lines = curves.map(({ name, covered }, k) => ({
-    x: confidences, y: covered, name, mode: "lines", line: { color: report.colorOf(k), width: 2, dash: dashes[k] },
-    hovertemplate: `${name}: %{y:.0%} inside the region of %{x:.0%}<extra></extra>`,
+    x: confidences, y: covered, name: report.safe(name), mode: "lines",
+    line: { color: report.colorOf(k), width: 2, dash: dashes[k % dashes.length] },
+    hovertemplate: `${report.safe(name)}: %{y:.0%} inside the region of %{x:.0%}<extra></extra>`,
   }));
   const div = root.querySelector(".plot");
+  report.makeRoom(div, curves.length);
   report.draw(div, [chance, diagonal, ...lines], {
     xaxis: report.axis("confidence of the region", { range: [0, 1], tickformat: ".0%" }),
-    yaxis: report.axis(report.titleUp(div, "held-out samples inside"), { range: [0, 1.01], tickformat: ".0%" }),
+    yaxis: report.axis(report.titleUp(div, inside), { range: [0, 1.01], tickformat: ".0%" }),
     showlegend: true, hovermode: "closest", uirevision: report.revisionOf(),
   });
 });
