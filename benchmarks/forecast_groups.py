@@ -38,9 +38,13 @@ N_STEPS, MAX_WINDOWS = 12, 100
 N_REPLICATES = 400
 
 
-def draw(law, n_agents, rng):
+def numbers_of_windows(n_agents, rng):
+    return np.exp(rng.normal(2.0, 0.8, size=n_agents)).clip(1, MAX_WINDOWS).astype(int)
+
+
+def draw(law, n_windows, rng):
     """Return the values of all windows, and their agents."""
-    n_windows = np.exp(rng.normal(2.0, 0.8, size=n_agents)).clip(1, MAX_WINDOWS).astype(int)
+    n_agents = len(n_windows)
     noise = rng.standard_normal((n_agents, MAX_WINDOWS + N_STEPS - 1))
     effect = rng.standard_normal((n_agents, 1))
     if law == "squares":
@@ -58,7 +62,8 @@ def draw(law, n_agents, rng):
 
 def true_mean(law):
     """Return the mean of the values of windows, from very many agents."""
-    values = [draw(law, 20_000, np.random.RandomState(seed))[0] for seed in range(20)]
+    generators = [np.random.RandomState(seed) for seed in range(20)]
+    values = [draw(law, numbers_of_windows(20_000, rng), rng)[0] for rng in generators]
     return float(np.concatenate(values).mean())
 
 
@@ -87,7 +92,7 @@ def measure_means(n_simulations):
             held, ratios = dict.fromkeys(("by scene", "percentile", "by group"), 0), []
             rng = np.random.RandomState(n_agents)
             for _ in range(n_simulations):
-                limits, ratio = intervals(*draw(law, n_agents, rng), rng)
+                limits, ratio = intervals(*draw(law, numbers_of_windows(n_agents, rng), rng), rng)
                 ratios.append(ratio)
                 for kind, (low, high) in limits.items():
                     held[kind] += low <= expected <= high
@@ -105,12 +110,11 @@ def check_coverage(law, n_agents, share):
 
 def equal_forecasters(law, n_agents, grouped, rng):
     """Return two evaluations with values of the same distribution, as those of one measure."""
-    values, agents = draw(law, n_agents, rng)
-    noise = rng.standard_normal(n_agents)[agents] + 0.1 * rng.standard_normal(len(values))
-    is_swapped = rng.randint(2, size=n_agents)[agents].astype(bool)
-    pair = np.where(is_swapped, [values, values + noise], [values + noise, values])
+    n_windows = numbers_of_windows(n_agents, rng)
+    (first, agents), (second, _) = (draw(law, n_windows, rng) for _ in range(2))
+    pair = np.stack([first, second])
     # The distance of a single point from the origin is its value.
-    points, origin = (pair - pair.min())[..., None, None, None], np.zeros((len(values), 1, 1))
+    points, origin = (pair - pair.min())[..., None, None, None], np.zeros((len(agents), 1, 1))
     groups = agents if grouped else None
     return [
         evaluate(each, origin, measures="ade", check_units=False, groups=groups, n_replicates=0)

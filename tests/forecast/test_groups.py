@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy.stats import trim_mean
+from scipy.stats import t, trim_mean
 
 from sevenhills.forecast import compare, evaluate, read_evaluation
 from sevenhills.forecast.groups import GroupedMean, Grouping, bootstrap
@@ -54,6 +54,39 @@ def test_intervals_hold_the_mean_as_often_as_they_say(n_groups):
             held[kind] += found.low < 1.2 < found.high
     assert 0.85 < held["groups"] / 300 < 0.95
     assert held["scenes"] / 300 < 0.6
+
+
+def slow_interval(values, labels, n_replicates, confidence, rng):
+    """The studentized bootstrap of groups, which are put side by side in every replicate."""
+    groups = [values[labels == label] for label in dict.fromkeys(labels)]
+
+    def mean_and_error(groups):
+        mean = np.concatenate(groups).mean()
+        totals = [(group - mean).sum() for group in groups]
+        return mean, np.sqrt(np.square(totals).sum()) / sum(map(len, groups))
+
+    mean, deviations = mean_and_error(groups)[0], []
+    for _ in range(n_replicates):
+        drawn = [groups[i] for i in rng.randint(len(groups), size=len(groups))]
+        other, error = mean_and_error(drawn)
+        deviations.append((other - mean) / error)
+    outside, sizes = (1 - confidence) / 2, np.array([len(group) for group in groups])
+    effective = sizes.sum() ** 2 / (sizes**2).sum()
+    wider = t.ppf(outside, effective - 1) / t.ppf(outside, len(groups) - 1)
+    low, high = np.quantile(deviations, [outside, 1 - outside])
+    error = slow_error(values, labels) * wider
+    return mean - error * high, mean - error * low
+
+
+def test_the_interval_is_that_of_resampled_groups():
+    rng = np.random.RandomState(3)
+    labels = np.array(list("abcdefghijkl"))[labels_of(60, 12)]
+    values = rng.standard_gamma(1.0, size=60)
+    grouping = Grouping.of(labels, 60)
+    mean = {"mean": GroupedMean(values, grouping)}
+    found = bootstrap(mean, grouping.n_groups, 80, 0.8, np.random.RandomState(0))["mean"]
+    expected = slow_interval(values, labels, 80, 0.8, np.random.RandomState(0))
+    assert_allclose([found.low, found.high], expected)
 
 
 def test_the_error_is_clustered():

@@ -248,6 +248,11 @@ def evaluate(
     all of its variance up to a fraction of 1e-12. The square of the floor is then added to all
     variances; scipy may raise an error or not, depending on rounding.
 
+    With ``groups``, the squared standard error of a mean :math:`m` is :math:`\sum_g (t_g - m
+    n_g)^2 / (1 - n_g / N) / N^2` with totals :math:`t_g` and sizes :math:`n_g` of groups and
+    :math:`N` scenes; for groups of one scene it is the usual one. Intervals of means are those of
+    the studentized bootstrap, or of Student's distribution for fewer than five groups.
+
     For the calibration, the density is fitted to samples and truth together, and each of them is
     ranked by the kernels of the others. If truth and samples come from one distribution, the rank
     of the truth is uniform for any number of samples and dimensions.
