@@ -10,7 +10,7 @@ import pytest
 from sevenhills.datasets import make_walks
 from sevenhills.forecast import Mixtures, evaluate, rank
 from sevenhills.report import forecast_report
-from sevenhills.report.verdicts import calibration, verdicts
+from sevenhills.report.verdicts import calibration, chance_error, effective_truths, verdicts
 
 from .pages import EVIL, data_of, parsed, unpacked
 
@@ -168,6 +168,26 @@ class TestVerdicts:
         said = verdicts(pair)
         assert "is first, but not for certain" in said[0]
         assert "cannot be told apart by these 40 scenes" in said[1]
+
+    def test_scenes_that_are_the_same_count_once(self, walks, samples):
+        """The error that is expected by chance is that of the groups."""
+        options = {"measures": "ece", "n_replicates": 400}
+        once = evaluate(samples["biased"], walks.truth, **options)
+        again = [np.repeat(each, 5, axis=0) for each in (samples["biased"], walks.truth)]
+        repeated = evaluate(*again, groups=np.repeat(np.arange(40), 5), **options)
+        assert effective_truths(once) == 40
+        assert 30 < effective_truths(repeated) < 60
+        assert chance_error(repeated) == pytest.approx(chance_error(once), rel=0.15)
+
+    def test_degenerate_samples(self, walks, samples):
+        found = rank(samples, walks.truth, measures="nll")
+        assert "Degenerate" not in " ".join(verdicts(found))  # 20 samples of 24 values are usual
+        still = {name: each.copy() for name, each in samples.items()}
+        for each in still.values():
+            each[:2] = each[:2, :1]
+        said = verdicts(rank(still, walks.truth, measures="nll"))[-1]
+        assert said.startswith("Degenerate samples of ")
+        assert said.endswith("2 paths with identical samples.")
 
     def test_one_scene_that_makes_the_mean(self, walks, samples):
         moved = samples["oracle"].copy()

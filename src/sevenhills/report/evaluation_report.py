@@ -19,7 +19,7 @@ from .page import (
     render,
     render_page,
 )
-from .verdicts import verdicts
+from .verdicts import chance_error, effective_truths, verdicts
 from .views import pack
 
 #: Scripts of this page.
@@ -217,14 +217,17 @@ def _calibration(ranking: Ranking) -> dict[str, Any]:
     known = {name: each for name, each in found.items() if each is not None and each.n_truths}
     if len(known) < len(found):
         return {}
-    first = next(iter(known.values()))
-    levels = first.levels
-    band = 1.96 * np.sqrt(levels * (1 - levels) / first.n_truths)
+    levels = next(iter(known.values())).levels
+    n_truths = min(effective_truths(each) for each in ranking.evaluations.values())
+    band = 1.96 * np.sqrt(levels * (1 - levels) / n_truths)
     return {
         "confidences": levels,
         "lower": np.maximum(levels - band, 0),
         "upper": np.minimum(levels + band, 1),
-        "curves": [{"name": name, "covered": each.observed} for name, each in known.items()],
+        "curves": [
+            {"name": name, "covered": each.observed, "at": each.levels}
+            for name, each in known.items()
+        ],
         "inside": "truths inside",
     }
 
@@ -232,9 +235,8 @@ def _calibration(ranking: Ranking) -> dict[str, Any]:
 def _calibration_html(ranking: Ranking) -> str:
     """Return the calibration errors beside the curves."""
     rows = [
-        (cell, _estimate(each["ece"]), number_cell(each.coverage.expected_error, 2))
+        (cell, _estimate(each["ece"]), number_cell(chance_error(each), 2))
         for cell, each in zip(_forecaster_cells(ranking), ranking.evaluations.values(), strict=True)
-        if each.coverage is not None
     ]
     caption = "Calibration error ± standard error, and that of calibrated forecasts by chance"
     content = Table(caption, ["forecaster", "ece", "by chance"], rows)

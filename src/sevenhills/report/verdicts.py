@@ -1,6 +1,7 @@
 """The findings of a ranking of forecasters, in sentences."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from math import nan, sqrt
 
 from ..forecast import Evaluation, Ranking
 
@@ -17,6 +18,8 @@ _CALIBRATIONS = {
     "right": "calibrated as far as these scenes can tell",
     "unknown": "without a density whose calibration could be measured",
 }
+#: Estimators of paths that are made for few samples.
+_FOR_FEW = ("pooled", "rome", "auto")
 #: Degenerate cells and paths, by kind.
 _KINDS = {
     "identical": "with identical samples",
@@ -87,12 +90,30 @@ def calibration(evaluation: Evaluation) -> str | None:
     if coverage.n_truths == 0:
         return "unknown"
     error = evaluation["ece"].mean
-    if error <= _SIGNIFICANT * coverage.expected_error:
+    if error <= _SIGNIFICANT * chance_error(evaluation):
         return "right"
     gap = float((coverage.observed - coverage.levels).mean())
     if abs(gap) < 0.5 * error:
         return "both"
     return "narrow" if gap < 0 else "wide"
+
+
+def effective_truths(evaluation: Evaluation) -> float:
+    """Return the number of independent truths with the standard errors of the coverage."""
+    coverage = evaluation.coverage
+    if coverage is None or evaluation.groups is None:
+        return 0.0 if coverage is None else coverage.n_truths
+    variance = (coverage.observed * (1 - coverage.observed)).sum()
+    found = variance / max((coverage.standard_error**2).sum(), variance / coverage.n_truths)
+    return float(found) if variance else evaluation.settings["effective_groups"]
+
+
+def chance_error(evaluation: Evaluation) -> float:
+    """Return the calibration error that calibrated forecasts have by chance."""
+    coverage = evaluation.coverage
+    if coverage is None:
+        return nan
+    return coverage.expected_error * sqrt(coverage.n_truths / effective_truths(evaluation))
 
 
 def _shares(ranking: Ranking) -> Iterator[str]:
@@ -121,8 +142,11 @@ def _cautions(ranking: Ranking) -> Iterator[str]:
 
 def _degenerate(evaluation: Evaluation) -> str:
     """Return the numbers of degenerate cells and paths of every kind, in words."""
-    found = []
+    found, settings = [], evaluation.settings
+    takes_few = settings["estimator"] in _FOR_FEW and settings["shrinkage"] is not None
     for kind, count in evaluation.degenerate.items():
         first, _, unit = kind.partition(" ")
+        if takes_few and first == "few" and unit.endswith("paths"):
+            continue
         found.append(f"{count:,} {f'{unit} {_KINDS[first]}' if first in _KINDS else kind}")
     return ", ".join(found)

@@ -35,6 +35,9 @@ const report = (() => {
     return (document.documentElement.dataset.theme === "dark" && ON_DARK[color]) || color;
   }
 
+  // Colors of a palette may look alike, on a dark page above all.
+  const dashOf = (label) => ["solid", "dash", "dashdot"][label % 3];
+
   const SYMBOLS = ["circle", "square", "diamond", "cross", "x", "star"];
   const symbolOf = (label) =>
     label < 0 ? "circle" : SYMBOLS[Math.floor(label / data.colors.length) % SYMBOLS.length];
@@ -256,7 +259,7 @@ const report = (() => {
   }
 
   return {
-    data, state, rows, revisionOf, axis, change, classOf, colorOf, count, draw, figure, fill, labels, makeRoom, matrix,
+    data, state, rows, revisionOf, axis, change, classOf, colorOf, count, dashOf, draw, figure, fill, labels, makeRoom, matrix,
     byPlace, nameOf, pairOfMenus, resetButton, rowName, rowsOf, safe, share, start, symbolOf, tickName,
     titleAcross, titleUp, unpack, variable,
     // A view is made of an element and returns what draws it; a linked one shows the state.

@@ -33,7 +33,7 @@
     report.makeRoom(div, names.length);
     const traces = names.map((name, k) => ({
       x: quantiles[k], y: shares, name: report.safe(name), mode: "lines",
-      line: { color: report.colorOf(k), width: 2 },
+      line: { color: report.colorOf(k), width: 2, dash: report.dashOf(k) },
       hovertemplate: `${report.safe(name)}: %{y:.0%} of scenes up to %{x:.4g}<extra></extra>`,
     }));
     report.draw(div, traces, {

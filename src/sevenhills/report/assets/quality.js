@@ -6,10 +6,9 @@ report.view("quality", (root) => () => {
     fillcolor: "rgba(128, 128, 128, .22)" };
   const diagonal = { x: [0, 1], y: [0, 1], mode: "lines", hoverinfo: "skip", showlegend: false,
     line: { color: report.variable("--soft"), width: 1, dash: "dot" } };
-  const dashes = ["solid", "dash", "dashdot"];
-  const lines = curves.map(({ name, covered }, k) => ({
-    x: confidences, y: covered, name: report.safe(name), mode: "lines",
-    line: { color: report.colorOf(k), width: 2, dash: dashes[k % dashes.length] },
+  const lines = curves.map(({ name, covered, at = confidences }, k) => ({
+    x: at, y: covered, name: report.safe(name), mode: "lines",
+    line: { color: report.colorOf(k), width: 2, dash: report.dashOf(k) },
     hovertemplate: `${report.safe(name)}: %{y:.0%} inside the region of %{x:.0%}<extra></extra>`,
   }));
   const div = root.querySelector(".plot");
