@@ -16,6 +16,7 @@ from sevenhills.density import (
     MirrorMap,
     TableMap,
     YeoJohnson,
+    preimages,
 )
 
 _IDENTITY = FeatureMap()
@@ -182,6 +183,113 @@ def test_far_images_are_not_left_out():
     density = KernelMixture.from_covariances([0.5, 0.5], [[10.0, 0.0], [355.0, 100.0]], np.eye(2))
     wrapped = density._replace(maps=(CircleMap(0.0, 360.0), _IDENTITY))
     assert_allclose(wrapped.logpdf([[20.0, 100.0]]), density.logpdf([[380.0, 100.0]]), rtol=1e-12)
+
+
+def circles(n_features, width, n_kernels=30, seed=0):
+    """Return correlated kernels of one width on several circles of circumference one."""
+    rng = np.random.default_rng(seed)
+    spread = rng.normal(size=(n_features, n_features)) * 0.2 + np.eye(n_features)
+    return KernelMixture(
+        rng.dirichlet(np.ones(n_kernels)),
+        rng.uniform(size=(n_kernels, n_features)),
+        [0, n_kernels],
+        [np.linalg.inv(width * spread)],
+        maps=(CircleMap(0.0, 1.0),) * n_features,
+    )
+
+
+@pytest.mark.parametrize("width", [0.03, 0.1, 0.3])
+@pytest.mark.parametrize("n_features", [2, 3])
+def test_images_on_several_circles(n_features, width):
+    density = circles(n_features, width)
+    X = np.random.default_rng(1).uniform(size=(20, n_features))
+    found, slow = density.pdf(X), slow_pdf(density, X, n_turns=4)
+    assert_allclose(found, slow, rtol=1e-12 if n_features == 2 else 1e-8)
+
+
+@pytest.mark.parametrize("width", [0.02, 0.5, 3.0, 1e6])
+def test_many_circles_do_not_have_too_many_images(width):
+    density = circles(6, width, n_kernels=3)
+    X = np.vstack([density.sample(3, random_state=0), np.full((1, 6), 0.5)])
+    assert np.isfinite(density.logpdf(X)).all()
+    if width > 1:
+        assert_allclose(density.logpdf(X), 0.0, atol=0.2)
+
+
+def test_small_cells_find_the_images_of_large_ones(monkeypatch):
+    density = circles(3, 0.1)
+    X = density.sample(10, random_state=0)
+    expected = density.logpdf(X), density.grad_logpdf(X)
+    monkeypatch.setattr(preimages, "_MAX_NUMBERS", 12)
+    assert_allclose(density.logpdf(X), expected[0], rtol=0, atol=1e-8)
+    assert_allclose(density.grad_logpdf(X), expected[1], atol=1e-6)
+
+
+def test_a_wide_kernel_is_uniform_on_a_circle():
+    wide = KernelMixture([1.0], [[7.0, 0.0]], [0, 1], [np.linalg.inv([[1e4, 1.0], [0.0, 1.0]])])
+    wrapped = KernelMixture(
+        wide.weights,
+        wide.means,
+        wide.offsets,
+        wide.transforms,
+        maps=(CircleMap(0.0, 2.0), _IDENTITY),
+    )
+    X = np.column_stack([np.linspace(0, 2, 9), np.linspace(-2, 2, 9)])
+    expected = wide.marginal(1).logpdf(X[:, 1:]) - np.log(2.0)
+    assert_allclose(wrapped.logpdf(X), expected, atol=1e-11)
+    far = wrapped._replace(means=wrapped.means + np.array([2e6, 0.0]))
+    again = KernelMixture.merge([wrapped, far], [0.5, 0.5])
+    assert np.ptp(again.means[:, 0]) < 4.0
+    assert_allclose(again.logpdf(X), expected, atol=1e-9)
+
+
+def test_narrow_kernels_beside_wide_ones_have_their_own_images():
+    parts = [circles(2, width, n_kernels=4, seed=i) for i, width in enumerate((0.01, 0.05, 0.5))]
+    density = KernelMixture.merge(parts, [0.3, 0.5, 0.2])
+    X = density.sample(30, random_state=0)
+    assert_allclose(density.pdf(X), slow_pdf(density, X, n_turns=6), rtol=1e-10)
+    step = np.eye(2)[0] * 1e-6
+    slope = (density.logpdf(X + step) - density.logpdf(X - step)) / 2e-6
+    assert_allclose(density.grad_logpdf(X)[:, 0], slope, rtol=1e-4, atol=1e-3)
+
+
+def test_far_from_all_kernels_the_nearest_image_counts():
+    # The kernel is turned: five standard deviations along one feature are a turn of the other.
+    density = KernelMixture([1.0], [[0.0, 0.0]], [0, 1], [np.linalg.inv([[0.2, 1.0], [0.02, 0.0]])])
+    wrapped = density._replace(maps=(CircleMap(-0.5, 1.0), _IDENTITY))
+    y = 30.0
+    x = 0.2 * y
+    images = np.column_stack([x % 1 + np.arange(-40, 41), np.full(81, y)])
+    expected = np.logaddexp.reduce(density.logpdf(images))
+    assert_allclose(wrapped.logpdf([[x, y]]), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("unit", [1e-150, 1e-9, 1e100])
+@each_triple
+def test_any_unit(names, unit):
+    density = triple(names)
+    X = density.sample(10, random_state=0)
+    moved = density.affine(unit * np.eye(3), np.zeros(3))
+    expected = density.logpdf(X) - 3 * np.log(unit)
+    assert_allclose(moved.logpdf(X * unit), expected, rtol=1e-8)
+    assert moved._chart.contains(moved.sample(100, random_state=0)).all()
+
+
+def test_kernels_without_weight_do_not_matter():
+    density = triple(("circle", "log"))
+    weightless = density._replace(means=density.means + 1e9)
+    both = KernelMixture.merge([density, weightless], [1.0, 0.0])
+    X = density.sample(10, random_state=0)
+    assert_allclose(both.logpdf(X), density.logpdf(X), rtol=1e-12)
+    assert_allclose(both.grad_logpdf(X), density.grad_logpdf(X), rtol=1e-9)
+
+
+def test_a_mode_of_the_latent_coordinates_may_be_a_minimum():
+    density = KernelMixture([1.0], [[0.0]], [0, 1], [[[1 / 3]]], maps=(LogitMap(0.0, 1.0, 1.0),))
+    assert density.pdf([[0.5]]) < density.pdf([[0.01]])
+    for place in (density.modes().locations[0, 0], density.mode()[0]):
+        around = density.logpdf(place * np.array([[0.99], [1.0], [1.01]]))
+        assert around.argmax() == 1
 
 
 @each_map
@@ -375,7 +483,8 @@ def test_boxes_hold_the_share_of_samples(names):
 
 @each_triple
 def test_products_and_entropies_are_estimates(names):
-    density, other = triple(names), mixture(MAPS[names[0]], _IDENTITY, MAPS[names[1]], seed=3)
+    maps = MAPS[names[0]], _IDENTITY, MAPS[names[1]]
+    density, other = (mixture(*maps, seed=seed, width=0.2) for seed in (0, 3))
     product = density.integrate_product(other)
     values = density.pdf(other.sample(10_000, random_state=9))
     error = np.hypot(product.std_error, values.std() / np.sqrt(len(values)))

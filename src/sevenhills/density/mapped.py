@@ -11,7 +11,7 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import logsumexp, ndtri
 
-from .derivatives import Curvatures, Slopes
+from .derivatives import LogSurface
 from .maps import FeatureMap, map_columns
 from .modes import ModeTable
 from .preimages import Chart, Preimages
@@ -24,34 +24,49 @@ _TABLE_NUMBERS = 2**20
 _SAME = 1e-2
 #: The highest means from which the highest mode is searched.
 _MAX_STARTS = 16
+#: An ascent is repeated if the log density is higher by this, this many standard deviations aside.
+_FLAT, _SIDE = 1e-9, 0.1
+_MAX_ASCENTS = 4
 #: The end of an ascent: the gradient, in standard deviations of the widest kernels.
 _OPTIONS = {"gtol": 1e-9, "maxiter": 200}
 
 
-def chain_rule(
-    maps: Sequence[FeatureMap], X: np.ndarray, found: Preimages, latent: Slopes | Curvatures
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return gradients and Hessians of the log density from those of the latent log density.
+def gradients(
+    maps: Sequence[FeatureMap], surface: LogSurface, n_jobs: int | None, found: Preimages
+) -> np.ndarray:
+    """Return gradients of the log density by the chain rule, NaN outside of the support."""
+    slopes = surface.slopes(found.Z, n_jobs).gradients * _steps(maps, found)
+    return found.spread(found.mean(slopes) + _bends(maps, found)[0], np.nan)
 
-    They are NaN outside of the support. The Hessians are empty if ``latent`` has none.
-    """
-    inside = X[found.rows[found.starts]]
-    bends = [each.bends(x) for each, x in zip(maps, inside.T, strict=True)]
-    firsts, seconds = (
-        np.stack([np.broadcast_to(pair[i], len(inside)) for pair in bends], axis=1)
-        for i in range(2)
-    )
-    slopes = found.steps * latent.gradients
-    gradients = found.mean(slopes)
-    hessians = np.empty((len(inside), 0, 0))
-    if isinstance(latent, Curvatures):
-        sizes = np.diff(np.append(found.starts, len(found.rows)))
-        apart = slopes - np.repeat(gradients, sizes, axis=0)
-        parts = latent.hessians * found.steps[:, :, None] * found.steps[:, None]
-        hessians = found.mean(parts + apart[:, :, None] * apart[:, None])
-        diagonal = np.arange(X.shape[1])
-        hessians[:, diagonal, diagonal] += firsts * gradients + seconds
-    return found.spread(gradients + firsts, np.nan), found.spread(hessians, np.nan)
+
+def hessians(
+    maps: Sequence[FeatureMap], surface: LogSurface, n_jobs: int | None, found: Preimages
+) -> np.ndarray:
+    """Return Hessians of the log density by the chain rule, NaN outside of the support."""
+    latent, steps = surface.curvatures(found.Z, n_jobs), _steps(maps, found)
+    slopes = steps * latent.gradients
+    gradients, (firsts, seconds) = found.mean(slopes), _bends(maps, found)
+    apart = slopes - np.repeat(gradients, found.sizes, axis=0)
+    parts = latent.hessians * steps[:, :, None] * steps[:, None]
+    out = found.mean(parts + apart[:, :, None] * apart[:, None])
+    diagonal = np.arange(len(maps))
+    out[:, diagonal, diagonal] += firsts * gradients + seconds
+    return found.spread(out, np.nan)
+
+
+def _steps(maps: Sequence[FeatureMap], found: Preimages) -> np.ndarray:
+    """Return the derivatives (P, M) of latent coordinates, negative if mirrored."""
+    with np.errstate(over="ignore"):
+        slopes = np.exp(map_columns(maps, "log_slope", found.X))
+    return np.asarray(found.signs * np.repeat(slopes, found.sizes, axis=0))
+
+
+def _bends(maps: Sequence[FeatureMap], found: Preimages) -> tuple[np.ndarray, np.ndarray]:
+    """Return the derivatives (n, M) of the log slopes, first and second."""
+    both = np.empty((2, *found.X.shape))
+    for j, each in enumerate(maps):
+        both[0, :, j], both[1, :, j] = each.bends(found.X[:, j])
+    return both[0], both[1]
 
 
 def sample_sizes(kernels: Kernels, counts: np.ndarray, found: Preimages) -> np.ndarray:
@@ -190,14 +205,24 @@ def highest_mode(density: Any, chart: Chart) -> np.ndarray:
 def _climbed(density: Any, chart: Chart, start: np.ndarray) -> np.ndarray:
     """Return the latent coordinates of a maximum of the density of the values."""
     stds = chart.stds
+    sides = _SIDE * np.concatenate([np.diag(stds), -np.diag(stds), np.zeros((1, len(stds)))])
 
-    def descent(step: np.ndarray) -> tuple[float, np.ndarray]:
-        z = start + stds * step
-        x = map_columns(density.maps, "inverse", z[None])
-        pairs = zip(density.maps, z, x[0], strict=True)
+    def heights(Z: np.ndarray) -> np.ndarray:
+        return np.asarray(density._heights(map_columns(density.maps, "inverse", Z)))
+
+    def descent(z: np.ndarray) -> tuple[float, np.ndarray]:
+        x = map_columns(density.maps, "inverse", z[None] * stds)
+        pairs = zip(density.maps, z * stds, x[0], strict=True)
         slopes = [each.orientation(a) * np.exp(-each.log_slope(b)) for each, a, b in pairs]
         gradient = density.grad_logpdf(x)[0] * slopes * stds
-        return -float(density.logpdf(x)[0]), -gradient
+        return -float(density._heights(x)[0]), -gradient
 
-    found = minimize(descent, np.zeros(len(start)), jac=True, method="BFGS", options=_OPTIONS)
-    return np.asarray(start + stds * found.x)
+    for _ in range(_MAX_ASCENTS):
+        found = minimize(descent, start / stds, jac=True, method="BFGS", options=_OPTIONS)
+        end = found.x * stds
+        # A mode of the latent coordinates may be a minimum of the density of the values.
+        around = heights(end + sides)
+        if around.max() <= around[-1] + _FLAT:
+            break
+        start = end + sides[around.argmax()]
+    return np.asarray(end)

@@ -10,6 +10,7 @@ Functions with an argument ``xp`` take arrays of numpy, or tensors and the modul
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -59,17 +60,21 @@ class FeatureMap:
         """Return whether the density may be positive at values."""
         return np.ones(np.shape(x), dtype=bool)
 
-    def forward(self, x: Any, xp: Any = np) -> Any:
-        """Return the latent coordinates of values inside the support."""
-        return x
+    def latent(self, x: Any, xp: Any = np) -> tuple[Any, Any]:
+        """Return the latent coordinates of values inside the support, and the log of the slope."""
+        return x, 0.0
 
     def inverse(self, z: Any, xp: Any = np) -> Any:
         """Return the values of latent coordinates."""
         return z
 
+    def forward(self, x: Any, xp: Any = np) -> Any:
+        """Return the latent coordinates of values inside the support."""
+        return self.latent(x, xp)[0]
+
     def log_slope(self, x: Any, xp: Any = np) -> Any:
         """Return the logarithm of the derivative of :meth:`forward`."""
-        return xp.zeros_like(x)
+        return self.latent(x, xp)[1]
 
     def bends(self, x: np.ndarray) -> tuple[Any, Any]:
         """Return the first and second derivative of :meth:`log_slope`."""
@@ -145,19 +150,16 @@ class LogMap(FeatureMap):
         """Return whether values are beyond the bound."""
         return np.asarray(self._sign * (x - self.bound) > 0)
 
-    def forward(self, x: Any, xp: Any = np) -> Any:
-        """Return the latent coordinates of values beyond the bound."""
-        return self._sign * self.scale * xp.log(self._sign * (x - self.bound) / self.scale)
+    def latent(self, x: Any, xp: Any = np) -> tuple[Any, Any]:
+        """Return the latent coordinates of values beyond the bound, and the log of the slope."""
+        log = xp.log(self._sign * (x - self.bound) / self.scale)
+        return self._sign * self.scale * log, -log
 
     def inverse(self, z: Any, xp: Any = np) -> Any:
         """Return values, which are never at the bound."""
         with np.errstate(over="ignore"):
             x = self.bound + self._sign * self.scale * xp.exp(self._sign * z / self.scale)
         return _inside(x, *self.bounds, xp)
-
-    def log_slope(self, x: Any, xp: Any = np) -> Any:
-        """Return the log of the scale, relative to the distance from the bound."""
-        return -xp.log(self._sign * (x - self.bound) / self.scale)
 
     def bends(self, x: np.ndarray) -> tuple[Any, Any]:
         """Return the derivatives of minus the log of the distance."""
@@ -216,9 +218,11 @@ class LogitMap(FeatureMap):
         """Return whether values are between the bounds."""
         return np.asarray((x > self.low) & (x < self.high))
 
-    def forward(self, x: Any, xp: Any = np) -> Any:
-        """Return the latent coordinates of values between the bounds."""
-        return self.scale * (xp.log(x - self.low) - xp.log(self.high - x))
+    def latent(self, x: Any, xp: Any = np) -> tuple[Any, Any]:
+        """Return the latent coordinates of values between the bounds, and the log of the slope."""
+        below, above = xp.log(x - self.low), xp.log(self.high - x)
+        constant = float(np.log(self.scale) + np.log(self.high - self.low))
+        return self.scale * (below - above), constant - below - above
 
     def inverse(self, z: Any, xp: Any = np) -> Any:
         """Return values, which are never at a bound."""
@@ -226,11 +230,6 @@ class LogitMap(FeatureMap):
         share = 1 / (1 + xp.exp(xp.clip(abs(z) / self.scale, 0.0, _MAX_LOG)))
         x = xp.where(z > 0, self.high - width * share, self.low + width * share)
         return _inside(x, self.low, self.high, xp)
-
-    def log_slope(self, x: Any, xp: Any = np) -> Any:
-        """Return the log of the slope of the logit."""
-        logs = xp.log(x - self.low) + xp.log(self.high - x)
-        return float(np.log(self.scale * (self.high - self.low))) - logs
 
     def bends(self, x: np.ndarray) -> tuple[Any, Any]:
         """Return the derivatives of the log slope."""
@@ -287,41 +286,48 @@ class YeoJohnson(FeatureMap):
         _check(self.low < self.high, "low", f"below high = {self.high}", self.low)
         for name, is_open in (("low", self.power > 2), ("high", self.power < 0)):
             value = getattr(self, name)
-            if is_open and self._log_slope_within(value) < np.log(_MIN_SLOPE):
+            if is_open and self.log_slope(np.array(value)) < np.log(_MIN_SLOPE):
                 raise ValueError(f"{name} must be given for power = {self.power}, got {value!r}")
 
-    def forward(self, x: Any, xp: Any = np) -> Any:
-        """Return the latent coordinates of values."""
-        within = xp.clip(x, self.low, self.high)
+    def latent(self, x: Any, xp: Any = np) -> tuple[Any, Any]:
+        """Return the latent coordinates of values, and the log of the slope."""
+        within = x if self._is_curved else xp.clip(x, self.low, self.high)
         u = (within - self.center) / self.scale
-        size, power = abs(u), xp.where(u >= 0, self.power, 2 - self.power)
-        z = self.center + self.scale * xp.sign(u) * _grown(xp.log1p(size), power, xp)
-        return z + _beyond(x - within, self._log_slope_within(within, xp), xp)
+        sign, power = self._side(u, xp)
+        log = xp.log1p(sign * u)
+        z = self.center + self.scale * sign * _grown(log, power, xp)
+        log_slope = (power - 1) * log
+        return z if within is x else z + _beyond(x - within, log_slope, xp), log_slope
 
     def inverse(self, z: Any, xp: Any = np) -> Any:
         """Return the values of latent coordinates."""
-        lowest, highest = self._ends
-        within = xp.clip(z, lowest, highest)
+        within = z if self._is_curved else xp.clip(z, *self._ends)
         y = (within - self.center) / self.scale
-        size, power = abs(y), xp.where(y >= 0, self.power, 2 - self.power)
+        sign, power = self._side(y, xp)
+        log = _shrunk(sign * y, power, xp)
         with np.errstate(over="ignore"):
-            grown = xp.expm1(_shrunk(size, power, xp))
-            x = self.center + self.scale * xp.sign(y) * grown
-            x = xp.clip(x, self.low, self.high)
-            x = x + _beyond(z - within, -self._log_slope_within(x, xp), xp)
+            x = self.center + self.scale * sign * xp.expm1(log)
+            if within is not z:
+                x = xp.clip(x, self.low, self.high) + _beyond(z - within, (1 - power) * log, xp)
         return xp.clip(x, -_LARGEST, _LARGEST)
 
-    def log_slope(self, x: Any, xp: Any = np) -> Any:
-        """Return the log of the slope."""
-        return self._log_slope_within(xp.clip(x, self.low, self.high), xp)
+    def _side(self, u: Any, xp: Any) -> tuple[Any, Any]:
+        """Return the sign and the power, above the center or below it."""
+        sign = xp.sign(u) + (u == 0)
+        return sign, 1 + sign * (self.power - 1)
+
+    @property
+    def _is_curved(self) -> bool:
+        """Whether the map is straight nowhere."""
+        return self.low == -_LARGEST and self.high == _LARGEST
 
     def bends(self, x: np.ndarray) -> tuple[Any, Any]:
         """Return the derivatives of the log slope."""
         u = (x - self.center) / self.scale
-        power = np.where(u >= 0, self.power, 2 - self.power) - 1
-        steps = 1 / (1 + np.abs(u)) / self.scale
+        sign, power = self._side(u, np)
+        steps = 1 / (1 + sign * u) / self.scale
         curved = (x > self.low) & (x < self.high)
-        first, second = np.sign(u) * power * steps, -power * steps**2
+        first, second = sign * (power - 1) * steps, (1 - power) * steps**2
         return np.where(curved, first, 0.0), np.where(curved, second, 0.0)
 
     def affine(self, factor: float, shift: float) -> FeatureMap:
@@ -331,11 +337,6 @@ class YeoJohnson(FeatureMap):
         low, high = np.sort(ends.clip(-_LARGEST, _LARGEST)).tolist()
         power = self.power if factor > 0 else 2 - self.power
         return YeoJohnson(power, self.center * factor + shift, self.scale * abs(factor), low, high)
-
-    def _log_slope_within(self, x: Any, xp: Any = np) -> Any:
-        u = (x - self.center) / self.scale
-        power = xp.where(u >= 0, self.power, 2 - self.power)
-        return (power - 1) * xp.log1p(abs(u))
 
     @property
     def _ends(self) -> tuple[float, float]:
@@ -421,28 +422,33 @@ class TableMap(FeatureMap):
         least = np.diff(z).min() / np.ptp(x) / len(x)
         return cls(x, np.maximum(slopes, least), float(z[0]))
 
-    @property
+    @cached_property
     def _values(self) -> np.ndarray:
         """The latent coordinates of the knots."""
         steps = np.diff(self.knots) * (self.slopes[1:] + self.slopes[:-1]) / 2
         return self.start + np.append(0.0, np.cumsum(steps))
+
+    @cached_property
+    def _table(self) -> tuple[np.ndarray, ...]:
+        """First knot, latent coordinate, slope and change of slope of every part."""
+        first = [0, *range(len(self.knots))]
+        turns = np.concatenate([[0.0], np.diff(self.slopes) / np.diff(self.knots), [0.0]])
+        return self.knots[first], self._values[first], self.slopes[first], turns
 
     def _parts(self, x: Any, ends: np.ndarray, xp: Any) -> tuple[Any, ...]:
         """Return first knot, latent coordinate, slope and change of slope of the part of values.
 
         ``ends`` are the places of the knots among the values.
         """
-        widths = np.diff(self.knots)
-        turns = np.concatenate([[0.0], np.diff(self.slopes) / widths, [0.0]])
-        table = np.stack([self.knots, self._values, self.slopes])[:, [0, *range(len(ends))]]
         part = xp.searchsorted(_as(ends, x, xp), x, side="right")
-        return tuple(_as(each, x, xp)[part] for each in (*table, turns))
+        return tuple(_as(each, x, xp)[part] for each in self._table)
 
-    def forward(self, x: Any, xp: Any = np) -> Any:
-        """Return the latent coordinates of values."""
+    def latent(self, x: Any, xp: Any = np) -> tuple[Any, Any]:
+        """Return the latent coordinates of values, and the log of the slope."""
         knot, value, slope, turn = self._parts(x, self.knots, xp)
         apart = x - knot
-        return value + apart * (slope + 0.5 * turn * apart)
+        change = turn * apart
+        return value + apart * (slope + 0.5 * change), xp.log(slope + change)
 
     def inverse(self, z: Any, xp: Any = np) -> Any:
         """Return the values of latent coordinates."""
@@ -451,11 +457,6 @@ class TableMap(FeatureMap):
         # The root of the parabola that does not cancel.
         root = xp.sqrt(xp.clip(slope**2 + 2 * turn * apart, 0.0, None))
         return knot + 2 * apart / (slope + root)
-
-    def log_slope(self, x: Any, xp: Any = np) -> Any:
-        """Return the log of the slope."""
-        knot, _, slope, turn = self._parts(x, self.knots, xp)
-        return xp.log(slope + turn * (x - knot))
 
     def bends(self, x: np.ndarray) -> tuple[Any, Any]:
         """Return the derivatives of the log slope."""

@@ -4,10 +4,11 @@ The class documents every question and checks its arguments. The answers are com
 of :class:`~sevenhills.density.sums.Kernels`, a plain tuple of arrays, in the question's module.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import pairwise
+from operator import attrgetter
 from typing import Any, Self
 
 import numpy as np
@@ -32,8 +33,8 @@ from .derivatives import LogSurface
 from .engines import FEW_PAIRS, TOLERANCE, Engine
 from .maps import AnyMap, FeatureMap, Maps, map_columns
 from .modes import ModeTable, find_highest_mode, find_modes, label_shares
-from .moments import mapped_moments
-from .preimages import Chart, Preimages
+from .moments import mapped_covariance, mapped_mean
+from .preimages import Chart, Preimages, narrowed
 from .regions import Density, check_dimension
 from .sums import (
     LOG_2PI,
@@ -131,6 +132,9 @@ class KernelMixture(Density):
         self._set("counts", _checked_counts(self, self.counts))
         self._set("feature_names", _checked_names(self, self.feature_names))
         self._set("maps", _checked_maps(self, self.maps))
+        if self.maps is not None:
+            for name, value in narrowed(self.maps, self.kernels)._asdict().items():
+                self._set(name, value)
 
     def _set(self, name: str, value: Any) -> None:
         if isinstance(value, np.ndarray):
@@ -393,11 +397,35 @@ class KernelMixture(Density):
         """Return the log density at checked points."""
         if self.maps is None:
             return self._log_q(X, n_jobs, tol)
-        return self._preimages(X, n_jobs, tol).log_densities()
+        if self._parts:
+            found = [part._logpdf(X, n_jobs, tol) for part in self._parts]
+            return np.asarray(np.logaddexp.reduce(found))
+        return self._heights(X, n_jobs, tol)
 
-    def _preimages(self, X: np.ndarray, n_jobs: int | None, tol: float = TOLERANCE) -> Preimages:
-        """Return the latent coordinates of checked points, and the log densities there."""
-        return self._chart.preimages(X, partial(self._log_q, n_jobs=n_jobs, tol=tol))
+    def _heights(
+        self, X: np.ndarray, n_jobs: int | None = None, tol: float = TOLERANCE
+    ) -> np.ndarray:
+        """Return the log density at checked points from images that all kernels share."""
+        return self._answers(X, n_jobs, Preimages.log_densities, tol)
+
+    @cached_property
+    def _parts(self) -> list[Self]:
+        """Sums of kernels that have different images; empty if all have the same."""
+        numbers = self._chart.part_of_group
+        if not self._chart.folding or not numbers.any():
+            return []
+        groups = [np.flatnonzero(numbers == number) for number in np.unique(numbers)]
+        return [self._replace(**self._chart.kernels.take(some)._asdict()) for some in groups]
+
+    def _answers(
+        self,
+        X: np.ndarray,
+        n_jobs: int | None,
+        answer: Callable[[Preimages], np.ndarray],
+        tol: float = TOLERANCE,
+    ) -> np.ndarray:
+        """Return answers for the latent coordinates of checked points."""
+        return self._chart.answers(X, partial(self._log_q, n_jobs=n_jobs, tol=tol), answer)
 
     def _log_q(self, X: np.ndarray, n_jobs: int | None, tol: float = TOLERANCE) -> np.ndarray:
         """Return the log density of latent coordinates, by direct sums if there are few pairs."""
@@ -416,9 +444,12 @@ class KernelMixture(Density):
         """Return the log densities (n_samples, n_kernels) of all kernels at checked points."""
         if self.maps is None:
             return self._distances.log_kernels(X)
-        found = self._preimages(X, None)
-        logs = self._distances.log_kernels(found.Z) + found.log_slopes[:, None]
-        return found.spread(found.log_sums(logs), -np.inf)
+
+        def log_kernels(found: Preimages) -> np.ndarray:
+            logs = self._distances.log_kernels(found.Z) + found.log_slopes[:, None]
+            return found.spread(found.log_sums(logs), -np.inf)
+
+        return self._answers(X, None, log_kernels)
 
     def _latent_points(
         self, X: np.ndarray, log_densities: np.ndarray, n_jobs: int | None
@@ -426,7 +457,7 @@ class KernelMixture(Density):
         """Return the most probable latent coordinates of checked points, and the log densities."""
         if self.maps is None:
             return X, log_densities
-        Z = self._preimages(self._chart.clip(X), n_jobs).best()
+        Z = self._answers(self._chart.clip(X), n_jobs, Preimages.best)
         return Z, self._log_q(Z, n_jobs)
 
     def grad_logpdf(self, X: Any, n_jobs: int | None = None) -> np.ndarray:
@@ -447,8 +478,7 @@ class KernelMixture(Density):
         X = self._check(X)
         if self.maps is None:
             return self._surface.slopes(X, n_jobs).gradients
-        found = self._preimages(X, n_jobs)
-        return mapped.chain_rule(self.maps, X, found, self._surface.slopes(found.Z, n_jobs))[0]
+        return self._answers(X, n_jobs, partial(mapped.gradients, self.maps, self._surface, n_jobs))
 
     def hess_logpdf(self, X: Any, n_jobs: int | None = None) -> np.ndarray:
         r"""Return the Hessian matrix of the log density at every row of ``X``.
@@ -468,8 +498,7 @@ class KernelMixture(Density):
         X = self._check(X)
         if self.maps is None:
             return self._surface.curvatures(X, n_jobs).hessians
-        found = self._preimages(X, n_jobs)
-        return mapped.chain_rule(self.maps, X, found, self._surface.curvatures(found.Z, n_jobs))[1]
+        return self._answers(X, n_jobs, partial(mapped.hessians, self.maps, self._surface, n_jobs))
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> np.ndarray:
         """Draw independent samples, (n_samples, n_features); numpy's global generator is not used.
@@ -501,7 +530,7 @@ class KernelMixture(Density):
         array([3.])
         """
         if self.maps is not None:
-            return self._moments[0].copy()
+            return mapped_mean(self.maps, self.weights, self.kernels)
         # Measured from one of the means, so that a large offset does not cost digits.
         origin = self.means[np.argmax(self.weights)]
         return np.asarray(origin + self.weights @ (self.means - origin))
@@ -521,16 +550,11 @@ class KernelMixture(Density):
         array([[4.]])
         """
         if self.maps is not None:
-            return self._moments[1].copy()
+            return mapped_covariance(self.maps, self.weights, self.kernels, self.mean())
         deviations = self.means - self.mean()
         group_weights = np.add.reduceat(self.weights, self.offsets[:-1])
         within = np.tensordot(group_weights, covariances(self.transforms), axes=1)
         return np.asarray(within + (deviations * self.weights[:, None]).T @ deviations)
-
-    @cached_property
-    def _moments(self) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and covariance of a density with maps."""
-        return mapped_moments(self._chart.maps, self.weights, self.kernels)
 
     def integrate_product(self, other: "KernelMixture", *, log: bool = False) -> float:
         r"""Return the integral of the product of two densities.
@@ -613,7 +637,7 @@ class KernelMixture(Density):
         features, values = conditioning.given_values(given, self.n_features, self.feature_names)
         rows, counts = values[None], self.counts
         if self.maps is not None:
-            rows = self.marginal(features)._preimages(rows, None).Z
+            rows = self.marginal(features)._answers(rows, None, attrgetter("Z"))
         found = conditioning.conditional(self.kernels, features, rows) if len(rows) else None
         if found is None:
             named = dict(zip(given, values.tolist(), strict=True))
@@ -726,11 +750,12 @@ class KernelMixture(Density):
         self, values: np.ndarray, present: np.ndarray, rows: np.ndarray, rng: np.random.RandomState
     ) -> np.ndarray:
         """Return draws of the other features, by a preimage of every row of values."""
-        found = self.marginal(present)._preimages(values, None)
-        outside = np.setdiff1d(np.arange(len(values)), found.rows)
-        if len(outside):
-            raise ValueError(f"X: row {rows[outside[0]]} has a value outside of the support")
-        Z = self._latent._imputed(found.drawn(rng), present, rows, "sample", rng)
+        marginal = self.marginal(present)
+        inside = marginal._chart.contains(values)
+        if not inside.all():
+            raise ValueError(f"X: row {rows[~inside][0]} has a value outside of the support")
+        drawn = marginal._answers(values, None, lambda found: found.drawn(rng))
+        Z = self._latent._imputed(drawn, present, rows, "sample", rng)
         absent = np.delete(np.arange(self.n_features), present)
         return Z if self.maps is None else map_columns([self.maps[j] for j in absent], "inverse", Z)
 
@@ -985,9 +1010,11 @@ class KernelMixture(Density):
         X, (labels, of_kernel) = self._check(X), self._labels(by, n_jobs)
         if self.maps is None:
             return labels, label_shares(self.kernels, of_kernel, len(labels), X, n_jobs)
-        found = self._preimages(self._chart.clip(X), n_jobs)
-        shares = label_shares(self.kernels, of_kernel, len(labels), found.Z, n_jobs)
-        return labels, found.mean(shares)
+
+        def shares(found: Preimages) -> np.ndarray:
+            return found.mean(label_shares(self.kernels, of_kernel, len(labels), found.Z, n_jobs))
+
+        return labels, self._answers(self._chart.clip(X), n_jobs, shares)
 
     def _labels(self, by: Any, n_jobs: int | None) -> tuple[np.ndarray, np.ndarray]:
         """Return all labels, and the index of the label of every kernel."""
@@ -1030,12 +1057,15 @@ class KernelMixture(Density):
         X = self._check(X)
         least = self._sample_counts[self.log_weights > -np.inf].min()
         if self.maps is not None:
-            found = self._preimages(X, n_jobs)
-            if len(found.starts) == len(found.rows):
-                sizes = self._latent.effective_sample_size(found.Z, n_jobs)
-            else:
-                sizes = mapped.sample_sizes(self.kernels, self._sample_counts, found)
-            return found.spread(sizes, least)
+
+            def sizes(found: Preimages) -> np.ndarray:
+                if self._chart.folding:
+                    sizes = mapped.sample_sizes(self.kernels, self._sample_counts, found)
+                else:
+                    sizes = self._latent.effective_sample_size(found.Z, n_jobs)
+                return found.spread(sizes, least)
+
+            return self._answers(X, n_jobs, sizes)
         log_sums = sums_at(self._log_sums, X, n_jobs)
         log_squares = sums_at(self._log_squares, X, n_jobs)
         most = self._sample_counts.sum()
@@ -1064,11 +1094,12 @@ class KernelMixture(Density):
         X = self._check(X)
         if self.maps is None:
             return ~self._reach.contains(X, n_jobs)
-        found = self._preimages(X, n_jobs)
-        if len(found.rows) == 0:
-            return np.ones(len(X), dtype=bool)
-        inside = np.logical_or.reduceat(self._reach.contains(found.Z, n_jobs), found.starts)
-        return ~found.spread(inside, False).astype(bool)
+
+        def is_beyond(found: Preimages) -> np.ndarray:
+            near = np.logical_or.reduceat(self._reach.contains(found.Z, n_jobs), found.starts)
+            return found.spread(~near, True)
+
+        return self._answers(X, n_jobs, is_beyond).astype(bool)
 
     def bootstrap(self, n_replicates: int = 200, random_state: Any = 0) -> Bootstrap:
         r"""Return bootstrap replicates of the density, for confidence bands.

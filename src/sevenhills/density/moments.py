@@ -20,35 +20,49 @@ _N_TERMS = 48
 _LIMIT = 20.0
 #: The steps of the trapezoidal rule, for smooth maps and for those that fold.
 _STEPS = (0.02, 0.005)
+#: Kernels of a smaller weight, relative to the largest, do not change the mean.
+_NEGLIGIBLE = 1e-18
 #: The numbers in a table of kernels and nodes.
 _TABLE_NUMBERS = 2**20
 
 
-def mapped_moments(
-    maps: Sequence[FeatureMap], weights: np.ndarray, kernels: Kernels
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the mean and the covariance; angles are measured from their circular mean."""
-    scatters = covariances(kernels.transforms)
-    stds = np.sqrt(np.diagonal(scatters, axis1=1, axis2=2))[kernels.group_of_kernel]
-    angles = [
-        _circular_mean(each, weights, kernels.means[:, j], stds[:, j])
-        if isinstance(each, CircleMap)
-        else 0.0
-        for j, each in enumerate(maps)
-    ]
+def mapped_mean(maps: Sequence[FeatureMap], weights: np.ndarray, kernels: Kernels) -> np.ndarray:
+    """Return the mean; that of a feature on a circle is the direction of the mean vector."""
+    # Most kernels of a conditional density weigh next to nothing.
+    kept = weights > _NEGLIGIBLE * weights.max()
+    means, stds, weights = kernels.means[kept], _stds(kernels)[kept], weights[kept]
+    return np.array(
+        [
+            _circular_mean(each, weights, means[:, j], stds[:, j])
+            if isinstance(each, CircleMap)
+            else weights @ _expansion(each, means[:, j], stds[:, j], 1)[0][0]
+            for j, each in enumerate(maps)
+        ]
+    )
+
+
+def mapped_covariance(
+    maps: Sequence[FeatureMap], weights: np.ndarray, kernels: Kernels, mean: np.ndarray
+) -> np.ndarray:
+    """Return the covariance; angles are measured from their circular mean."""
+    stds = _stds(kernels)
     terms, variances = np.empty((_N_TERMS, *stds.shape)), np.empty(stds.shape)
-    for j, (each, angle) in enumerate(zip(maps, angles, strict=True)):
+    for j, each in enumerate(maps):
         if isinstance(each, CircleMap):
-            each = replace(each, low=angle - 0.5 * each.period)
-        found = _expansion(each, angle, kernels.means[:, j], stds[:, j])
+            each = replace(each, low=mean[j] - 0.5 * each.period)
+        found = _expansion(each, kernels.means[:, j], stds[:, j], _N_TERMS)
         terms[:, :, j], variances[:, j] = found
-    mean = weights @ terms[0]
-    apart = terms[0] - mean
+    apart = terms[0] - weights @ terms[0]
     cov = (apart * weights[:, None]).T @ apart
-    cov += _within(terms, weights, kernels.offsets, scatters)
+    cov += _within(terms, weights, kernels.offsets, covariances(kernels.transforms))
     np.fill_diagonal(cov, weights @ (variances + apart**2))
-    is_circle = [isinstance(each, CircleMap) for each in maps]
-    return np.where(is_circle, angles, mean), cov
+    return cov
+
+
+def _stds(kernels: Kernels) -> np.ndarray:
+    """Return the standard deviations (K, M) of kernels."""
+    variances = np.diagonal(covariances(kernels.transforms), axis1=1, axis2=2)
+    return np.sqrt(variances)[kernels.group_of_kernel]
 
 
 def _circular_mean(
@@ -61,22 +75,22 @@ def _circular_mean(
 
 
 def _expansion(
-    each: FeatureMap, origin: float, means: np.ndarray, stds: np.ndarray
+    each: FeatureMap, means: np.ndarray, stds: np.ndarray, n_terms: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the coefficients (N, K) of a mapped feature minus an origin, and its variances."""
-    terms = np.zeros((_N_TERMS, len(means)))
+    """Return the first coefficients (n_terms, K) of a mapped feature, and its variances."""
+    terms = np.zeros((n_terms, len(means)))
     if type(each) is FeatureMap:
-        terms[0], terms[1] = means - origin, stds
+        terms[0], terms[1:2] = means, stds
         return terms, stds**2
     step = _STEPS[each.is_folding]
     nodes = np.arange(-_LIMIT, _LIMIT + step, step)
     weights = step * np.exp(-0.5 * nodes**2) / np.sqrt(2 * np.pi)
-    polynomials = _hermite(nodes) * weights
+    polynomials = _hermite(nodes)[:n_terms] * weights
     variances, size = np.empty(len(means)), max(1, _TABLE_NUMBERS // len(nodes))
     with np.errstate(over="ignore", invalid="ignore"):
         for start in range(0, len(means), size):
             rows = slice(start, start + size)
-            values = each.inverse(means[rows, None] + stds[rows, None] * nodes) - origin
+            values = each.inverse(means[rows, None] + stds[rows, None] * nodes)
             terms[:, rows] = polynomials @ values.T
             variances[rows] = (values - terms[0, rows, None]) ** 2 @ weights
     return terms, variances
