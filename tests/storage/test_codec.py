@@ -41,6 +41,7 @@ def files(tmp_path_factory):
         "kde": KernelDensityCV(bandwidths=[0.3, 0.5]).fit(FEW),
         "bic": GaussianMixtureBIC(max_components=2).fit(pd.DataFrame(FEW, columns=["a", "b"])),
         "vine": VineDensity().fit(FEW),
+        "support": ROME(support={0: (-99, None), 1: ("circular", 99.0)}).fit(FEW),
         "compat": compat.ROME().fit(FEW),
         "density": rome.density_,
     }
@@ -136,6 +137,10 @@ FORGERIES = [
     ("auto", "clusters_.0.members", {"tuple": [3]}, "clusters_.0.members.0: must be str, got int"),
     ("auto", "clusters_.0.reason", 3, "clusters_.0.reason: must be str, got int"),
     ("auto", "held_out_", 3, "held_out_: must be float, got int"),
+    ("support", "support_.0.feature", 1, "support_: not the maps of the density"),
+    ("support", "support_.0.feature", 5, "support_: not the maps of the density"),
+    ("support", "support_.0.n_at_bounds", -1.0, "support_.0: n_at_bounds must not be negative"),
+    ("support", "support_.1.map.period", -1.0, "support_.1.map: period must be positive"),
     ("kde", "scores_", lambda a: a[:1], "scores_: must be one for each bandwidth"),
     ("kde", "scores_", with_element(0, np.nan), "scores_: .*finite"),
     ("kde", "bandwidth_", 0.4, "bandwidth_: not one of bandwidths_"),
@@ -192,6 +197,23 @@ def test_forged_models(files, path, file, field, value, match):
         load(path)
 
 
+@pytest.mark.parametrize(
+    ("pairs", "match"),
+    [
+        ([[1]], "parameters.support: must be pairs of a name or an index"),
+        ([[0.5, 1]], "parameters.support: must be pairs of a name or an index"),
+        ([3], "parameters.support: must be list, got int"),
+        ([[0, 1]], "parameters: the support of 0 must be"),
+    ],
+)
+def test_forged_dicts(files, path, pairs, match):
+    header, arrays = taken_apart(files / "support")
+    header["model"]["parameters"]["support"] = {"dict": pairs}
+    put_together(path, header, arrays)
+    with pytest.raises(ModelFileError, match=match):
+        load(path)
+
+
 def test_records_must_be_those_that_the_class_declares(files, path):
     header, arrays = taken_apart(files / "rome")
     header["model"]["fitted"]["ordering_"]["record"] = "Candidates"
@@ -234,6 +256,7 @@ def test_every_array_is_needed(files, path):
 WRONG = {
     ROME: {
         "min_std": ["wide", -1.0, True], "selection": ["dbvc", 1], "decorrelate": [1, "yes"],
+        "support": ["all", 3, [1]],
         "normalize": [None], "density": ["kd", None], "shrinkage": ["much"], "start": [None],
         "k_min": [1, 5.0, 21], "k_max": [4, "20"], "alpha_k": [0.0, "400"], "n_eps": [-1, 0.5],
         "n_xi": [-1, None], "exact_below": [-1, "all"], "verbose": [1], "n_jobs": [0, "all"],

@@ -274,7 +274,7 @@ def test_refuses_to_save(model, error, match, path):
         ({"random_state": np.random.RandomState(0)}, "random_state: .*RandomState.* set it to"),
         ({"random_state": np.random.default_rng(0)}, "random_state: "),
         ({"reg_covar": np.inf}, "reg_covar: "),
-        ({"n_init": {"a": 1}}, "n_init: "),
+        ({"n_init": {1}}, "n_init: "),
         ({"n_init": [[1, 2]]}, "parameters: n_init must be a whole number"),
     ],
 )

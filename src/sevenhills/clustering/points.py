@@ -9,7 +9,7 @@ labels, orderings and candidates of points are translated back to the given rows
 from collections import Counter
 from dataclasses import dataclass, replace
 from math import frexp, ldexp, sqrt
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -41,6 +41,23 @@ _MOST_COPIES = 30_000
 _TIE = 1e-15
 #: The valid kinds of ``resolution``, for error messages.
 _RESOLUTION = "'auto', None, a number or one number for each feature"
+
+
+class Space(Protocol):
+    """Where points are: latent coordinates of samples, and places between which distances are."""
+
+    def latent(self, X: np.ndarray) -> np.ndarray:
+        """Return the latent coordinates of samples; rounded values have been spread."""
+        ...
+
+    def places(self, Z: np.ndarray, features: np.ndarray) -> np.ndarray:
+        """Return the places of latent coordinates, from features in an order."""
+        ...
+
+    @property
+    def periods(self) -> np.ndarray:
+        """The period of every feature, 0 for those on a line."""
+        ...
 
 
 class RowClusters(NamedTuple):
@@ -95,6 +112,7 @@ class Points:
     grain: float = 1.0  #: the number of samples that clustering counts as one
     copies: Copies | None = None  #: the copies of rounded rows; None if all values are exact
     whole: np.ndarray | None = None  #: (n_points,) the point of every piece, if points are split
+    space: Space | None = None  #: None if places, latent coordinates and samples are the same
     ordering: Ordering | None = None
     candidates: Candidates | None = None
 
@@ -106,6 +124,7 @@ class Points:
         resolution: Any = None,
         start: str = "canonical",
         labels: np.ndarray | None = None,
+        space: Space | None = None,
     ) -> "Points":
         """Return the points of a data set.
 
@@ -120,12 +139,17 @@ class Points:
             With "first", rows and unit stay as given.
         labels : ndarray of shape (n_samples,), optional
             Clusters, -1 being noise. Equal rows of different labels are different points.
+        space : Space, optional
+            The latent coordinates, in which points are, and the places of points.
         """
         units = _resolve_resolution(resolution, X, weights)
         given = np.ones(len(X)) if weights is None else weights
-        if not units.any():
-            return cls._from_exact(X, given, start, labels)
-        return cls._from_rounded(X, given, units, start, labels)
+        if units.any():
+            points = cls._from_rounded(X, given, units, start, labels, space)
+        else:
+            Z = X if space is None else space.latent(X)
+            points = cls._from_exact(Z, given, start, labels)
+        return points if space is None else replace(points, space=space)
 
     @classmethod
     def _from_exact(
@@ -181,6 +205,7 @@ class Points:
         units: np.ndarray,
         start: str,
         labels: np.ndarray | None,
+        space: Space | None,
     ) -> "Points":
         """Return the points of rows that are spread over the cells of rounded values."""
         distinct = cls._from_exact(X, weights, "canonical", labels)
@@ -193,6 +218,7 @@ class Points:
         numbers = np.arange(len(source)) - firsts[source]
         given = None if labels is None else distinct.labels
         places = spread(X[distinct.rows], counts, units, given, source, numbers, masses)
+        places = places if space is None else space.latent(places)
         points = cls._from_exact(
             places, masses / grain, start, None if given is None else given[source]
         )
@@ -214,6 +240,25 @@ class Points:
     def n_counted(self) -> float:
         """The number of samples that clustering counts, not below a whole number by rounding."""
         return float(self.weights.sum()) * (1 + _ROUNDING)
+
+    def places(self, features: np.ndarray | None = None) -> np.ndarray:
+        """Return the points where distances are measured, from features in some order."""
+        if self.space is not None:
+            order = np.arange(self.X.shape[1]) if features is None else features
+            return self.space.places(self.X * self.unit, order) / self.unit
+        return self.X if features is None else np.ascontiguousarray(self.X[:, features])
+
+    def unwrapped(self) -> "Points":
+        """Return the points with every cluster in one piece, on some turn of its circles."""
+        if self.space is None or not self.space.periods.any():
+            return self
+        X, periods = self.X.copy(), self.space.periods / self.unit
+        for label in np.unique(self.labels):
+            rows = np.flatnonzero(self.labels == label)
+            for j in np.flatnonzero(periods):
+                cut = least_spread_cut(X[rows, j], self.weights[rows], periods[j])
+                X[rows, j] = cut + np.remainder(X[rows, j] - cut, periods[j])
+        return replace(self, X=X)
 
     def split(self) -> "Points":
         """Return the points with those of more than one sample in pieces.
@@ -316,10 +361,31 @@ def find_clusters(points: Points, n_jobs: int | None = None) -> Points:
     if points.n_counted < FEWEST_TO_CLUSTER:
         return points
     points, k = points.split(), neighbors_for(points.n_counted, points.X.shape[1])
-    ordering = order_by_reachability(points.X, k, points.weights)
+    places = points.places()
+    ordering = order_by_reachability(places, k, points.weights)
     cuts = cut(ordering, weights=points.weights)
-    scores = score(points.X, cuts, weights=points.weights, n_jobs=n_jobs)
+    scores = score(places, cuts, weights=points.weights, n_jobs=n_jobs)
     return points.clustered(ordering, choose(cuts, scores))
+
+
+def least_spread_cut(x: np.ndarray, weights: np.ndarray, period: float) -> float:
+    """Return where to cut a circle, so that the variance of the values after the cut is least.
+
+    The values are then within half a period of their mean. The cut is in the middle of a gap, and
+    the mean between 0 and the period.
+    """
+    order = np.argsort(np.remainder(x, period), kind="stable")
+    turned, shares = np.remainder(x, period)[order] / period, weights[order] / weights.sum()
+    # With the values before a cut moved by one period behind the others.
+    moved = np.append(0.0, np.cumsum(shares)[:-1])
+    means = shares @ turned + moved
+    squares = shares @ turned**2 + np.append(0.0, np.cumsum(shares * (2 * turned + 1))[:-1])
+    variances = squares - means**2
+    starts = np.append(True, np.diff(turned) > 0)
+    first = int(np.argmax(starts & (variances <= variances[starts].min() + _EQUAL)))
+    gap = np.remainder(turned[first] - turned[first - 1], 1.0) if len(x) > 1 else 1.0
+    cut = turned[first] - 0.5 * (gap if gap > 0 else 1.0)
+    return float((cut - np.floor(means[first])) * period)
 
 
 def _resolve_resolution(resolution: Any, X: np.ndarray, weights: np.ndarray | None) -> np.ndarray:

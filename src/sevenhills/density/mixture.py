@@ -1222,11 +1222,14 @@ def unchecked_mixture(**fields: Any) -> KernelMixture:
 
 
 def with_samples(
-    density: KernelMixture, feature_names: Sequence[str] | None, n_samples: float
+    density: KernelMixture,
+    feature_names: Sequence[str] | None,
+    n_samples: float,
+    maps: Maps | None = None,
 ) -> KernelMixture:
-    """Return a density with feature names, and with a number of samples shared by weight."""
+    """Return a density with feature names, a number of samples shared by weight, and maps."""
     names = None if feature_names is None else tuple(feature_names)
-    return density._replace(feature_names=names, counts=density.weights * n_samples)
+    return density._replace(feature_names=names, counts=density.weights * n_samples, maps=maps)
 
 
 def _draw(density: KernelMixture, n_samples: int, rng: np.random.RandomState) -> np.ndarray:

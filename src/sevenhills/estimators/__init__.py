@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .parzen import ManifoldParzen
     from .rome import ROME
     from .summary import Cluster
+    from .support import FeatureSupport, propose_support
     from .vine import VineDensity
 
 __all__ = [
@@ -27,12 +28,14 @@ __all__ = [
     "Cluster",
     "DensityClassifier",
     "DensityOutlierDetector",
+    "FeatureSupport",
     "GaussianKDE",
     "GaussianMixtureBIC",
     "KernelDensityCV",
     "ManifoldParzen",
     "StackedCluster",
     "VineDensity",
+    "propose_support",
 ]
 
 #: Name, class and module of every estimator, in the order of the documentation.
@@ -54,7 +57,9 @@ _MODULES = dict(_REGISTRY.values()) | {
     "Cluster": "summary",
     "DensityClassifier": "classifier",
     "DensityOutlierDetector": "outlier_detector",
+    "FeatureSupport": "support",
     "StackedCluster": "auto",
+    "propose_support": "support",
 }
 
 

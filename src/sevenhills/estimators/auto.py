@@ -23,6 +23,7 @@ from ..validation import check_field, check_min_std, random_generator
 from ..whitening import Grouping, resolve_min_std
 from .base import ClusterEstimator
 from .summary import Summary, describe_size
+from .support import Support, describe_support
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +64,8 @@ class AutoROME(ClusterEstimator):
     resolution : "auto", None, float or array-like of shape (n_features,), default="auto"
         The unit to which values are rounded, as in :class:`ROME`. With None, repeated values get
         narrow kernels.
+    support : None, "auto" or dict, default=None
+        The bounds and circles of features, as in :class:`ROME`.
     members : list of :class:`sevenhills.stacking.Member`, optional
         Members to try on every cluster, in addition to those above.
     random_state : int, RandomState instance or None, default=0
@@ -91,6 +94,8 @@ class AutoROME(ClusterEstimator):
         Order, reachability, core distances and predecessors.
     resolution_ : ndarray of shape (n_features,)
         The unit of every feature, 0 where values are exact.
+    support_ : tuple of :class:`~sevenhills.estimators.FeatureSupport`
+        The maps of the features in ``support``, and the number of samples at their bounds.
 
     Examples
     --------
@@ -115,12 +120,14 @@ class AutoROME(ClusterEstimator):
         *,
         min_std: float | str = 0.0,
         resolution: Any = "auto",
+        support: Any = None,
         members: Sequence[Member] | None = None,
         random_state: Any = 0,
         n_jobs: int | None = None,
     ) -> None:
         self.min_std = min_std
         self.resolution = resolution
+        self.support = support
         self.members = members
         self.random_state = random_state
         self.n_jobs = n_jobs
@@ -131,17 +138,19 @@ class AutoROME(ClusterEstimator):
         _check_members(self.members)
         random_generator(self.random_state)
 
-    def _fit(self, X: np.ndarray, weights: np.ndarray | None) -> None:
+    def _fit(self, X: np.ndarray, weights: np.ndarray | None, support: Support) -> None:
         rng = random_generator(self.random_state)
-        points = Points.from_samples(X, weights, self.resolution)
+        points = support.points(X, weights, self.resolution)
         clustered = find_clusters(points, self.n_jobs)
         Y = np.ascontiguousarray(points.X[:, points.features])
-        n_samples = points.weights * points.grain
+        places, n_samples = points.places(points.features), points.weights * points.grain
 
         cluster = partial(_labels_of, grain=points.grain, n_jobs=self.n_jobs)
-        labels = join_small(Y, n_samples, clustered.whole_labels())
-        labels, self.n_fragments_ = merge_unstable(Y, n_samples, labels, cluster, rng)
+        labels = join_small(places, n_samples, clustered.whole_labels())
+        labels, self.n_fragments_ = merge_unstable(places, n_samples, labels, cluster, rng)
         labels = split_by_category(Y, n_samples, labels)
+        points = replace(points, labels=labels).unwrapped()
+        Y = np.ascontiguousarray(points.X[:, points.features])
         clusters = Grouping.from_samples(Y, labels, n_samples, points.unit)
         min_std = resolve_min_std(self.min_std, clusters)
         partition = Partition.from_labels(Y, n_samples, labels, min_std)
@@ -149,15 +158,16 @@ class AutoROME(ClusterEstimator):
         to_data = np.eye(X.shape[1])[points.features] * points.unit
         self.density_ = partition.density(fits).affine(to_data, np.zeros(X.shape[1]))
         self.held_out_ = partition.held_out(fits) - X.shape[1] * float(np.log(points.unit))
-        points = replace(points, labels=labels)
+        self.held_out_ += support.mean_log_slope(X, weights)
         self.labels_ = points.row_labels()
-        self.clusters_ = tuple(_describe(points, fits, self.labels_))
+        self.clusters_ = tuple(_describe(points, fits, self.labels_, support))
         _, _, self.ordering_, self.candidates_ = clustered.row_clusters()
         self.resolution_ = points.resolution
 
     def _summary(self) -> Summary:
         remarks = [
             self._describe_resolution(),
+            describe_support(self.support_),
             f"The mean log density of held-out samples is {self.held_out_:.4g}.",
         ]
         if self.n_fragments_:
@@ -209,7 +219,9 @@ def _check_members(members: Any) -> None:
         )
 
 
-def _describe(points: Points, fits: Sequence[CellFit], labels: np.ndarray) -> list[StackedCluster]:
+def _describe(
+    points: Points, fits: Sequence[CellFit], labels: np.ndarray, support: Support
+) -> list[StackedCluster]:
     """Return a summary of every cluster; ``labels`` are those of the rows of the data."""
     X, found = points.X * points.unit, []
     for label, fit in enumerate(fits):
@@ -220,7 +232,7 @@ def _describe(points: Points, fits: Sequence[CellFit], labels: np.ndarray) -> li
                 label=label,
                 n_members=int((labels == label).sum()),
                 share=float(weights.sum() / points.weights.sum()),
-                mean=np.average(X[inside], axis=0, weights=weights),
+                mean=support.values(np.average(X[inside], axis=0, weights=weights)[None])[0],
                 **vars(fit.stack),
             )
         )

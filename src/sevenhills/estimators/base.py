@@ -23,6 +23,7 @@ from ..validation import (
     unchanged_on_failure,
 )
 from .summary import Summary, describe_resolution
+from .support import FeatureSupport, Support, check_support, indexed
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -82,6 +83,7 @@ class DensityEstimator(DensityMixin, BaseEstimator, ABC):
     """
 
     density_: Density
+    support_: tuple[FeatureSupport, ...]
     n_jobs: int | None
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
@@ -109,19 +111,30 @@ class DensityEstimator(DensityMixin, BaseEstimator, ABC):
             self._check_parameters()
             X = check_samples(self, X, reset=True)
             weights = check_weights(sample_weight, len(X))
-            self._fit(X, weights, **given)
+            names = self._feature_names()
+            support = Support.from_samples(self._declared_support(), X, weights, names)
+            self._fit(X, weights, support, **given)
+            self.support_ = support.features
             if isinstance(self.density_, KernelMixture):
                 n_samples = len(X) if weights is None else float(weights.sum())
-                self.density_ = with_samples(self.density_, self._feature_names(), n_samples)
+                self.density_ = with_samples(self.density_, names, n_samples, support.maps)
         return self
 
     def _check_parameters(self) -> None:
         """Refuse parameters that no samples could be fitted with."""
         check_n_jobs(self.n_jobs)
+        check_support(self._declared_support())
 
     @abstractmethod
-    def _fit(self, X: np.ndarray, weights: np.ndarray | None) -> None:
-        """Set ``density_`` and the other fitted attributes from checked samples."""
+    def _fit(self, X: np.ndarray, weights: np.ndarray | None, support: Support) -> None:
+        """Set ``density_`` and the other fitted attributes from checked samples.
+
+        The density is that of latent coordinates, which ``support`` gives.
+        """
+
+    def _declared_support(self) -> Any:
+        """Return the parameter ``support``, None if the estimator does not have it."""
+        return getattr(self, "support", None)
 
     def _feature_names(self) -> Sequence[str] | None:
         return getattr(self, "feature_names_in_", None)
@@ -294,20 +307,27 @@ def points_with_spread(X: np.ndarray, weights: np.ndarray | None, purpose: str) 
 Fit = Callable[[np.ndarray, np.ndarray | None], Any]
 
 
-def cloned_fit(estimator: Any) -> Fit:
-    """Return a function that fits clones of an estimator to rows and weights."""
+def cloned_fit(estimator: Any, names: Sequence[str] | None = None) -> Fit:
+    """Return a function that fits clones of an estimator to rows and weights.
+
+    ``names`` are those of the features, by which the ``support`` of the estimator may know them.
+    """
     lacking = [name for name in ("fit", "score_samples") if not hasattr(estimator, name)]
     if isinstance(estimator, type) or lacking:
         raise TypeError(
             f"estimator must be an instance with fit and score_samples, got {estimator!r}"
         )
     weighted = has_fit_parameter(estimator, "sample_weight")
+    support = indexed(getattr(estimator, "support", None), names)
 
     def fit(X: np.ndarray, weights: np.ndarray | None) -> Any:
+        recipe = clone(estimator)
+        if support is not None:
+            recipe.set_params(support=support)
         if weights is None:
-            return clone(estimator).fit(X)
+            return recipe.fit(X)
         if not weighted:
             raise TypeError(f"estimator ({type(estimator).__name__}) does not take sample_weight")
-        return clone(estimator).fit(X, sample_weight=weights)
+        return recipe.fit(X, sample_weight=weights)
 
     return fit

@@ -98,9 +98,10 @@ class DensityClassifier(ClassifierMixin, BaseEstimator):
         """
         with unchanged_on_failure(self):
             check_n_jobs(self.n_jobs)
-            fit = cloned_fit(ROME() if self.estimator is None else self.estimator)
+            recipe = ROME() if self.estimator is None else self.estimator
             y = _check_targets(self, y)
             X = check_samples(self, X, reset=True)
+            fit = cloned_fit(recipe, getattr(self, "feature_names_in_", None))
             check_consistent_length(X, y)
             self._fit(X, y, check_weights(sample_weight, len(X)), fit)
         return self

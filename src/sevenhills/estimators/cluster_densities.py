@@ -23,6 +23,7 @@ from ..whitening import (
 )
 from .parzen import neighborhoods, window_neighbors, window_transforms
 from .summary import Cluster
+from .support import Support
 
 #: The densities that can be put on a cluster.
 DENSITIES = ("kde", "gaussian", "knn", "mpw")
@@ -255,17 +256,21 @@ def _mixture(kernels: _Kernels, unit: float, total: float = 1.0) -> KernelMixtur
 
 
 def describe_clusters(
-    clusters: Grouping, whitening: ClusterWhitening, density: str, n_members: Mapping[int, int]
+    clusters: Grouping,
+    whitening: ClusterWhitening,
+    density: str,
+    n_members: Mapping[int, int],
+    support: Support,
 ) -> tuple[Cluster, ...]:
     """Return a summary of every cluster in the order of the labels, noise last.
 
-    ``n_members`` has the number of rows of every label.
+    ``n_members`` has the number of rows of every label. Means are values, not latent coordinates.
     """
     first = _first_with_kernels(clusters, density)
     rows = zip(
         clusters.labels.tolist(),
         (clusters.masses / clusters.weights.sum()).tolist(),
-        clusters.means * clusters.unit,
+        support.values(clusters.means * clusters.unit),
         whitening.maps.stds * clusters.unit,
         [*[None] * first, *_bandwidths(clusters, first)],
         strict=True,

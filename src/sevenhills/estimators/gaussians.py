@@ -20,6 +20,7 @@ from ..density import KernelMixture
 from ..validation import check_count, check_positive, is_auto, random_generator
 from ..whitening import Grouping
 from .base import DensityEstimator, points_with_spread
+from .support import Support
 
 #: Upper bound on the iterations of a fit, which ends when the mean log likelihood changes by less
 #: than this tolerance.
@@ -49,6 +50,8 @@ class GaussianMixtureBIC(DensityEstimator):
     reg_covar : float or "auto", default="auto"
         The variance added to every feature, in squared data units. "auto" is 1e-6 times the mean
         variance of the features, so that the density does not depend on the unit of the samples.
+    support : None, "auto" or dict, default=None
+        The bounds and circles of features, as in :class:`ROME`.
     random_state : int, RandomState instance or None, default=0
         Seeds the starts.
     n_jobs : int, optional
@@ -62,6 +65,8 @@ class GaussianMixtureBIC(DensityEstimator):
         The number of components of the lowest BIC.
     bic_ : ndarray of shape (n_tried,)
         The BIC of one component, two, and so on.
+    support_ : tuple of :class:`~sevenhills.estimators.FeatureSupport`
+        The maps of the features in ``support``, and the number of samples at their bounds.
 
     Examples
     --------
@@ -81,12 +86,14 @@ class GaussianMixtureBIC(DensityEstimator):
         max_components: int = 10,
         n_init: int = 1,
         reg_covar: float | str = "auto",
+        support: Any = None,
         random_state: Any = 0,
         n_jobs: int | None = None,
     ) -> None:
         self.max_components = max_components
         self.n_init = n_init
         self.reg_covar = reg_covar
+        self.support = support
         self.random_state = random_state
         self.n_jobs = n_jobs
 
@@ -98,9 +105,9 @@ class GaussianMixtureBIC(DensityEstimator):
             check_positive(self.reg_covar, "reg_covar", "a number or 'auto'")
         random_generator(self.random_state)
 
-    def _fit(self, X: np.ndarray, weights: np.ndarray | None) -> None:
+    def _fit(self, X: np.ndarray, weights: np.ndarray | None, support: Support) -> None:
         rng = random_generator(self.random_state)
-        points = points_with_spread(X, weights, "a covariance")
+        points = points_with_spread(support.latent(X), weights, "a covariance")
         ridge = self._ridge(points)
         # Relative to the median: an outlier would move the mean far away from all other samples.
         origin = np.quantile(points.X, 0.5, axis=0, method="lower")

@@ -2,6 +2,7 @@
 
 import numbers
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from ..folds import deal_in_turn
 from ..validation import check_choice, check_count, check_min_std, check_positive
 from ..whitening import AUTO_SHARE, Grouping, feature_stds, principal_axes, silverman
 from .base import DensityEstimator
+from .support import Support
 
 #: Directions whose standard deviation is below this fraction of the largest have no spread except
 #: for rounding errors.
@@ -35,6 +37,8 @@ class GaussianKDE(DensityEstimator):
         The standard deviation of the samples along directions in which they have no spread, in
         data units. "auto" is 0.01 times the standard deviation of the features that make up the
         direction, or of all samples for a constant feature.
+    support : None, "auto" or dict, default=None
+        The bounds and circles of features, as in :class:`ROME`.
     n_jobs : int, optional
         Number of threads; one by default.
 
@@ -44,6 +48,8 @@ class GaussianKDE(DensityEstimator):
         The fitted density.
     factor_ : float
         The factor that was used.
+    support_ : tuple of :class:`~sevenhills.estimators.FeatureSupport`
+        The maps of the features in ``support``, and the number of samples at their bounds.
 
     Examples
     --------
@@ -63,10 +69,12 @@ class GaussianKDE(DensityEstimator):
         *,
         bw_method: str | float = "scott",
         min_std: float | str = "auto",
+        support: Any = None,
         n_jobs: int | None = None,
     ) -> None:
         self.bw_method = bw_method
         self.min_std = min_std
+        self.support = support
         self.n_jobs = n_jobs
 
     def _check_parameters(self) -> None:
@@ -77,7 +85,8 @@ class GaussianKDE(DensityEstimator):
         else:
             check_choice(self.bw_method, "bw_method", ("scott", "silverman"))
 
-    def _fit(self, X: np.ndarray, weights: np.ndarray | None) -> None:
+    def _fit(self, X: np.ndarray, weights: np.ndarray | None, support: Support) -> None:
+        X = support.latent(X)
         points = Points.from_samples(X, weights)
         if len(points.rows) == 1 and isinstance(self.min_std, str):
             raise ValueError(
@@ -140,6 +149,8 @@ class KernelDensityCV(DensityEstimator):
         for the standard deviation of the samples.
     n_splits : int, default=5
         The number of folds of the cross-validation.
+    support : None, "auto" or dict, default=None
+        The bounds and circles of features, as in :class:`ROME`.
     n_jobs : int, optional
         Number of threads; one by default.
 
@@ -153,6 +164,8 @@ class KernelDensityCV(DensityEstimator):
         All bandwidths that were tried.
     scores_ : ndarray
         The mean held-out log density of each bandwidth.
+    support_ : tuple of :class:`~sevenhills.estimators.FeatureSupport`
+        The maps of the features in ``support``, and the number of samples at their bounds.
 
     Examples
     --------
@@ -173,10 +186,12 @@ class KernelDensityCV(DensityEstimator):
         *,
         bandwidths: Sequence[float] | str = "auto",
         n_splits: int = 5,
+        support: Any = None,
         n_jobs: int | None = None,
     ) -> None:
         self.bandwidths = bandwidths
         self.n_splits = n_splits
+        self.support = support
         self.n_jobs = n_jobs
 
     def _check_parameters(self) -> None:
@@ -187,9 +202,10 @@ class KernelDensityCV(DensityEstimator):
         else:
             self._given_bandwidths()
 
-    def _fit(self, X: np.ndarray, weights: np.ndarray | None) -> None:
+    def _fit(self, X: np.ndarray, weights: np.ndarray | None, support: Support) -> None:
         if len(X) < 2:
             raise ValueError("X has n_samples = 1; cross-validation needs at least 2")
+        X = support.latent(X)
         points = Points.from_samples(X, weights)
         rows = X[points.rows]
         bandwidths = self._resolve_bandwidths(points)

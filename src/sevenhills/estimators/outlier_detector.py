@@ -141,7 +141,8 @@ class DensityOutlierDetector(OutlierMixin, BaseEstimator):
         check_count(self.n_draws, "n_draws", least=1)
 
     def _fit(self, X: np.ndarray, weights: np.ndarray | None) -> None:
-        fit = cloned_fit(ROME() if self.estimator is None else self.estimator)
+        recipe = ROME() if self.estimator is None else self.estimator
+        fit = cloned_fit(recipe, getattr(self, "feature_names_in_", None))
         rng = random_generator(self.random_state)
         self.estimator_ = fit(X, weights)
         self._seed = int(rng.randint(2**31))

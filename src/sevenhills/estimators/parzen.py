@@ -1,6 +1,7 @@
 """Manifold Parzen windows: every sample has a kernel with the shape of its neighborhood."""
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -12,6 +13,7 @@ from ..kernels.blocks import most_needed
 from ..validation import check_count, check_min_std, is_auto
 from ..whitening import Grouping, resolve_min_std
 from .base import DensityEstimator
+from .support import Support
 
 #: Upper bound on the numbers in a block of neighborhoods, which limits the memory.
 _BLOCK_NUMBERS = 2**20
@@ -123,6 +125,8 @@ class ManifoldParzen(DensityEstimator):
         The number of principal directions of a neighborhood to keep; along all others a kernel has
         the standard deviation ``min_std``. Directions of equal variance are kept together. All by
         default.
+    support : None, "auto" or dict, default=None
+        The bounds and circles of features, as in :class:`ROME`.
     n_jobs : int, optional
         Number of threads; one by default.
 
@@ -134,6 +138,8 @@ class ManifoldParzen(DensityEstimator):
         The number of neighbors that was used.
     min_std_ : float
         The smallest standard deviation that was used, in data units.
+    support_ : tuple of :class:`~sevenhills.estimators.FeatureSupport`
+        The maps of the features in ``support``, and the number of samples at their bounds.
 
     References
     ----------
@@ -157,11 +163,13 @@ class ManifoldParzen(DensityEstimator):
         min_std: float | str = "auto",
         n_neighbors: int | str = "auto",
         n_directions: int | None = None,
+        support: Any = None,
         n_jobs: int | None = None,
     ) -> None:
         self.min_std = min_std
         self.n_neighbors = n_neighbors
         self.n_directions = n_directions
+        self.support = support
         self.n_jobs = n_jobs
 
     def _check_parameters(self) -> None:
@@ -172,7 +180,8 @@ class ManifoldParzen(DensityEstimator):
         if not is_auto(self.n_neighbors):
             check_count(self.n_neighbors, "n_neighbors", least=1)
 
-    def _fit(self, X: np.ndarray, weights: np.ndarray | None) -> None:
+    def _fit(self, X: np.ndarray, weights: np.ndarray | None, support: Support) -> None:
+        X = support.latent(X)
         points = Points.from_samples(X, weights)
         total = float(points.weights.sum())
         n_neighbors = self._resolve_neighbors(total, X.shape[1])

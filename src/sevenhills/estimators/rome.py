@@ -46,6 +46,7 @@ from .summary import (
     describe_choice,
     describe_size,
 )
+from .support import Support, describe_support
 
 #: The parts of the density of a cluster, for every choice of ``density``.
 _PARTS = {"kde": "kernels", "gaussian": "kernels", "knn": "neighbors", "mpw": "windows"}
@@ -91,6 +92,11 @@ class ROME(ClusterEstimator):
         features. Samples with equal values are spread evenly over the unit around the value, so
         that each value does not become a cluster. "auto" recognizes features of at least 8 values
         that lie on a lattice, such as ages, counts and prices; None takes all values as exact.
+    support : None, "auto" or dict, default=None
+        The bounds and circles of features, by name or index: ``{"age": (0, None), "share": (0, 1),
+        "heading": ("circular", 360)}``. The density is zero outside, and clusters are found where
+        distances make sense. A third item, "log" or "mirror", chooses the map of a bounded feature;
+        by default the samples do. "auto" proposes bounds, and warns which ones it took.
     start : {"canonical", "first"}, default="canonical"
         The start of the ordering: the sample nearest to the mean, which makes the result
         independent of the order of the rows, or the first row.
@@ -119,7 +125,8 @@ class ROME(ClusterEstimator):
         The cluster of every sample, -1 being noise. Equal rows of rounded values have one label,
         the most frequent one of their copies after spreading.
     clusters_ : tuple of Cluster
-        Size, mean, spread and bandwidth of every cluster.
+        Size, mean, spread and bandwidth of every cluster. With a ``support``, the mean is that of
+        latent coordinates, mapped to a value, and the spread that of latent coordinates.
     candidates_ : Candidates or None
         All distinct candidate clusterings with their scores; None if there was no choice.
     ordering_ : Ordering or None
@@ -128,6 +135,8 @@ class ROME(ClusterEstimator):
         The smallest standard deviation that was used, in data units.
     resolution_ : ndarray of shape (n_features,)
         The unit of every feature, 0 where values are exact.
+    support_ : tuple of :class:`~sevenhills.estimators.FeatureSupport`
+        The maps of the features in ``support``, and the number of samples at their bounds.
 
     Notes
     -----
@@ -169,6 +178,7 @@ class ROME(ClusterEstimator):
         density: str = "kde",
         shrinkage: str | None = None,
         resolution: Any = "auto",
+        support: Any = None,
         start: str = "canonical",
         k_min: int = 5,
         k_max: int = 20,
@@ -186,6 +196,7 @@ class ROME(ClusterEstimator):
         self.density = density
         self.shrinkage = shrinkage
         self.resolution = resolution
+        self.support = support
         self.start = start
         self.k_min = k_min
         self.k_max = k_max
@@ -219,21 +230,23 @@ class ROME(ClusterEstimator):
         """
         return self._fit_checked(X, sample_weight, labels=labels)
 
-    def _fit(self, X: np.ndarray, weights: np.ndarray | None, labels: Any = None) -> None:
+    def _fit(
+        self, X: np.ndarray, weights: np.ndarray | None, support: Support, labels: Any = None
+    ) -> None:
         progress = print_progress() if self.verbose else None
         labels = None if labels is None else check_labels(labels, len(X))
-        points = Points.from_samples(X, weights, self.resolution, self.start, labels)
+        points = support.points(X, weights, self.resolution, self.start, labels)
         if labels is None and self.selection and points.n_counted >= FEWEST_TO_CLUSTER:
             points, k = points.split(), self._n_neighbors(points)
-            ordering = order_by_reachability(points.X, k, points.weights, progress)
+            ordering = order_by_reachability(points.places(), k, points.weights, progress)
             cuts = cut(ordering, self.n_eps, self.n_xi, points.weights)
             scores = self._score(points, cuts, k, progress)
             points = points.clustered(ordering, choose(cuts, scores))
-        clusters = Grouping.from_points(points)
+        clusters = Grouping.from_points(points.unwrapped())
         whitening = self._whiten(clusters)
         self.density_ = put_kernels(clusters, whitening, self.density, self.n_jobs)
         self.labels_, n_members, self.ordering_, self.candidates_ = points.row_clusters()
-        self.clusters_ = describe_clusters(clusters, whitening, self.density, n_members)
+        self.clusters_ = describe_clusters(clusters, whitening, self.density, n_members, support)
         self.min_std_, self.resolution_ = whitening.min_std * points.unit, points.resolution
 
     def _n_neighbors(self, points: Points) -> int:
@@ -242,7 +255,7 @@ class ROME(ClusterEstimator):
 
     def _score(self, points: Points, cuts: Cuts, k: int, progress: Progress | None) -> Scores:
         return score(
-            points.X,
+            points.places(),
             cuts,
             str(self.selection),
             n_neighbors=k,
@@ -279,6 +292,11 @@ class ROME(ClusterEstimator):
         if check_count(self.n_eps, "n_eps") + check_count(self.n_xi, "n_xi") == 0:
             raise ValueError("n_eps and n_xi must not both be zero")
         check_count(self.exact_below, "exact_below")
+        if self.density == "knn" and self.support is not None:
+            raise ValueError(
+                "support needs a mixture of kernels, which density='knn' does not fit; choose "
+                "density='kde', 'gaussian' or 'mpw'"
+            )
 
     def _density_class(self) -> type[Density]:
         return NeighborDensity if self.density == "knn" else KernelMixture
@@ -291,7 +309,7 @@ class ROME(ClusterEstimator):
         noise = f" and {n_noise} noise samples" if n_noise else ""
         return Summary(
             title=f"{size}{noise}, min_std = {self.min_std_:.4g}",
-            remarks=[self._describe_resolution()],
+            remarks=[self._describe_resolution(), describe_support(self.support_)],
             headings=("cluster", "samples", "share", "widest std", "narrowest std", "bandwidth"),
             rows=[
                 (

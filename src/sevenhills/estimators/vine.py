@@ -18,6 +18,7 @@ from ..validation import (
     random_generator,
 )
 from .base import DensityEstimator, points_with_spread
+from .support import Support
 
 _SEEDS = 5
 #: Upper bound on the samples of a fit; more take minutes.
@@ -174,7 +175,7 @@ class VineDensity(DensityEstimator):
     def _density_class(self) -> type[Density]:
         return VineCopula
 
-    def _fit(self, X: np.ndarray, weights: np.ndarray | None) -> None:
+    def _fit(self, X: np.ndarray, weights: np.ndarray | None, support: Support) -> None:
         points = points_with_spread(X, weights, "a vine")
         library = import_extra("pyvinecopulib", "vine", "VineDensity needs pyvinecopulib")
         controls = library.FitControlsVinecop(

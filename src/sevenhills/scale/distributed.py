@@ -13,6 +13,7 @@ from ..density.mixture import with_samples
 from ..estimators import ROME
 from ..estimators.cluster_densities import describe_clusters, put_kernels
 from ..estimators.summary import Cluster
+from ..estimators.support import Support
 from ..validation import check_choice, check_count, random_generator, unchanged_on_failure
 from .distributed_mixture import (
     DistributedMixture,
@@ -162,6 +163,8 @@ class DistributedROME(DensityMixin, BaseEstimator):
                 "estimator must be a ROME with kernels on its clusters, density='kde', got "
                 f"{recipe.density!r}"
             )
+        if recipe is not None and recipe.support is not None:
+            raise ValueError("estimator must be a ROME without support")
         check_count(self.sample_size, "sample_size", least=2)
         if isinstance(self.kernels, str):
             check_choice(self.kernels, "kernels", ("all",))
@@ -189,7 +192,9 @@ class DistributedROME(DensityMixin, BaseEstimator):
         whitening = rome._whiten(clusters)
         density = cast(KernelMixture, put_kernels(clusters, whitening))
         n_members = dict(zip(plan.labels.tolist(), moments.counts.tolist(), strict=True))
-        self.clusters_ = describe_clusters(clusters, whitening, "kde", n_members)
+        self.clusters_ = describe_clusters(
+            clusters, whitening, "kde", n_members, Support(plan.origins.shape[1])
+        )
         self.min_std_ = whitening.min_std * plan.unit
         self.n_samples_ = int(moments.counts.sum())
         return KernelShapes(density.clusters, density.transforms, density.log_dets)

@@ -6,6 +6,7 @@ value                       JSON
 None, bool, number, string  the same
 list                        list
 tuple                       ``{"tuple": [...]}``
+dict                        ``{"dict": [[key, value], ...]}``; keys are strings or integers
 array                       ``{"array": name}``; the array is a member of the file
 array of strings (objects)  ``{"names": [...]}``
 record                      ``{"record": class, "fields": {...}}``
@@ -58,6 +59,8 @@ class Encoder:
             return self._encode_items(value, name)
         if type(value) is tuple:
             return {"tuple": self._encode_items(value, name)}
+        if isinstance(value, Mapping):
+            return {"dict": [self._encode_items(pair, name) for pair in value.items()]}
         if type(value) in self._names:
             return self._encode_estimator(value, name)
         if _is_record(type(value)):
@@ -141,6 +144,8 @@ class Decoder:
         match sorted(tree.items()):
             case [("tuple", list(items))]:
                 return tuple(self._decode_items(items, hint, name))
+            case [("dict", list(pairs))]:
+                return self._decode_dict(pairs, name)
             case [("array", str(member))]:
                 return self._decode_array(member, name)
             case [("names", list(names))]:
@@ -157,6 +162,12 @@ class Decoder:
         hints = [get_args(each)[0] for each in _options(hint) if get_args(each)]
         each_hint = hints[0] if hints else Any
         return [self.decode(item, each_hint, part_of(name, str(i))) for i, item in enumerate(items)]
+
+    def _decode_dict(self, pairs: list[Any], name: str) -> dict[Any, Any]:
+        items = [self.decode(each, list, name) for each in pairs]
+        if not all(len(each) == 2 and isinstance(each[0], str | int) for each in items):
+            raise ModelFileError(f"{name}: must be pairs of a name or an index and a value")
+        return dict(items)
 
     def _decode_array(self, member: str, name: str) -> np.ndarray:
         if member not in self._arrays:

@@ -200,6 +200,10 @@ def _check_features(fitted: Mapping[str, Any], name: str) -> None:
     for key, number in found.items():
         problem = f"{number} features, but n_features_in_ is {n_features}"
         _require(number == n_features, part_of(name, key), problem)
+    for support in fitted.get("support_", ()):
+        maps = getattr(fitted["density_"], "maps", None) or ()
+        agrees = 0 <= support.feature < len(maps) and maps[support.feature] == support.map
+        _require(agrees, part_of(name, "support_"), "not the maps of the density")
     known = getattr(fitted.get("density_"), "feature_names", None)
     agrees = known is None or list(known) == list(fitted.get("feature_names_in_", known))
     _require(agrees, part_of(name, "feature_names_in_"), "not those of the density")

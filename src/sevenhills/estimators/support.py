@@ -1,0 +1,494 @@
+"""Supports of features: bounds and circles, and the maps to latent coordinates that follow.
+
+Kernels on a bounded feature are put on latent coordinates. Two maps keep the density inside of
+bounds. A log map (:class:`~sevenhills.density.LogMap`, :class:`~sevenhills.density.LogitMap`)
+stretches the values near a bound, and the density vanishes at the bound or grows to infinity. A
+mirror (:class:`~sevenhills.density.MirrorMap`) folds the kernels at the bound, where the density
+is then flat. The one under which left-out samples are more probable is taken.
+"""
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.utils import check_array
+
+from ..clustering import Points
+from ..clustering.points import least_spread_cut
+from ..covariance import weighted_moments
+from ..density.maps import (
+    AnyMap,
+    CircleMap,
+    FeatureMap,
+    LogitMap,
+    LogMap,
+    Maps,
+    MirrorMap,
+    map_columns,
+)
+from ..validation import check_positive, is_auto
+from ..whitening import silverman
+
+#: The maps that a declaration may name.
+_KINDS = ("log", "mirror")
+#: The periods that plain "circular" may stand for: radians, hours, degrees. Each one is more than
+#: twice the one before, so that values over more than half of a period fit one only.
+_PERIODS = (2 * np.pi, 24.0, 360.0)
+#: Values may exceed a period by this fraction: radians are written with few digits.
+_SLACK = 1e-3
+#: The numbers of samples that are left out in turn, and of those that have kernels.
+_N_LEFT_OUT = 512
+_N_SOURCES = 2048
+#: A log map must be better than a mirror by this many nats, and by this number of standard errors.
+#: Where both are about as good, a mirror is safer: it does nothing to samples far from bounds.
+_LEAST_GAIN = 0.01
+_N_ERRORS = 0.5
+#: A Gaussian has this share in the densities of the choice, so that none is zero.
+_FLOOR = 1e-3
+#: Features with fewer values are codes, for which no bounds are proposed.
+_LEAST_VALUES = 8
+#: Values must come this near to a proposed bound, as a share of their range.
+_NEAR = 0.1
+#: The share of the samples that must be near a proposed upper bound. The sample of a long tail may
+#: end there by chance.
+_LEAST_NEAR = 0.05
+_DECLARATION = "(low, high), (low, high, 'log' or 'mirror'), 'circular' or ('circular', period)"
+
+
+@dataclass(frozen=True)
+class FeatureSupport:
+    """The support of one feature in a fit."""
+
+    feature: int  #: the index of the feature
+    name: str  #: the name of the feature, or its index in words
+    map: AnyMap  #: the map to latent coordinates
+    n_at_bounds: float  #: the number of samples exactly at a bound
+    is_proposed: bool = False  #: whether ``support="auto"`` has proposed it
+
+    def _validate(self) -> None:
+        """Raise an error if a value is impossible, as one of a file might be."""
+        if self.n_at_bounds < 0:
+            raise ValueError(f"n_at_bounds must not be negative, got {self.n_at_bounds}")
+
+    def __str__(self) -> str:
+        low, high = self.map.bounds
+        if isinstance(self.map, CircleMap):
+            return f"{self.name} on a circle of {self.map.period:.4g}"
+        kind = "mirror" if isinstance(self.map, MirrorMap) else "log"
+        at = f", {self.n_at_bounds:.4g} at a bound" if self.n_at_bounds else ""
+        ends = [
+            f"{word} {end:.4g}" for word, end in (("from", low), ("to", high)) if abs(end) < np.inf
+        ]
+        return f"{self.name} {' '.join(ends)} ({kind}{at})"
+
+
+class _Declared(NamedTuple):
+    """The declaration of one feature: bounds, which may be infinite, or a circle."""
+
+    low: float = -np.inf
+    high: float = np.inf
+    kind: str | None = None
+    period: float | None = None
+    is_circle: bool = False
+
+
+class _Chosen(NamedTuple):
+    """The map of one feature, and what turns samples into latent coordinates and places."""
+
+    map: AnyMap
+    n_at_bounds: float = 0.0
+    cut: float = 0.0  #: the first latent coordinate of samples on a circle
+    log: LogMap | LogitMap | None = None  #: the log map of a bounded feature with values inside
+    nudge: float = 0.0  #: how far the log map moves values at a bound inside
+
+    def latent(self, x: np.ndarray) -> np.ndarray:
+        """Return the latent coordinates of values, which may be spread over a bound."""
+        if isinstance(self.map, CircleMap):
+            return np.asarray(CircleMap(self.cut, self.map.period).inverse(x))
+        return x if isinstance(self.map, MirrorMap) else self._stretched(x)
+
+    def places(self, z: np.ndarray) -> list[np.ndarray]:
+        """Return the columns of the places of latent coordinates.
+
+        A circle has as its circumference the period, so that short distances are those along it.
+        Between two mirrors distances are those of the log map: flat densities have no hills by
+        which clusters could be told.
+        """
+        if isinstance(self.map, CircleMap):
+            radius = self.map.period / (2 * np.pi)
+            return [radius * np.cos(z / radius), radius * np.sin(z / radius)]
+        is_between = isinstance(self.map, MirrorMap) and isinstance(self.log, LogitMap)
+        return [self._stretched(z) if is_between else z]
+
+    def _stretched(self, x: np.ndarray) -> np.ndarray:
+        """Apply the log map; values beyond a bound are mirrored, those at it are moved inside."""
+        if self.log is None:
+            return x
+        low, high = self.log.bounds
+        x = _mirror(low, high).inverse(x)
+        x = np.where(x <= low, low + self.nudge, np.where(x >= high, high - self.nudge, x))
+        inside = x.clip(np.nextafter(low, np.inf), np.nextafter(high, -np.inf))
+        return np.asarray(self.log.forward(inside))
+
+
+@dataclass(frozen=True, eq=False)
+class Support:
+    """The supports of all features of a fit, and the latent coordinates of its samples."""
+
+    n_features: int
+    features: tuple[FeatureSupport, ...] = ()
+    chosen: tuple[_Chosen, ...] = ()  #: one for each of ``features``
+
+    @classmethod
+    def from_samples(
+        cls, declared: Any, X: np.ndarray, weights: np.ndarray | None, names: Sequence[str] | None
+    ) -> "Support":
+        """Choose the map of every declared feature; refuse values outside of the support."""
+        if declared is None:
+            return cls(X.shape[1])
+        is_proposed = is_auto(declared)
+        if is_proposed:
+            declared = propose_support(X)
+        sizes = np.ones(len(X)) if weights is None else weights
+        features, choices = [], []
+        for j, given in sorted(_by_index(declared, X.shape[1], names).items()):
+            name = f"feature {j}" if names is None else str(names[j])
+            each = _parsed(given, name)
+            _check_inside(each, X[:, j], name)
+            chosen = _choose(each, X[sizes > 0, j], sizes[sizes > 0], X.shape[1], name)
+            features.append(FeatureSupport(j, name, chosen.map, chosen.n_at_bounds, is_proposed))
+            choices.append(chosen)
+        if is_proposed:
+            _warn_of(features)
+        return cls(X.shape[1], tuple(features), tuple(choices))
+
+    @cached_property
+    def maps(self) -> Maps | None:
+        """The maps of all features; None if there is no support."""
+        if not self.features:
+            return None
+        maps: list[AnyMap] = [FeatureMap()] * self.n_features
+        for each in self.features:
+            maps[each.feature] = each.map
+        return tuple(maps)
+
+    @property
+    def periods(self) -> np.ndarray:
+        """The period of every feature, 0 for those on a line."""
+        out = np.zeros(self.n_features)
+        for each in self.features:
+            out[each.feature] = each.map.period if isinstance(each.map, CircleMap) else 0.0
+        return out
+
+    def wrapped(self, X: np.ndarray) -> np.ndarray:
+        """Return samples with all angles in the first turn of their circle."""
+        X = X.copy() if self.periods.any() else X
+        for each in self.features:
+            if isinstance(each.map, CircleMap):
+                X[:, each.feature] = each.map.inverse(X[:, each.feature])
+        return X
+
+    def latent(self, X: np.ndarray) -> np.ndarray:
+        """Return the latent coordinates of samples, which may be spread over a bound."""
+        if not self.features:
+            return X
+        Z = X.copy()
+        for each, chosen in zip(self.features, self.chosen, strict=True):
+            Z[:, each.feature] = chosen.latent(X[:, each.feature])
+        return Z
+
+    def places(self, Z: np.ndarray, features: np.ndarray) -> np.ndarray:
+        """Return the places of latent coordinates, from features in an order."""
+        chosen = {each.feature: one for each, one in zip(self.features, self.chosen, strict=True)}
+        columns = [chosen[j].places(Z[:, j]) if j in chosen else [Z[:, j]] for j in features]
+        return np.stack([column for each in columns for column in each], axis=1)
+
+    def points(
+        self,
+        X: np.ndarray,
+        weights: np.ndarray | None,
+        resolution: Any = None,
+        start: str = "canonical",
+        labels: np.ndarray | None = None,
+    ) -> Points:
+        """Return the points of samples in latent coordinates."""
+        if not self.features:
+            return Points.from_samples(X, weights, resolution, start, labels)
+        return Points.from_samples(self.wrapped(X), weights, resolution, start, labels, self)
+
+    def values(self, Z: np.ndarray) -> np.ndarray:
+        """Return the values of latent coordinates."""
+        return Z if self.maps is None else map_columns(self.maps, "inverse", Z)
+
+    def mean_log_slope(self, X: np.ndarray, weights: np.ndarray | None) -> float:
+        """Return the mean log determinant of the slopes of the maps at samples."""
+        if self.maps is None:
+            return 0.0
+        inside = self.values(self.latent(X))
+        slopes = map_columns(self.maps, "log_slope", inside).sum(axis=1)
+        return float(np.average(slopes, weights=weights))
+
+
+def check_support(support: Any) -> None:
+    """Refuse a support that no samples could have."""
+    if support is None or is_auto(support):
+        return
+    if not isinstance(support, Mapping):
+        raise TypeError(
+            f"support must be None, 'auto' or a dict from features to {_DECLARATION}, got "
+            f"{support!r:.60}"
+        )
+    for key, each in support.items():
+        if isinstance(key, bool) or not isinstance(key, str | int | np.integer):
+            raise TypeError(f"support must name features by names or indices, got {key!r}")
+        _parsed(each, repr(key))
+
+
+def indexed(support: Any, names: Sequence[str] | None) -> Any:
+    """Return a support with indices in place of names, for samples without names."""
+    if names is None or not isinstance(support, Mapping):
+        return support
+    return _by_index(support, len(names), names)
+
+
+def describe_support(features: Sequence[FeatureSupport]) -> str:
+    """Return a sentence that names the supports of features; empty if there are none."""
+    if not features:
+        return ""
+    origin = "Proposed support" if features[0].is_proposed else "Support"
+    return f"{origin}: {'; '.join(map(str, features))}."
+
+
+def propose_support(X: Any, names: Sequence[str] | None = None) -> dict[Any, tuple[Any, Any]]:
+    """Propose bounds of features from their values, for a person to confirm.
+
+    A feature whose values are never negative and come near to zero is proposed to be bounded by 0;
+    if one in twenty of them is between 0.9 and 1 and none is larger, by 0 and 1. Circles are not
+    proposed, since the values do not show them, nor bounds of features with fewer than 8 values.
+
+    Parameters
+    ----------
+    X : array-like of shape (n_samples, n_features)
+    names : sequence of str, optional
+        The keys of the result; those of a frame or indices by default.
+
+    Returns
+    -------
+    dict
+        The argument ``support`` of estimators.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sevenhills.estimators import propose_support
+    >>> rng = np.random.default_rng(0)
+    >>> propose_support(np.stack([rng.normal(size=99), rng.exponential(size=99)], axis=1))
+    {1: (0, None)}
+    """
+    columns = getattr(X, "columns", None) if names is None else names
+    values = check_array(X, dtype=np.float64, input_name="X")
+    found = {}
+    for j, x in enumerate(values.T):
+        low, high = x.min(), x.max()
+        if low < 0 or low > _NEAR * (high - low) or len(np.unique(x)) < _LEAST_VALUES:
+            continue
+        is_share = high <= 1 and np.mean(x >= 1 - _NEAR) >= _LEAST_NEAR
+        found[j if columns is None else columns[j]] = (0, 1) if is_share else (0, None)
+    return found
+
+
+def _warn_of(features: Sequence[FeatureSupport]) -> None:
+    """Say which bounds were proposed."""
+    pairs = ", ".join(
+        f"{each.name} {tuple(None if np.isinf(b) else b for b in each.map.bounds)}"
+        for each in features
+    )
+    warnings.warn(
+        f"support='auto' took these bounds: {pairs or 'none'}; pass them as support if they are "
+        "right",
+        UserWarning,
+        stacklevel=5,
+    )
+
+
+# Declarations
+
+
+def _by_index(
+    support: Mapping[Any, Any], n_features: int, names: Sequence[str] | None
+) -> dict[int, Any]:
+    """Return the declarations by the index of their feature."""
+    found: dict[int, Any] = {}
+    for key, each in support.items():
+        if isinstance(key, str):
+            if names is None:
+                raise ValueError(
+                    f"support names the feature {key!r}, but the samples have no names; use indices"
+                )
+            if key not in list(names):
+                raise ValueError(f"support names the feature {key!r}, but there are {list(names)}")
+            j = list(names).index(key)
+        else:
+            j = int(key)
+            if not 0 <= j < n_features:
+                raise ValueError(f"support names feature {j}, but there are {n_features} features")
+        if j in found:
+            raise ValueError(f"support names feature {j} twice, by its name and by its index")
+        found[j] = each
+    return found
+
+
+def _parsed(given: Any, name: str) -> _Declared:
+    """Return a declaration; refuse one of an unknown form."""
+    match given if isinstance(given, tuple | list) else (given,):
+        case ("circular",):
+            return _Declared(is_circle=True)
+        case ("circular", period):
+            return _Declared(period=check_positive(period, f"the period of {name}"), is_circle=True)
+        case (low, high) | (low, high, "log" | "mirror"):
+            kind = given[2] if len(given) == 3 else None
+            declared = _Declared(_bound(low, -np.inf, name), _bound(high, np.inf, name), kind)
+        case _:
+            raise ValueError(f"the support of {name} must be {_DECLARATION}, got {given!r:.60}")
+    if np.isinf(declared.low) and np.isinf(declared.high):
+        raise ValueError(f"the support of {name} has no bound; leave it out")
+    if declared.low >= declared.high:
+        raise ValueError(f"the support of {name} must have low below high, got {given!r}")
+    return declared
+
+
+def _bound(bound: Any, unbounded: float, name: str) -> float:
+    is_number = isinstance(bound, int | float | np.number) and not isinstance(bound, bool)
+    if bound is not None and not is_number:
+        raise TypeError(f"a bound of {name} must be a number or None, got {bound!r}")
+    if bound is not None and np.isnan(bound):
+        raise ValueError(f"a bound of {name} must be a number or None, got {bound!r}")
+    return unbounded if bound is None or bound == unbounded else float(bound)
+
+
+def _check_inside(declared: _Declared, x: np.ndarray, name: str) -> None:
+    """Refuse values outside of the bounds."""
+    outside = np.flatnonzero((x < declared.low) | (x > declared.high))
+    if len(outside):
+        row = int(outside[0])
+        more = f" ({len(outside)} rows in all)" if len(outside) > 1 else ""
+        raise ValueError(
+            f"{name} has the value {x[row]:.6g} in row {row}{more}, outside of its support from "
+            f"{declared.low:g} to {declared.high:g}; correct the value or the support"
+        )
+
+
+# Maps
+
+
+def _choose(
+    declared: _Declared, x: np.ndarray, weights: np.ndarray, n_features: int, name: str
+) -> _Chosen:
+    """Return the map of a feature that its samples choose, unless the declaration does."""
+    if declared.is_circle:
+        circle = _circle(declared.period, x, name)
+        return _Chosen(circle, cut=least_spread_cut(x, weights, circle.period))
+    low, high, kind, *_ = declared
+    at_bound = (x == low) | (x == high)
+    mirror = _Chosen(_mirror(low, high), float(weights[at_bound].sum()))
+    if at_bound.all():
+        return mirror
+    x, weights = x[~at_bound], weights[~at_bound]
+    log = _log_map(low, high, float(_quantiles(x, weights, 1)[0]))
+    nudge = float(min((x - low).min(), (high - x).min()))
+    mirror = mirror._replace(log=log, nudge=nudge)
+    if kind == "mirror" or (kind is None and at_bound.any()):
+        return mirror
+    is_log = kind == "log" or _is_better(log, mirror.map, x, weights, n_features)
+    return mirror._replace(map=log) if is_log else mirror
+
+
+def _circle(period: float | None, x: np.ndarray, name: str) -> CircleMap:
+    """Return a circle whose first turn has the samples, if it can."""
+    low, high = float(x.min()), float(x.max())
+    if period is None:
+        fitting = [each for each in _PERIODS if each / 2 < high - low <= each * (1 + _SLACK)]
+        if not fitting:
+            raise ValueError(
+                f"the period of {name} cannot be told from its values ({low:.4g} to {high:.4g}); "
+                "declare it in the unit of the feature, as in ('circular', 360)"
+            )
+        period = fitting[0]
+    if high - low > period * (1 + _SLACK):
+        raise ValueError(
+            f"{name} has values from {low:.4g} to {high:.4g}, more than its period of "
+            f"{period:.4g}; declare the period in the unit of the feature"
+        )
+    slack = _SLACK * period
+    for start in (0.0, -0.5 * period):
+        if start - slack <= low and high <= start + period + slack:
+            return CircleMap(start, period)
+    return CircleMap(low, period)
+
+
+def _mirror(low: float, high: float) -> MirrorMap:
+    return MirrorMap(*(None if np.isinf(end) else end for end in (low, high)))
+
+
+def _log_map(low: float, high: float, middle: float) -> LogMap | LogitMap:
+    """Return the log map with a slope of one at a value."""
+    if np.isinf(high):
+        return LogMap(low, middle - low)
+    if np.isinf(low):
+        return LogMap(high, high - middle, is_upper=True)
+    return LogitMap(low, high, (middle - low) * (high - middle) / (high - low))
+
+
+def _quantiles(x: np.ndarray, weights: np.ndarray, number: int) -> np.ndarray:
+    """Return the values in the middle of equal parts of the weight."""
+    order = np.argsort(x, kind="stable")
+    sums = np.cumsum(weights[order])
+    places = (np.arange(number) + 0.5) / number * sums[-1]
+    return x[order[np.searchsorted(sums, places * (1 - 1e-12))]]
+
+
+# The choice between maps
+
+
+def _is_better(
+    first: FeatureMap, second: FeatureMap, x: np.ndarray, weights: np.ndarray, n_features: int
+) -> bool:
+    """Whether left-out samples are clearly more probable under the first of two maps."""
+    total = float(weights.sum())
+    held = _quantiles(x, weights, min(_N_LEFT_OUT, round(total)))
+    if len(x) > _N_SOURCES:
+        x = _quantiles(x, weights, _N_SOURCES)
+        weights = np.full(_N_SOURCES, total / _N_SOURCES)
+    tables = [_left_out(each, x, weights, held, n_features) for each in (first, second)]
+    scores = [table[np.argmax(table.mean(axis=1))] for table in tables]
+    gains = scores[0] - scores[1]
+    least = max(_LEAST_GAIN, _N_ERRORS * gains.std() / np.sqrt(len(gains)))
+    return bool(gains.mean() > least)
+
+
+def _left_out(
+    each: FeatureMap, x: np.ndarray, weights: np.ndarray, held: np.ndarray, n_features: int
+) -> np.ndarray:
+    """Return log densities (n_widths, n_held) of samples under the kernels of all others.
+
+    The bandwidths are Silverman's for all features and, as clusters would have it, half of that.
+    """
+    z, at, total = each.forward(x), each.forward(held), float(weights.sum())
+    span = 0.5 * z.max() - 0.5 * z.min()
+    if span == 0.0:
+        return np.zeros((1, len(held)))
+    mean, covariance = weighted_moments(z[:, None] / span, weights)
+    mean, std = span * float(mean[0]), span * float(np.sqrt(covariance[0, 0]))
+    signs, offsets = each.images(z.min() - 5 * std, z.max() + 5 * std)
+    width = std * silverman(total, n_features)
+    kernels = np.exp(-0.5 * (((at[:, None] * signs + offsets)[:, :, None] - z) / width) ** 2)
+    found = []
+    for each_width, powers in ((width, kernels), (0.5 * width, np.square(np.square(kernels)))):
+        sums = np.maximum((powers @ weights).sum(axis=1) - 1.0, 0.0)
+        found.append(sums / (each_width * max(total - 1.0, 1.0)))
+    wide = np.exp(-0.5 * ((at - mean) / std) ** 2) / std
+    mixed = (1 - _FLOOR) * np.stack(found) + _FLOOR * wide
+    return np.asarray(np.log(np.maximum(mixed, np.finfo(float).tiny)) + each.log_slope(held))
