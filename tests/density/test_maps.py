@@ -564,3 +564,17 @@ def test_conditioning_on_values_outside_is_refused():
         density.conditional({0: 0.5})
     with pytest.raises(ValueError, match="row 0 has a value outside"):
         density.impute([[0.2, np.nan]], "sample")
+
+
+def test_many_groups_of_like_widths_have_few_parts():
+    """Parts are not divided again, however many groups they have."""
+    rng, n = np.random.default_rng(0), 1500
+    density = KernelMixture(
+        np.full(n, 1 / n),
+        rng.normal(size=(n, 1)),
+        np.arange(n + 1),
+        1 / rng.uniform(0.3, 0.6, size=(n, 1, 1)),
+        maps=(MirrorMap(0.0, None),),
+    )
+    X = np.array([[0.0], [0.1], [2.0]])
+    assert_allclose(density.pdf(X), slow_pdf(density, X), rtol=1e-10)

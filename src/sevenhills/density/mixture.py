@@ -398,7 +398,7 @@ class KernelMixture(Density):
         if self.maps is None:
             return self._log_q(X, n_jobs, tol)
         if self._parts:
-            found = [part._logpdf(X, n_jobs, tol) for part in self._parts]
+            found = [part._heights(X, n_jobs, tol) for part in self._parts]
             return np.asarray(np.logaddexp.reduce(found))
         return self._heights(X, n_jobs, tol)
 
@@ -1229,7 +1229,9 @@ def with_samples(
 ) -> KernelMixture:
     """Return a density with feature names, a number of samples shared by weight, and maps."""
     names = None if feature_names is None else tuple(feature_names)
-    return density._replace(feature_names=names, counts=density.weights * n_samples, maps=maps)
+    if maps is not None:
+        density = density._replace(maps=maps, **narrowed(maps, density.kernels)._asdict())
+    return density._replace(feature_names=names, counts=density.weights * n_samples)
 
 
 def _draw(density: KernelMixture, n_samples: int, rng: np.random.RandomState) -> np.ndarray:
