@@ -11,10 +11,11 @@ from numpy.testing import assert_allclose
 from scipy.stats import chi2_contingency
 
 from sevenhills import ROME, AutoROME, GaussianKDE, KernelMixture, ManifoldParzen, datasets
-from sevenhills.density import torch_export
+from sevenhills.density import CircleMap, FeatureMap, YeoJohnson, preimages, torch_export
 from sevenhills.metrics import energy_distance
 
 from .. import densities
+from .test_maps import MAPS, mixture
 from .test_mixture import random_mixture
 
 torch = pytest.importorskip("torch")
@@ -371,3 +372,56 @@ def test_far_kernels_cost_the_others_no_digits(far, own):
     found = short.log_prob(torch.tensor(points)).numpy()
     if len(far) < 40 or not own:
         assert_allclose(found, density.logpdf(points), atol=1e-4)
+
+
+MAPPED = {name: mixture(each, FeatureMap(), each, width=0.3) for name, each in MAPS.items()}
+each_map = pytest.mark.parametrize("density", MAPPED.values(), ids=MAPPED)
+
+
+@each_map
+def test_log_prob_and_gradients_with_maps(density):
+    X = density.sample(40, random_state=0)
+    outside = np.vstack([X, [[9.0, 0.0, 9.0], [-9.0, 1.0, -9.0]]])
+    assert_equal_logpdf(density, outside)
+    x = torch.tensor(X, requires_grad=True)
+    density.to_torch().log_prob(x).sum().backward()
+    assert_allclose(x.grad.numpy(), density.grad_logpdf(X), rtol=1e-7, atol=1e-7)
+    singles = density.to_torch(dtype=torch.float32).log_prob(torch.tensor(X[:9]).float())
+    assert_allclose(singles.numpy(), density.logpdf(X[:9].astype(np.float32)), rtol=1e-3, atol=1e-3)
+
+
+@forward
+@each_map
+def test_second_derivatives_with_maps(density):
+    log_prob = density.to_torch().log_prob
+    x = torch.tensor(density.sample(3, random_state=1), requires_grad=True)
+    assert torch.autograd.gradgradcheck(log_prob, (x,), check_fwd_over_rev=True)
+
+
+@each_map
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_samples_with_maps(density, dtype):
+    torch.manual_seed(0)
+    wrapped = density.to_torch(dtype=dtype)
+    drawn = wrapped.sample((4000,))
+    assert wrapped.support.check(drawn).all()
+    assert torch.isfinite(wrapped.log_prob(drawn)).all()
+    u = np.sort(density.marginal(0).cdf(drawn[:, 0].double().numpy()))
+    assert np.abs(u - np.linspace(0, 1, len(u))).max() < 1.8 / np.sqrt(len(u))
+    assert_allclose(wrapped.mean.double().numpy(), density.mean(), rtol=1e-6)
+
+
+def test_the_center_of_a_power_map_has_a_gradient():
+    density = mixture(YeoJohnson(0.3, 0.25, 0.8))
+    x = torch.tensor([[0.25]], dtype=torch.float64, requires_grad=True)
+    density.to_torch().log_prob(x).sum().backward()
+    around = density.grad_logpdf([[0.25 - 1e-9], [0.25 + 1e-9]])
+    assert around.min() - 1e-6 <= x.grad.item() <= around.max() + 1e-6
+
+
+def test_points_with_many_images(monkeypatch):
+    density = mixture(*[CircleMap(0.0, 1.0)] * 3, width=0.1)
+    X = density.sample(10, random_state=0)
+    expected = density.logpdf(X)
+    monkeypatch.setattr(preimages, "_MAX_NUMBERS", 12)
+    assert_allclose(density.to_torch().log_prob(torch.tensor(X)).numpy(), expected, atol=1e-7)

@@ -174,9 +174,8 @@ class LogMap(FeatureMap):
 
 def _inside(x: Any, low: float, high: float, xp: Any) -> Any:
     """Move values at or beyond finite bounds to the next floats inside."""
-    first = -_LARGEST if low == -np.inf else np.nextafter(low, np.inf)
-    last = _LARGEST if high == np.inf else np.nextafter(high, -np.inf)
-    return xp.clip(x, first, last)
+    first, last = _as(np.array([low, high]), x, xp)
+    return xp.clip(x, xp.nextafter(first, last), xp.nextafter(last, first))
 
 
 @dataclass(frozen=True)
@@ -309,7 +308,7 @@ class YeoJohnson(FeatureMap):
             x = self.center + self.scale * sign * xp.expm1(log)
             if within is not z:
                 x = xp.clip(x, self.low, self.high) + _beyond(z - within, (1 - power) * log, xp)
-        return xp.clip(x, -_LARGEST, _LARGEST)
+        return _inside(x, *self.bounds, xp)
 
     def _side(self, u: Any, xp: Any) -> tuple[Any, Any]:
         """Return the sign and the power, above the center or below it."""
@@ -355,13 +354,13 @@ def _beyond(apart: Any, log_slope: Any, xp: Any) -> Any:
 def _grown(log: Any, power: Any, xp: Any) -> Any:
     """Return ``(exp(power * log) - 1) / power``, and its limit for a power of zero."""
     safe = xp.where(power == 0, 1.0, power)
-    return xp.where(power == 0, log, xp.expm1(xp.clip(safe * log, -_LARGEST, _MAX_LOG)) / safe)
+    return xp.where(power == 0, log, xp.expm1(xp.clip(safe * log, None, _MAX_LOG)) / safe)
 
 
 def _shrunk(size: Any, power: Any, xp: Any) -> Any:
     """Return the inverse of :func:`_grown`."""
     safe = xp.where(power == 0, 1.0, power)
-    inner = xp.clip(safe * size, _LEAST_SHARE, _LARGEST)
+    inner = xp.clip(safe * size, _LEAST_SHARE, None)
     return xp.where(power == 0, size, xp.log1p(inner) / safe)
 
 
@@ -474,7 +473,7 @@ class TableMap(FeatureMap):
 
 def _as(values: np.ndarray, like: Any, xp: Any) -> Any:
     """Return an array as one of numpy, or as a tensor like another."""
-    return values if xp is np else xp.as_tensor(values, dtype=like.dtype, device=like.device)
+    return values if xp is np else xp.tensor(values, dtype=like.dtype, device=like.device)
 
 
 @dataclass(frozen=True)

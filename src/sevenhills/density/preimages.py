@@ -34,7 +34,7 @@ _MAX_TURNS = 100
 _UNIFORM, _LEAST_UNIFORM = 1.2, 0.5
 
 
-class _ManyImagesError(Exception):
+class ManyImagesError(Exception):
     """Points have more images than should be held in memory."""
 
 
@@ -260,7 +260,7 @@ class Chart:
         try:
             if len(X) <= step:
                 return answer(self.preimages(X, log_q))
-        except _ManyImagesError:
+        except ManyImagesError:
             step = len(X) // 2
         blocks = [X[start : start + step] for start in range(0, len(X), step)]
         return np.concatenate([self.answers(block, log_q, answer) for block in blocks])
@@ -277,7 +277,7 @@ class Chart:
             return Preimages(X, rows, Z, signs, log_slopes, log_q(Z), n_rows)
         try:
             points, Z, signs, values = self._with_images(Z, log_q, self._cells)
-        except _ManyImagesError:
+        except ManyImagesError:
             if n_rows > 1:
                 raise
             found = self._with_images(Z, log_q, self._small_cells, _MAX_IMAGES)
@@ -307,7 +307,7 @@ class Chart:
             pairs = self._with_images_of(k, images[k], Z, cells, pairs, floors)
             if len(pairs.points) > (_MAX_NUMBERS // Z.shape[1] if most is None else most):
                 if most is None:
-                    raise _ManyImagesError
+                    raise ManyImagesError
                 found = cells.bounds(pairs.total, pairs.largest, pairs.cells)
                 pairs = pairs.take(np.argsort(-found, kind="stable")[:most])
         points, numbers = _distinct(pairs)

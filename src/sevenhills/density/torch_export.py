@@ -10,6 +10,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from ..extras import import_extra
+from .preimages import ManyImagesError
 from .sums import LOG_2PI, Kernels, split_by_sharing
 
 #: The numbers in a block of differences between points and kernels, which should fit the cache.
@@ -86,8 +87,18 @@ class _KernelDistribution:
 
     @property
     def support(self) -> Any:
-        """The whole space."""
-        return self._tensors.torch.distributions.constraints.real_vector
+        """The whole space, or the bounds of the maps."""
+        constraints = self._tensors.torch.distributions.constraints
+        if self.density.maps is None:
+            return constraints.real_vector
+        ends = np.array([each.bounds for each in self.density.maps]).T
+        low, high = (self._tensors.torch.tensor(each).to(self._like) for each in ends)
+        return constraints.independent(constraints.interval(low, high), 1)
+
+    @property
+    def _like(self) -> Any:
+        """A tensor of the device and the precision of all others."""
+        return self._parts[0].center
 
     @property
     def mean(self) -> Any:
@@ -129,14 +140,50 @@ class _KernelDistribution:
             )
         shape = torch.broadcast_shapes(value.shape, self._extended_shape())
         points = value.expand(shape).reshape(-1, shape[-1])
-        return _log_sums(torch, self._parts, points).reshape(shape[:-1])
+        if self.density.maps is not None:
+            return self._mapped_log_sums(points).reshape(shape[:-1])
+        return self._log_q(points).reshape(shape[:-1])
+
+    def _mapped_log_sums(self, points: Any) -> Any:
+        """Return the log densities (Q,) from those of the latent coordinates."""
+        torch, chart, log_q = self._tensors.torch, self.density._chart, self._log_q
+        X = points.detach().cpu().double().numpy()
+        try:
+            found = chart.preimages(X, self._numpy_log_q if chart.folding else len)
+        except ManyImagesError:
+            return torch.cat([self._mapped_log_sums(half) for half in points.tensor_split(2)])
+        rows = found.rows[found.starts]
+        Z, log_slopes = chart.latent(points[rows].T.contiguous().T, torch)
+        if chart.folding:
+            which = np.repeat(np.arange(len(rows)), found.sizes)
+            offsets = found.Z - found.signs * chart.latent(found.X)[0][which]
+            Z = torch.tensor(found.signs).to(Z) * Z[which] + torch.tensor(offsets).to(Z)
+            values = _grouped_log_sums(torch, log_q(Z), torch.tensor(which).to(Z.device))
+        else:
+            values = log_q(Z)
+        out = torch.full((len(points),), -torch.inf).to(values)
+        return out.index_put((torch.tensor(rows).to(Z.device),), values + log_slopes)
+
+    def _log_q(self, Z: Any) -> Any:
+        """Return the log densities of latent coordinates."""
+        return _log_sums(self._tensors.torch, self._parts, Z)
+
+    def _numpy_log_q(self, Z: np.ndarray) -> np.ndarray:
+        torch = self._tensors.torch
+        with torch.no_grad():
+            values = self._log_q(torch.tensor(Z).to(self._like))
+        return np.asarray(values.cpu().double().numpy())
 
     def sample(self, sample_shape: Any = ()) -> Any:
         """Draw points of shape (*sample_shape, *batch_shape, n_features)."""
         torch = self._tensors.torch
         shape = self._extended_shape(torch.Size(sample_shape))
         with torch.no_grad():
-            return self._sampler.draw(torch, shape[:-1].numel()).reshape(shape)
+            drawn = self._sampler.draw(torch, shape[:-1].numel())
+            if self.density.maps is not None:
+                columns = zip(self.density.maps, drawn.T.contiguous(), strict=True)
+                drawn = torch.stack([each.inverse(z, torch) for each, z in columns], -1)
+            return drawn.reshape(shape)
 
     @cached_property
     def _sampler(self) -> "_Sampler":
@@ -233,6 +280,15 @@ def _tracked_log_sums(torch: Any, parts: list[_Part], points: Any, n_rows: int) 
 
 def _log_sum(torch: Any, parts: list[_Part], points: Any) -> Any:
     return torch.cat([part.exponents(points) for part in parts], dim=1).logsumexp(1)
+
+
+def _grouped_log_sums(torch: Any, logs: Any, groups: Any) -> Any:
+    """Return the log of the sum of every group; groups are numbered from zero."""
+    n_groups = int(groups[-1]) + 1 if len(groups) else 0
+    tops = torch.full((n_groups,), -torch.inf).to(logs)
+    tops = tops.scatter_reduce(0, groups, logs.detach(), "amax").nan_to_num(neginf=0.0)
+    sums = torch.zeros_like(tops).index_add(0, groups, (logs - tops[groups]).exp())
+    return sums.log() + tops
 
 
 # Draws
