@@ -578,3 +578,77 @@ def test_many_groups_of_like_widths_have_few_parts():
     )
     X = np.array([[0.0], [0.1], [2.0]])
     assert_allclose(density.pdf(X), slow_pdf(density, X), rtol=1e-10)
+
+
+# Regions
+
+
+def test_regions_on_a_circle_cross_its_end():
+    density = KernelMixture(
+        [0.7, 0.3], [[0.0], [200.0]], [0, 2], [[[0.1]]], maps=(CircleMap(0.0, 360.0),)
+    )
+    intervals = density.hdr_intervals(0.9, n_draws=100_000)
+    assert intervals.shape == (2, 2)
+    (a, b), (c, d) = intervals
+    assert a < 200 < b
+    assert (c + d) / 2 == pytest.approx(360.0, abs=0.01)
+    heights = density.logpdf(intervals.reshape(-1, 1))
+    assert_allclose(heights, density.hdr_level(0.9, n_draws=100_000), atol=1e-9)
+    mass = sum(density.probability([low], [high]) for low, high in intervals)
+    assert mass == pytest.approx(0.9, abs=0.005)
+    turns = [0.0, 90.0, 180.0, 270.0]
+    even = KernelMixture.from_covariances([0.25] * 4, np.array([turns]).T, [[100.0]])
+    four = even._replace(maps=(CircleMap(0.0, 360.0),)).hdr_intervals(0.8)
+    assert four.shape == (4, 2)
+    assert (np.diff(four, axis=1) < 60).all()
+
+
+def test_the_whole_circle_is_one_interval():
+    density = KernelMixture([1.0], [[0.5]], [0, 1], [[[2.0]]], maps=(CircleMap(0.0, 1.0),))
+    found = density.hdr_intervals(1 - 1e-12)
+    assert_allclose(np.diff(found), [[1.0]], atol=0.01)
+
+
+@pytest.mark.parametrize("name", ["mirror", "upper mirror", "two mirrors", "log", "logit"])
+def test_intervals_end_at_bounds(name):
+    density = mixture(MAPS[name], width=0.3)
+    low, high = MAPS[name].bounds
+    for confidence in (0.5, 0.9, 0.999):
+        found = density.hdr_intervals(confidence, n_draws=20_000)
+        assert (found >= low).all()
+        assert (found <= high).all()
+        mass = sum(density.probability([a], [b]) for a, b in found)
+        assert mass == pytest.approx(confidence, abs=0.015)
+        inner = found[(found > low + 1e-9) & (found < high - 1e-9)]
+        level = density.hdr_level(confidence, n_draws=20_000)
+        assert_allclose(density.logpdf(inner[:, None]), level, atol=1e-6)
+
+
+def area_of(outlines):
+    return sum(
+        (x[:-1] @ y[1:] - x[1:] @ y[:-1]) / 2 for x, y in (outline.T for outline in outlines)
+    )
+
+
+def test_contours_on_a_circle_have_no_break():
+    density = KernelMixture.from_covariances([1.0], [[0.0, 0.0]], [[400.0, 0.0], [0.0, 1.0]])
+    wrapped = density._replace(maps=(CircleMap(0.0, 360.0), _IDENTITY))
+    (outline,), (expected,) = wrapped.hdr_contours(0.8), density.hdr_contours(0.8)
+    assert_array_equal(wrapped.frame[:, 0], [180.0, 540.0])
+    assert area_of([outline]) == pytest.approx(area_of([expected]), rel=0.05)
+    assert outline[:, 0].mean() == pytest.approx(360.0, abs=3.0)
+
+
+def test_contours_stay_inside_the_support():
+    density = mixture(MAPS["mirror"], MAPS["two mirrors"], width=0.3)
+    drawn = density.sample(10_000, random_state=0)
+    for confidence in (0.5, 0.95):
+        outlines = density.hdr_contours(confidence, n_grid=64)
+        ends = np.concatenate(outlines)
+        assert density._chart.contains(ends).all()
+        level = density.hdr_level(confidence)
+        share = (density.logpdf(drawn) > level).mean()
+        x = np.random.default_rng(0).uniform(size=(20_000, 2)) * [4.0, 2.0] + [0.0, -0.5]
+        volume = 8.0 * (density.logpdf(x) > level).mean()
+        assert area_of(outlines) == pytest.approx(volume, rel=0.05)
+        assert share == pytest.approx(confidence, abs=0.02)

@@ -4,7 +4,7 @@ Derivatives follow from the chain rule. Tails of a folded feature are sums over 
 interval. Modes are found by climbing the density from those of the latent coordinates.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from scipy.optimize import minimize
 from scipy.special import logsumexp, ndtri
 
 from .derivatives import LogSurface
-from .maps import FeatureMap, map_columns
+from .maps import CircleMap, FeatureMap, map_columns
 from .modes import ModeTable
 from .preimages import Chart, Preimages
 from .probabilities import Normals, cdf, normal_probability, sf, solve
@@ -22,6 +22,10 @@ from .sums import KernelDistances, Kernels, LogSums
 _TABLE_NUMBERS = 2**20
 #: Maxima closer than this, in standard deviations of the widest kernels, are the same.
 _SAME = 1e-2
+#: Values at which a turn may begin: a day is divided into hours, a circle into steps of 15 degrees.
+_N_STARTS = 24
+#: A turn begins at the least value if the density there is low, relative to its range.
+_LOW = 0.02
 #: The highest means from which the highest mode is searched.
 _MAX_STARTS = 16
 #: An ascent is repeated if the log density is higher by this, this many standard deviations aside.
@@ -117,6 +121,16 @@ def _interval_sums(normals: Normals, low: np.ndarray, high: np.ndarray) -> np.nd
         widths = (ends[1] - ends[0]) * normals.rates
         out[start : start + step] = normal_probability(first, last, widths) @ normals.weights
     return out
+
+
+def turn(circle: CircleMap, logpdf: Callable[..., np.ndarray]) -> tuple[float, float]:
+    """Return the turn of a circle that begins where the density is low, if need be elsewhere."""
+    starts = circle.low + np.arange(_N_STARTS) / _N_STARTS * circle.period
+    heights = np.exp(logpdf(starts[:, None], None))
+    start = starts[heights.argmin()]
+    if heights[0] <= heights.min() + _LOW * np.ptp(heights):
+        start = circle.low
+    return float(start), float(start + circle.period)
 
 
 def quantiles(

@@ -31,7 +31,7 @@ from .bootstrap import Bootstrap, Reach
 from .compression import Compression
 from .derivatives import LogSurface
 from .engines import FEW_PAIRS, TOLERANCE, Engine
-from .maps import AnyMap, FeatureMap, Maps, map_columns
+from .maps import AnyMap, CircleMap, FeatureMap, Maps, map_columns
 from .modes import ModeTable, find_highest_mode, find_modes, label_shares
 from .moments import mapped_covariance, mapped_mean
 from .preimages import Chart, Preimages, narrowed
@@ -235,6 +235,40 @@ class KernelMixture(Density):
     def _modes(self) -> dict[str, ModeTable]:
         """The modes of the default significance, once they are found."""
         return {}
+
+    @cached_property
+    def frame(self) -> np.ndarray:
+        """The limits (2, n_features) of the features, infinite where there are none.
+
+        Those of a feature on a circle are one turn, from a value with a low density.
+
+        Examples
+        --------
+        >>> from sevenhills.density import CircleMap
+        >>> KernelMixture([1.0], [[0.0]], [0, 1], [[[1.0]]], maps=[CircleMap(0.0, 24.0)]).frame
+        array([[12.],
+               [36.]])
+        """
+        if self.maps is None:
+            return super().frame
+        limits = np.array([each.bounds for each in self.maps]).T
+        for j, each in enumerate(self.maps):
+            if isinstance(each, CircleMap):
+                limits[:, j] = mapped.turn(each, self.marginal([j])._logpdf)
+        return limits
+
+    def unrolled(self, X: np.ndarray) -> np.ndarray:
+        """Return points with features on circles moved to the turn of the :attr:`frame`."""
+        return X if self.maps is None else map_columns(self._framed_circles, "inverse", X)
+
+    @cached_property
+    def _framed_circles(self) -> list[FeatureMap]:
+        """Circles that begin at the frame, and the identity for other features."""
+        pairs = zip(self._chart.maps, self.frame[0], strict=True)
+        return [
+            replace(each, low=low) if isinstance(each, CircleMap) else FeatureMap()
+            for each, low in pairs
+        ]
 
     def _check(self, X: Any, missing: bool = False) -> np.ndarray:
         return check_queries(X, self.n_features, self.feature_names, missing=missing)

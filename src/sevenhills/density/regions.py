@@ -51,6 +51,18 @@ class Density(ABC):
     def sample(self, n_samples: int = 1, random_state: Any = None) -> np.ndarray:
         """Draw independent samples."""
 
+    @property
+    def frame(self) -> np.ndarray:
+        """The limits (2, n_features) of the features, infinite where there are none.
+
+        Those of a feature on a circle are one turn, from a value with a low density.
+        """
+        return np.array([[-np.inf], [np.inf]]).repeat(self.n_features, axis=1)
+
+    def unrolled(self, X: np.ndarray) -> np.ndarray:
+        """Return points with features on circles moved to the turn of the ``frame``."""
+        return X
+
     def __getstate__(self) -> dict[str, Any]:
         """Leave cached values out of pickles and copies."""
         return {name: value for name, value in vars(self).items() if not name.startswith("_")}
@@ -166,6 +178,7 @@ class Density(ABC):
         """Return the highest-density region of one feature, as ascending intervals (n, 2).
 
         The ends of intervals are searched between ``n_grid`` values; draws give :meth:`hdr_level`.
+        On a circle, an interval across the end of a turn ends on the next one.
 
         Examples
         --------
@@ -179,7 +192,17 @@ class Density(ABC):
         check_dimension(self, 1, "hdr_intervals", "marginal(feature) first")
         n_grid = check_count(n_grid, "n_grid", least=4)
         region = self._region(confidence, n_draws, random_state, n_jobs)
-        return region.intervals(self.sample(n_draws, random_state), n_grid)
+        found = region.intervals(self.unrolled(self.sample(n_draws, random_state)), n_grid)
+        return self._joined(found)
+
+    def _joined(self, intervals: np.ndarray) -> np.ndarray:
+        """Join intervals at both ends of the turn of a circle."""
+        low, high = self.frame[:, 0]
+        is_circle = self.unrolled(np.array([[high]]))[0, 0] == low
+        if not is_circle or len(intervals) < 2 or tuple(intervals.flat[[0, -1]]) != (low, high):
+            return intervals
+        last = intervals[-1, 0], intervals[0, 1] + high - low
+        return np.vstack([intervals[1:-1], last])
 
     def hdr_contours(
         self,
@@ -194,7 +217,7 @@ class Density(ABC):
         Needs contourpy, which comes with matplotlib: ``pip install 'sevenhills[plot]'``. An outline
         (n_vertices, 2) is a closed polygon: the first vertex is also the last. Outlines are
         counter-clockwise around the region, and clockwise around holes. Every vertex is on the
-        level; draws give :meth:`hdr_level`.
+        level, or on a limit of the :attr:`frame`; draws give :meth:`hdr_level`.
 
         Parameters
         ----------
@@ -215,13 +238,13 @@ class Density(ABC):
         check_dimension(self, 2, "hdr_contours", "marginal([i, j]) first")
         n_grid = check_count(n_grid, "n_grid", least=4)
         region = self._region(confidence, n_draws, random_state, n_jobs)
-        return region.contours(self.sample(n_draws, random_state), n_grid)
+        return region.contours(self.unrolled(self.sample(n_draws, random_state)), n_grid)
 
     def _region(
         self, confidence: float, n_draws: int, random_state: Any, n_jobs: int | None
     ) -> "_LevelSet":
         level = self.hdr_level(confidence, n_draws, random_state, n_jobs)
-        return _LevelSet(lambda X: self.logpdf(X, n_jobs), float(level))
+        return _LevelSet(lambda X: self.logpdf(X, n_jobs), float(level), self.frame)
 
     def _log_densities(self, n_draws: Any, random_state: Any, n_jobs: int | None) -> np.ndarray:
         """Return the log densities of draws, ascending."""
@@ -280,6 +303,7 @@ class _LevelSet(NamedTuple):
 
     logpdf: Callable[[np.ndarray], np.ndarray]
     level: float
+    frame: np.ndarray
 
     def intervals(self, drawn: np.ndarray, n_grid: int) -> np.ndarray:
         """Return the region of one feature as intervals (n, 2)."""
@@ -308,17 +332,23 @@ class _LevelSet(NamedTuple):
         return np.maximum(self.logpdf(points) - self.level, -_DEPTH)
 
     def _axes_around(self, drawn: np.ndarray, n_grid: int) -> list[np.ndarray]:
-        """Return grid lines of every feature; the grid's boundary is outside of the region."""
+        """Return grid lines of every feature.
+
+        The grid's boundary is outside of the region, or at a limit of the frame.
+        """
         log_densities = self.logpdf(drawn)
         inside = drawn[log_densities >= min(self.level, log_densities.max())]
         spread = np.ptp(inside, axis=0)
         spread = np.where(spread > 0, spread, np.ptp(drawn, axis=0))
         margin = _MARGIN * np.where(spread > 0, spread, 1e-3 * (np.abs(drawn[0]) + 1e-6))
         for _ in range(_MAX_GRIDS):
-            axes = [_lines(*each, n_grid) for each in zip(inside.T, margin, strict=True)]
-            inner = np.zeros([len(axis) - 2 for axis in axes], dtype=bool)
-            boundary = _points_on(axes)[np.pad(inner, 1, constant_values=True).ravel()]
-            if (self.logpdf(boundary) < self.level).all():
+            axes = [
+                _lines(*each, n_grid) for each in zip(inside.T, margin, self.frame.T, strict=True)
+            ]
+            points, ends = _points_on(axes), [axis[[0, -1]] for axis in axes]
+            is_open = (np.transpose(ends) != self.frame)[:, None]
+            outer = ((points == np.transpose(ends)[:, None]) & is_open).any(axis=(0, 2))
+            if not outer.any() or (self.logpdf(points[outer]) < self.level).all():
                 break
             margin = 2 * margin
         return axes
@@ -378,9 +408,10 @@ class _LevelSet(NamedTuple):
         return points
 
 
-def _lines(values: np.ndarray, margin: float, n_grid: int) -> np.ndarray:
+def _lines(values: np.ndarray, margin: float, limits: np.ndarray, n_grid: int) -> np.ndarray:
     """Return grid lines around values, half of them evenly spaced, half of them at the values."""
-    even = np.linspace(values.min() - margin, values.max() + margin, len(values) + 2)
+    low, high = np.clip([values.min() - margin, values.max() + margin], *limits)
+    even = np.linspace(low, high, len(values) + 2)
     return np.unique(np.quantile(np.append(values, even), np.linspace(0, 1, n_grid)))
 
 
