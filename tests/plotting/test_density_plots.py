@@ -77,3 +77,61 @@ def test_differences_of_densities(aniso, ax, n_features):
     assert said == (["one", "two"] if n_features == 1 else ["half of one", "half of two"])
     with pytest.raises(ValueError, match="same one or two features"):
         plotting.plot_difference(pair[0], rome.marginal(list(range(3 - n_features))), ax=ax)
+
+
+@pytest.fixture(scope="module")
+def winds():
+    """Directions around north, and speeds above zero."""
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(0, 30, 300) % 360, rng.exponential(5.0, 300)])
+    support = {0: ("circular", 360), 1: (0, None, "mirror")}
+    return ROME(support=support).fit(X), X
+
+
+def test_lines_begin_at_bounds_with_their_full_height(winds, ax):
+    plotting.plot_line(winds[0].marginal(1), ax)
+    x, y = ax.lines[0].get_data()
+    assert x[0] == 0.0
+    assert y[0] == y.max()
+    assert ax.get_xlim()[0] == 0.0
+    assert ax.get_ylim()[0] == 0.0
+
+
+def test_a_circle_is_drawn_without_a_break(winds, ax):
+    rome, _ = winds
+    plotting.plot_line(rome.marginal(0), ax)
+    x, y = ax.lines[0].get_data()
+    assert ax.get_xlim() == (x[0], x[-1]) == tuple(rome.density_.frame[:, 0])
+    assert x[-1] - x[0] == 360.0
+    assert y[0] == pytest.approx(y[-1])
+    assert x[y.argmax()] == pytest.approx(360.0, abs=15)
+    ax.figure.canvas.draw()
+    names = [label.get_text() for label in ax.get_xticklabels()]
+    assert "0" in names
+    assert "360" not in names
+
+
+@pytest.mark.parametrize("draw", ["plot_density", "plot_clusters", "plot_regions"])
+def test_planes_end_at_bounds_and_hold_one_turn(winds, ax, draw):
+    rome, X = winds
+    getattr(plotting, draw)(rome, *([] if draw == "plot_regions" else [X]), ax=ax)
+    low, high = rome.density_.frame[:, 0]
+    assert ax.get_xlim() == (low, high)
+    assert ax.get_ylim()[0] == 0.0
+    for line in ax.lines:
+        assert ((line.get_xdata() >= low) & (line.get_xdata() <= high)).all()
+
+
+def test_corner_and_difference_of_mapped_densities(winds, ax):
+    rome, X = winds
+    plotting.plot_corner(rome, X, ax=ax)
+    panels = ax.child_axes
+    assert panels[1].get_xlim() == tuple(rome.density_.frame[:, 0])
+    assert panels[1].get_ylim()[0] == 0.0
+    other = ROME(support=rome.support).fit((X + np.array([150.0, 0.0])) % [360.0, 1e9])
+    assert (other.density_.frame != rome.density_.frame).any()
+    ax.clear()
+    plotting.plot_difference(rome, other, ax=ax)
+    ends = np.concatenate([line.get_xdata() for line in ax.lines])
+    low, high = rome.density_.frame[:, 0]
+    assert ((ends >= low) & (ends <= high)).all()

@@ -257,6 +257,14 @@ class KernelMixture(Density):
                 limits[:, j] = mapped.turn(each, self.marginal([j])._logpdf)
         return limits
 
+    def framed_like(self, other: "KernelMixture") -> Self:
+        """Return the same density with the turns of circles of another one."""
+        pairs = zip(self._chart.maps, other._chart.maps, strict=True)
+        same = [isinstance(one, CircleMap) and isinstance(two, CircleMap) for one, two in pairs]
+        made = self._replace()
+        vars(made)["frame"] = np.where(same, other.frame, self.frame)
+        return made
+
     def unrolled(self, X: np.ndarray) -> np.ndarray:
         """Return points with features on circles moved to the turn of the :attr:`frame`."""
         return X if self.maps is None else map_columns(self._framed_circles, "inverse", X)

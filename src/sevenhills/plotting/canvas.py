@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..density import CircleMap, Density
 from ..extras import import_extra
 
 #: The color-blind safe palette of Okabe and Ito, without yellow, which is too pale on white.
@@ -17,6 +18,8 @@ DATA_COLOR = "#9CCBEB"
 SAMPLE_COLOR = "#AA1F6B"
 #: Limit on the points in an axes; more would hide each other and make large files.
 MAX_POINTS = 10_000
+#: The most numbers along a circle, and their steps, such as 60 degrees and 4 hours.
+_N_TICKS, _STEPS = 7, (1, 1.5, 3, 4, 6, 10)
 #: Largest fraction of the height of axes that is kept free for a legend.
 _MAX_LEGEND = 0.5
 
@@ -106,6 +109,29 @@ def name_axes(ax: Any, names: Sequence[str] | None) -> None:
     names = ("feature 0", "feature 1") if names is None else names
     for axis, name in zip("xy", names, strict=False):
         ax.set(**{f"{axis}label": in_lines(str(name))})
+
+
+def keep_inside(ax: Any, artist: Any, density: Density) -> None:
+    """End the axes of features at their limits; circles are shown whole, with their own values."""
+    maps = getattr(density, "maps", None) or ()
+    for axis, limits, each in zip("xy", density.frame.T, maps, strict=False):
+        getattr(artist.sticky_edges, axis).extend(limits[np.isfinite(limits)])
+        if isinstance(each, CircleMap):
+            updated = {"updatex": axis == "x", "updatey": axis == "y"}
+            ax.update_datalim(np.column_stack([limits, limits]), **updated)
+            _number_circle(getattr(ax, f"{axis}axis"), each)
+
+
+def _number_circle(axis: Any, circle: CircleMap) -> None:
+    """Label an axis with the values of a circle, which begin again after one turn."""
+    from matplotlib.ticker import MaxNLocator
+
+    def number(value: float, _: Any) -> str:
+        turn = round((value - circle.low) / circle.period, 9) % 1.0
+        return f"{circle.low + turn * circle.period:.3g}"
+
+    axis.set_major_locator(MaxNLocator(_N_TICKS, steps=_STEPS))
+    axis.set_major_formatter(number)
 
 
 def literal(text: str) -> str:

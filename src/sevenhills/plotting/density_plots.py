@@ -6,9 +6,18 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from ..density import Density, KernelMixture
+from ..density import CircleMap, Density, KernelMixture
 from ..validation import check_queries
-from .canvas import COLORS, add_legend, current_axes, drawn_rows, in_lines, literal, name_axes
+from .canvas import (
+    COLORS,
+    add_legend,
+    current_axes,
+    drawn_rows,
+    in_lines,
+    keep_inside,
+    literal,
+    name_axes,
+)
 
 #: Probabilities of the regions that are drawn by default.
 _CONFIDENCES = (0.95, 0.8, 0.5)
@@ -16,6 +25,8 @@ _CONFIDENCES = (0.95, 0.8, 0.5)
 _N_LINE = 400
 #: Probability that the line of a feature leaves out at either end.
 _TAIL = 0.001
+#: A line reaches a bound that is nearer than this, relative to its length.
+_NEAR = 0.1
 
 #: A corner plot of more features is unreadable, so that they must be chosen.
 _MAX_FEATURES = 8
@@ -24,6 +35,8 @@ _N_BINS = 40
 _MAX_PAIR_POINTS = 2000
 #: Grid points along each side of each of the many panels of pairs.
 _PAIR_GRID = 100
+#: Log densities on a grid are not drawn lower than this below the lowest region.
+_DEPTH = 30.0
 #: Draws for the levels of regions on a grid, which is coarse.
 _N_LEVEL_DRAWS = 2000
 
@@ -63,10 +76,10 @@ def plot_density(
     density = _mixture_of(model, 2)
     X = np.asarray(X, dtype=float)
     ax = current_axes(ax)
-    shown = X[drawn_rows(len(X))]
+    shown = density.unrolled(X[drawn_rows(len(X))])
     ax.plot(*shown.T, ".", ms=2, color=COLORS[0], label="data")
     if n_drawn:
-        samples = density.sample(min(len(X), n_drawn), random_state)
+        samples = density.unrolled(density.sample(min(len(X), n_drawn), random_state))
         ax.plot(*samples.T, ".", ms=3, color=COLORS[3], label="samples")
     _draw_regions(density, _CONFIDENCES, ax, "black", is_filled=False)
     add_legend(ax, len(shown), len(X), markerscale=4)
@@ -106,8 +119,9 @@ def plot_regions(
     _draw_regions(density, confidences, ax, color, is_filled=True)
     if modes:
         found = density.modes()
-        ax.plot(*found.locations.T, "^", color="black", ms=6)
-        for place, share in zip(found.locations, found.shares, strict=True):
+        places = density.unrolled(found.locations)
+        ax.plot(*places.T, "^", color="black", ms=6)
+        for place, share in zip(places, found.shares, strict=True):
             ax.annotate(f"{share:.0%}", place, xytext=(5, 5), textcoords="offset points")
     return ax
 
@@ -126,7 +140,8 @@ def _draw_regions(
         path = Path.make_compound_path(*(Path(outline, closed=True) for outline in outlines))
         if is_filled:
             ax.add_patch(PathPatch(path, facecolor=color, alpha=0.25, edgecolor="none"))
-        ax.add_patch(PathPatch(path, facecolor="none", **line))
+        patch = ax.add_patch(PathPatch(path, facecolor="none", **line))
+        keep_inside(ax, patch, density)
     ax.autoscale()
     name_axes(ax, density.feature_names)
     ax.set_title("regions of " + ", ".join(f"{confidence:.0%}" for confidence in confidences))
@@ -161,8 +176,12 @@ def plot_line(
     """
     density = _mixture_of(model, 1)
     ax = current_axes(ax)
-    low, high = density.interval(1 - 2 * _TAIL)
+    low, high = _range_of(density)
     x = np.linspace(low, high, _N_LINE)
+    if density.maps is not None:
+        # The density may be steep at a bound.
+        inner = density.unrolled(density.ppf(np.linspace(_TAIL, 1 - _TAIL, _N_LINE))[:, None])
+        x = np.unique(np.append(x, inner.clip(low, high)))
     (line,) = ax.plot(x, density.pdf(x[:, None]), color=color, label=label)
     if confidence is not None:
         lower, upper = density.bootstrap().band(x[:, None], confidence)
@@ -172,8 +191,19 @@ def plot_line(
     # A sticky edge keeps the bottom at zero; the top follows all lines.
     line.sticky_edges.y.append(0.0)
     ax.update_datalim([(low, 0.0)])
-    ax.autoscale(axis="y")
+    keep_inside(ax, line, density)
+    ax.autoscale(axis="y" if density.maps is None else "both")
     return ax
+
+
+def _range_of(density: KernelMixture) -> tuple[float, float]:
+    """Return the values between which a density of one feature is drawn."""
+    limits, ends = density.frame[:, 0], density.interval(1 - 2 * _TAIL)
+    if density.maps is not None and isinstance(density.maps[0], CircleMap):
+        return limits[0], limits[1]
+    near = np.abs(limits - ends) < _NEAR * (ends[1] - ends[0])
+    low, high = np.where(near, limits, ends)
+    return float(low), float(high)
 
 
 def plot_corner(
@@ -219,7 +249,8 @@ def plot_corner(
     columns = [names.index(f) if isinstance(f, str) else f for f in features]
     points = None
     if X is not None:
-        points = check_queries(X, density.n_features, density.feature_names)[:, columns]
+        points = check_queries(X, density.n_features, density.feature_names)
+        points = density.unrolled(points)[:, columns]
     ax = current_axes(ax)
     ax.set_axis_off()
     _draw_panels(chosen, points, [names[i] for i in columns], ax)
@@ -261,10 +292,12 @@ def _draw_pair(
         shown = points[drawn_rows(len(points), _MAX_PAIR_POINTS)]
         panel.plot(shown[:, x], shown[:, y], ".", ms=1, color=COLORS[4], rasterized=True)
     pair = density.marginal([x, y])
-    ranges = [pair.marginal(i).interval(1 - 2 * _TAIL) for i in range(2)]
+    ranges = [_range_of(pair.marginal(i)) for i in range(2)]
     axes = [np.linspace(low, high, _PAIR_GRID) for low, high in ranges]
     heights, levels = grid_regions(pair, axes, _PAIR_CONFIDENCES)
-    panel.contour(*axes, heights, levels, colors=COLORS[0], linewidths=0.8, linestyles="-")
+    heights = np.maximum(heights, min(levels) - _DEPTH)
+    style = {"colors": COLORS[0], "linewidths": 0.8, "linestyles": "-"}
+    keep_inside(panel, panel.contour(*axes, heights, levels, **style), pair)
     for level in levels:
         panel.contourf(*axes, heights, [level, np.inf], colors=COLORS[0], alpha=0.25)
 
@@ -326,7 +359,7 @@ def plot_difference(
             f"first and second must have the same one or two features, have {one.n_features} and "
             f"{other.n_features}"
         )
-    ax = current_axes(ax)
+    ax, other = current_axes(ax), other.framed_like(one)
     if one.n_features == 1:
         for density, name, color in zip((one, other), names, COLORS, strict=False):
             plot_line(density, ax, confidence=None, color=color, label=literal(name))
@@ -344,7 +377,8 @@ def _draw_ratio(one: KernelMixture, other: KernelMixture, names: Sequence[str], 
     axes = [np.linspace(column.min(), column.max(), _RATIO_GRID) for column in corners.T]
     above, below = (grid_regions(density, axes, ())[0] for density in (one, other))
     inside = (above >= one.hdr_level(_COMPARED)) | (below >= other.hdr_level(_COMPARED))
-    ratio = np.where(inside, above - below, np.nan)
+    with np.errstate(invalid="ignore"):  # both are minus infinity beyond bounds
+        ratio = np.where(inside, above - below, np.nan)
     shades = {"cmap": "PuOr_r", "vmin": -_MAX_LOG_RATIO, "vmax": _MAX_LOG_RATIO}
     drawn = ax.pcolormesh(*axes, ratio, rasterized=True, **shades)
     bar = ax.figure.colorbar(drawn, ax=ax, extend="both")
@@ -352,7 +386,8 @@ def _draw_ratio(one: KernelMixture, other: KernelMixture, names: Sequence[str], 
     for density, name, line in zip((one, other), names, ("-", "--"), strict=True):
         for i, outline in enumerate(density.hdr_contours(0.5)):
             label = None if i else in_lines(f"half of {name}", 16, max_lines=3)
-            ax.plot(*outline.T, line, color="black", linewidth=0.9, label=label)
+            (drawn,) = ax.plot(*outline.T, line, color="black", linewidth=0.9, label=label)
+            keep_inside(ax, drawn, density)
     name_axes(ax, one.feature_names)
 
 

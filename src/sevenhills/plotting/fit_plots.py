@@ -21,6 +21,7 @@ from .canvas import (
     drawn_rows,
     has_distinct_colors,
     in_lines,
+    keep_inside,
     name_axes,
 )
 
@@ -62,7 +63,9 @@ def plot_reachability(rome: ROME | AutoROME, ax: Any = None) -> Any:
         ax.axhline(parameter, color="black", linestyle="--", linewidth=1)
     if has_distinct_colors(labels):
         add_legend(ax)
-    ax.set(xlabel="samples in the order of OPTICS", ylabel="reachability")
+    has_maps = getattr(rome.density_, "maps", None) is not None
+    height = "reachability of latent coordinates" if has_maps else "reachability"
+    ax.set(xlabel="samples in the order of OPTICS", ylabel=height)
     ax.set(xlim=(0, len(order)), ylim=(0, None))
     score = f"{candidates.criterion} {candidates.scores[i]:.3f}"
     ax.set_title(f"cut at {symbol} = {parameter:.3g}, {score}")
@@ -142,11 +145,13 @@ def plot_clusters(rome: ROME | AutoROME, X: Any, ax: Any = None) -> Any:
         )
     ax = current_axes(ax)
     drawn = drawn_rows(n_samples)
-    X, labels = X[drawn, :2], rome.labels_[drawn]
+    X, labels = rome.density_.unrolled(X[drawn])[:, :2], rome.labels_[drawn]
     is_named = has_distinct_colors(rome.labels_)
     for label in np.unique(labels):
         name = cluster_name(label) if is_named or label < 0 else None
-        ax.plot(*X[labels == label].T, ".", ms=2, color=color_of(label), label=name)
+        (dots,) = ax.plot(*X[labels == label].T, ".", ms=2, color=color_of(label), label=name)
+        keep_inside(ax, dots, rome.density_)
+    ax.autoscale_view()
     if is_named or len(X) < n_samples:
         add_legend(ax, len(X), n_samples, markerscale=4)
     name_axes(ax, getattr(rome, "feature_names_in_", None))
