@@ -253,6 +253,13 @@ def test_narrow_kernels_beside_wide_ones_have_their_own_images():
     assert_allclose(density.grad_logpdf(X)[:, 0], slope, rtol=1e-4, atol=1e-3)
 
 
+def test_many_kernels_of_slowly_growing_width():
+    parts = [circles(1, width, n_kernels=2) for width in np.geomspace(0.002, 0.5, 400)]
+    density = KernelMixture.merge(parts, np.full(400, 1 / 400))
+    X = np.random.default_rng(0).uniform(size=(20, 1))
+    assert_allclose(density.pdf(X), slow_pdf(density, X, n_turns=6), rtol=1e-10)
+
+
 def test_far_from_all_kernels_the_nearest_image_counts():
     # The kernel is turned: five standard deviations along one feature are a turn of the other.
     density = KernelMixture([1.0], [[0.0, 0.0]], [0, 1], [np.linalg.inv([[0.2, 1.0], [0.02, 0.0]])])

@@ -457,7 +457,10 @@ class KernelMixture(Density):
         if not self._chart.folding or not numbers.any():
             return []
         groups = [np.flatnonzero(numbers == number) for number in np.unique(numbers)]
-        return [self._replace(**self._chart.kernels.take(some)._asdict()) for some in groups]
+        parts = [self._replace(**self._chart.kernels.take(some)._asdict()) for some in groups]
+        for part in parts:
+            vars(part)["_parts"] = []
+        return parts
 
     def _answers(
         self,
