@@ -42,6 +42,7 @@ def test_fit_tells_machines(folder, tmp_path):
         "n_clusters": 3,
         "n_noise": 0,
         "resolution": {},
+        "support": {},
     }
 
 

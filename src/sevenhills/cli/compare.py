@@ -1,5 +1,6 @@
 """The command ``compare``."""
 
+from functools import partial
 from math import ceil
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -44,16 +45,18 @@ def compare(
         Literal["std", "data"],
         Option(help="Measure columns in pooled standard deviations or in data units."),
     ] = "std",
+    support: options.Support = None,
     seed: Annotated[int, Option(help="Seed of the permutations and the drawn rows.")] = 0,
     json: options.Json = False,
 ) -> None:
     """Test whether two tables have the same distribution.
 
     Three distances are compared with their values after random permutations of the rows of both
-    tables. The Jensen-Shannon divergence is that of two ROME fits, from 0 to 1; the Wasserstein
-    distance needs the extra `ot`. The tables are called different if the smallest p-value, times
-    the number of tests, is below alpha; the exit code is then 1. A test stops early if permuted
-    tables are often as far apart as the given ones; the p-value accounts for this.
+    tables. The Jensen-Shannon divergence is that of two ROME fits, from 0 to 1, which alone depend
+    on --support; the Wasserstein distance needs the extra `ot`. The tables are called different if
+    the smallest p-value, times the number of tests, is below alpha; the exit code is then 1. A
+    test stops early if permuted tables are often as far apart as the given ones; the p-value
+    accounts for this.
 
     For example:
       sevenhills compare before.csv after.csv
@@ -68,9 +71,12 @@ def compare(
     A, B = _common_columns(first, second)
     X = _drawn_rows(first.source, A, max_rows, seed)
     Y = _drawn_rows(second.source, B, max_rows, seed + 1)
+    maps = _support_of(support, A, B.set_axis(A.columns, axis=1))
     if units == "std":
-        X, Y = _standardized(X, Y)
-    results = [_run_test(name, X, Y, n, alpha, seed) for name, n in planned.items()]
+        mean, unit = _units(X, Y)
+        maps = _rescaled(maps, mean, unit)
+        X, Y = (_clipped((each - mean) / unit, maps) for each in (X, Y))
+    results = [_run_test(name, X, Y, n, alpha, seed, maps) for name, n in planned.items()]
     p_value = min(1.0, len(results) * min(result["p_value"] for result in results))
     found = {
         "a": {"data": a, "n_rows": len(first.frame), "n_compared": len(X)},
@@ -173,18 +179,50 @@ def _drawn_rows(source: str, frame: Any, max_rows: int, seed: int) -> "np.ndarra
     return np.ascontiguousarray(frame)
 
 
-def _standardized(X: "np.ndarray", Y: "np.ndarray") -> "tuple[np.ndarray, np.ndarray]":
-    """Return both tables in pooled standard deviations."""
+def _units(X: "np.ndarray", Y: "np.ndarray") -> "tuple[np.ndarray, np.ndarray]":
+    """Return the pooled means and standard deviations of both tables."""
     import numpy as np
 
     pooled = np.concatenate([X, Y])
     mean, unit = pooled.mean(axis=0), pooled.std(axis=0)
     unit[unit == 0] = 1.0  # the drawn rows of a column can be equal
-    return (X - mean) / unit, (Y - mean) / unit
+    return mean, unit
+
+
+def _support_of(given: list[str] | None, A: Any, B: Any) -> dict[int, Any]:
+    """Return the maps of columns with a support, which the rows of both tables choose."""
+    import numpy as np
+
+    from ..estimators.support import Support
+    from .model_files import parse_support
+
+    first, second = (parse_support(given, frame) or {} for frame in (A, B))
+    common = {j: each for j, each in first.items() if second.get(j) == each}
+    known = Support.from_samples(common, np.concatenate([A, B]), None, list(A.columns))
+    return {each.feature: each.map for each in known.features}
+
+
+def _rescaled(maps: dict[int, Any], mean: "np.ndarray", unit: "np.ndarray") -> dict[int, Any]:
+    """Return the maps of standardized columns."""
+    return {j: each.affine(1 / unit[j], -mean[j] / unit[j]) for j, each in maps.items()}
+
+
+def _clipped(X: "np.ndarray", maps: dict[int, Any]) -> "np.ndarray":
+    """Move values that rounding has put beyond a bound back to it."""
+    for j, each in maps.items():
+        if not hasattr(each, "period"):
+            X[:, j] = X[:, j].clip(*each.bounds)
+    return X
 
 
 def _run_test(
-    name: str, X: "np.ndarray", Y: "np.ndarray", n_permutations: int, alpha: float, seed: int
+    name: str,
+    X: "np.ndarray",
+    Y: "np.ndarray",
+    n_permutations: int,
+    alpha: float,
+    seed: int,
+    maps: dict[int, Any],
 ) -> dict[str, Any]:
     """Measure one distance and its p-value."""
     from ..metrics import energy_test, permutation_test, wasserstein
@@ -194,7 +232,7 @@ def _run_test(
             found = energy_test(X, Y, n_permutations=n_permutations, random_state=seed)
         else:
             found = permutation_test(
-                wasserstein if name == "wasserstein" else _divergence,
+                wasserstein if name == "wasserstein" else partial(_divergence, maps=maps),
                 X,
                 Y,
                 n_permutations=n_permutations,
@@ -211,12 +249,16 @@ def _run_test(
     }
 
 
-def _divergence(X: "np.ndarray", Y: "np.ndarray") -> float:
+def _divergence(X: "np.ndarray", Y: "np.ndarray", maps: dict[int, Any]) -> float:
     """Return the divergence of ROME fits to two tables, estimated at their rows."""
+    from sklearn.base import clone
+
     from ..estimators import ROME
+    from ..estimators.support import declared
     from ..metrics import jensen_shannon
 
-    return jensen_shannon(ROME().fit(X), ROME().fit(Y), X, Y)
+    recipe = ROME(support={j: declared(each) for j, each in maps.items()} or None)
+    return jensen_shannon(clone(recipe).fit(X), clone(recipe).fit(Y), X, Y)
 
 
 def _in_words(found: dict[str, Any]) -> str:

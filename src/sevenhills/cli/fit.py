@@ -22,6 +22,7 @@ def fit(
     resolution: Annotated[
         str | None, Option(help="Unit to which values are rounded: a number, auto or none.")
     ] = None,
+    support: options.Support = None,
     selection: Annotated[
         Literal["silhouette", "dbcv", "none"] | None,
         Option(help="Score by which ROME chooses clusters; none makes one cluster."),
@@ -43,6 +44,7 @@ def fit(
     For example:
       sevenhills fit data.csv -o model.sevenhills
       sevenhills fit data.parquet -o model.sevenhills --columns height,weight --estimator auto
+      sevenhills fit wind.csv -o wind.sevenhills --support speed=0: --support from=circular:360
       cat data.csv | sevenhills fit - -o model.sevenhills --missing raise --json
     """
     from ..atomic_write import check_writable
@@ -59,13 +61,15 @@ def fit(
     with working(f"fitting {n_rows}"):
         # These take a second to import; errors in tables are reported before.
         from ..estimators.summary import describe_resolution
+        from ..estimators.support import describe_support
         from ..storage import save
-        from .model_files import make_estimator, resolutions
+        from .model_files import make_estimator, parse_support, resolutions, supports
 
         unfitted = make_estimator(
             estimator,
             min_std=min_std,
             resolution=resolution,
+            support=parse_support(support, samples.frame, samples.weights),
             density=density,
             selection=selection,
             n_jobs=jobs,
@@ -84,6 +88,7 @@ def fit(
                 "left_out": samples.left_out,
                 **clusters,
                 "resolution": resolutions(model, samples.names),
+                "support": supports(model),
             }
         )
         return
@@ -91,8 +96,8 @@ def fit(
     typer.echo(f"fitted {n_rows} of {n_columns} ({listed(samples.names)}){_in_words(**clusters)}")
     units = getattr(model, "resolution_", ())
     rounded = describe_resolution(units, samples.names, "--resolution none")
-    if rounded:
-        typer.echo(rounded)
+    for sentence in filter(None, (rounded, describe_support(model.support_))):
+        typer.echo(sentence)
     typer.echo(f"saved as {output}")
 
 

@@ -8,13 +8,14 @@ from typing import IO, Any
 import numpy as np
 
 from ..density import Density, KernelMixture
-from ..estimators import ESTIMATORS
+from ..estimators import ESTIMATORS, propose_support
+from ..estimators.support import Support
 from ..storage import load
 from ..texts import counted
 from .columns import Table, default_names
 from .options import Layout
 from .samples import Samples, columns_named, words_remark
-from .screen import listed
+from .screen import listed, remark
 from .table_files import is_model, opened, read_table
 
 #: Values of the options that are numbers or words.
@@ -45,6 +46,65 @@ def _parsed(option: str, value: Any) -> Any:
     except ValueError:
         name = option.replace("_", "-")
         raise ValueError(f"--{name} must be {_NUMBERS[option]}, got {value!r}") from None
+
+
+def parse_support(
+    given: Sequence[str] | None, frame: Any, weights: np.ndarray | None = None
+) -> dict[int, Any] | None:
+    """Return the supports of columns by their index; refuse rows with values outside of them."""
+    if not given:
+        return None
+    X, names = np.ascontiguousarray(frame), list(frame.columns)
+    if list(given) == ["auto"]:
+        found: dict[int, Any] = propose_support(X)
+        taken = [
+            f"{names[j]} from 0{'' if high is None else f' to {high}'}"
+            for j, (_, high) in found.items()
+        ]
+        remark(f"--support auto took: {listed(taken) if taken else 'no bounds'}")
+    else:
+        pairs = [each.rpartition("=")[::2] for each in given]
+        found = {_column(name, names): _parsed_support(text, name) for name, text in pairs}
+        if len(found) < len(pairs):
+            raise ValueError(f"--support names a column twice: {' '.join(given)}")
+    Support.from_samples(found, X, weights, names, frame.index.to_numpy() + 1)
+    return found
+
+
+def _column(name: str, names: Sequence[str]) -> int:
+    """Return the index of a column that is given by its name or its index."""
+    if name in names:
+        return list(names).index(name)
+    if name.isdecimal() and int(name) < len(names):
+        return int(name)
+    raise ValueError(f"--support names the column {name!r}, but there are {listed(names, 8)}")
+
+
+def _parsed_support(text: str, name: str) -> Any:
+    """Return a support as estimators take it, like 0:, 0:1, 0::log, circular or circular:360."""
+    parts = text.split(":")
+    try:
+        if parts[0] == "circular" and len(parts) <= 2:
+            return ("circular", *map(float, parts[1:]))
+        low, high, *kind = parts
+        return (float(low) if low else None, float(high) if high else None, *kind)
+    except ValueError:
+        raise ValueError(
+            f"--support of {name} must be LOW:HIGH, LOW:HIGH:log, LOW:HIGH:mirror, circular or "
+            f"circular:PERIOD, got {text!r}"
+        ) from None
+
+
+def supports(model: Any) -> dict[str, Any]:
+    """Return the supports of the columns that have one."""
+    return {
+        each.name: {
+            "kind": each.kind,
+            **dict(zip(("low", "high"), each.ends, strict=True)),
+            "n_at_bounds": each.n_at_bounds,
+        }
+        for each in model.support_
+    }
 
 
 def resolutions(model: Any, names: Sequence[str]) -> dict[str, float]:

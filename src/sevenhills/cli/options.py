@@ -32,6 +32,14 @@ Estimator = Annotated[
         "mixture, manifold Parzen windows, or vine copula (extra vine)."
     ),
 ]
+Support = Annotated[
+    list[str] | None,
+    Option(
+        metavar="COLUMN=SUPPORT",
+        help="Bounds or circle of a column: age=0:, share=0:1, heading=circular:360; or auto. "
+        "Repeat it for several columns.",
+    ),
+]
 Jobs = Annotated[int | None, Option(help="Number of threads, -1 for one per core.")]
 Json = Annotated[bool, Option("--json", help="Print one JSON object.")]
 

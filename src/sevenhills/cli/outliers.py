@@ -28,6 +28,7 @@ def outliers(
     p_value: Annotated[float | None, Option(help="Outliers have p-values below this.")] = None,
     every_row: Annotated[bool, Option("--all", help="Write all rows; outliers have a 1.")] = False,
     estimator: options.Estimator = "rome",
+    support: options.Support = None,
     constant: options.Constant = "drop",
 ) -> None:
     """Find the rows where the density is low.
@@ -45,7 +46,7 @@ def outliers(
       sevenhills outliers data.csv --contamination 0.02 -o odd.csv
       sevenhills outliers new.csv --model model.sevenhills --p-value 0.001 --json
     """
-    from .model_files import read_complete_queries, read_model
+    from .model_files import make_estimator, parse_support, read_complete_queries, read_model
     from .samples import samples_of
     from .table_files import read_table
     from .writing import check_output, write_rows
@@ -54,15 +55,16 @@ def outliers(
     known = None if model is None else read_model(model)
     if known is None:
         samples = samples_of(read_table(data, layout), choices, constant)
-    elif contamination is not None or choices.columns is not None:
-        raise ValueError("--contamination and --columns have no meaning with --model")
+    elif contamination is not None or choices.columns is not None or support:
+        raise ValueError("--contamination, --columns and --support have no meaning with --model")
     else:
         samples = read_complete_queries(known, data, layout)
     remark(*samples.remarks)
     n_rows = counted(len(samples.frame), "row")
     with working(f"scoring {n_rows}"):
         if known is None:
-            scored, rule = _by_cross_validation(samples.X, estimator, contamination, p_value)
+            recipe = make_estimator(estimator, support=parse_support(support, samples.frame))
+            scored, rule = _by_cross_validation(samples.X, recipe, contamination, p_value)
         else:
             scored, rule = _by_model(samples.X, known, str(model), p_value)
     scores = samples.frame[[]].assign(row=samples.frame.index + 1, **scored)
@@ -92,14 +94,13 @@ def outliers(
 
 
 def _by_cross_validation(
-    X: "np.ndarray", estimator: str, contamination: float | None, p_value: float | None
+    X: "np.ndarray", recipe: Any, contamination: float | None, p_value: float | None
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Score every row by a fit to other rows; return columns of scores and the rule."""
     from ..estimators import DensityOutlierDetector
-    from .model_files import make_estimator
 
     detector = DensityOutlierDetector(
-        make_estimator(estimator),
+        recipe,
         contamination="auto" if contamination is None else contamination,
         p_value=p_value,
     ).fit(X)

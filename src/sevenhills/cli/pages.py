@@ -23,6 +23,7 @@ def report(
     data: Annotated[str | None, Option(help="The data of the model; - is stdin.")] = None,
     title: Annotated[str | None, Option(help="The title of the page.")] = None,
     estimator: options.Estimator = "rome",
+    support: options.Support = None,
     constant: options.Constant = "drop",
     json: options.Json = False,
 ) -> None:
@@ -35,7 +36,7 @@ def report(
       sevenhills report model.sevenhills --data data.csv --title "Sea levels"
     """
     from ..report import build_report
-    from .model_files import make_estimator
+    from .model_files import make_estimator, parse_support
     from .samples import samples_of
     from .table_files import is_model, opened, table_of
     from .writing import check_page_output, write_json
@@ -43,6 +44,8 @@ def report(
     check_page_output(output)
     with opened(source) as file:
         if is_model(file):
+            if support:
+                raise ValueError(f"--support belongs to data, but {source} is a model")
             model, shown = _saved_model(file, source, data, layout)
         elif data is not None:
             raise ValueError(f"--data belongs to a model, but {source} is not a model")
@@ -50,7 +53,8 @@ def report(
             samples = samples_of(table_of(file, source, layout), choices, constant)
             remark(*samples.remarks)
             with working(f"fitting {counted(len(samples.frame), 'row')}"):
-                model = make_estimator(estimator).fit(samples.frame)
+                recipe = make_estimator(estimator, support=parse_support(support, samples.frame))
+                model = recipe.fit(samples.frame)
             shown = _shown(samples)
     with working("writing the report"):
         try:

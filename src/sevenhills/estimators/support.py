@@ -73,16 +73,26 @@ class FeatureSupport:
         if self.n_at_bounds < 0:
             raise ValueError(f"n_at_bounds must not be negative, got {self.n_at_bounds}")
 
+    @property
+    def kind(self) -> str:
+        """One of "log", "mirror" and "circular"."""
+        if isinstance(self.map, CircleMap):
+            return "circular"
+        return "mirror" if isinstance(self.map, MirrorMap) else "log"
+
+    @property
+    def ends(self) -> tuple[float | None, float | None]:
+        """The bounds, None where there is none; the first turn of a circle."""
+        low, high = (None if np.isinf(end) else float(end) for end in self.map.bounds)
+        return low, high
+
     def __str__(self) -> str:
-        low, high = self.map.bounds
         if isinstance(self.map, CircleMap):
             return f"{self.name} on a circle of {self.map.period:.4g}"
-        kind = "mirror" if isinstance(self.map, MirrorMap) else "log"
         at = f", {self.n_at_bounds:.4g} at a bound" if self.n_at_bounds else ""
-        ends = [
-            f"{word} {end:.4g}" for word, end in (("from", low), ("to", high)) if abs(end) < np.inf
-        ]
-        return f"{self.name} {' '.join(ends)} ({kind}{at})"
+        pairs = zip(("from", "to"), self.ends, strict=True)
+        ends = " ".join(f"{word} {end:.4g}" for word, end in pairs if end is not None)
+        return f"{self.name} {ends} ({self.kind}{at})"
 
 
 class _Declared(NamedTuple):
@@ -144,9 +154,17 @@ class Support:
 
     @classmethod
     def from_samples(
-        cls, declared: Any, X: np.ndarray, weights: np.ndarray | None, names: Sequence[str] | None
+        cls,
+        declared: Any,
+        X: np.ndarray,
+        weights: np.ndarray | None,
+        names: Sequence[str] | None,
+        rows: Sequence[int] | np.ndarray | None = None,
     ) -> "Support":
-        """Choose the map of every declared feature; refuse values outside of the support."""
+        """Choose the map of every declared feature; refuse values outside of the support.
+
+        ``rows`` are the numbers of the rows in error messages.
+        """
         if declared is None:
             return cls(X.shape[1])
         is_proposed = is_auto(declared)
@@ -157,7 +175,7 @@ class Support:
         for j, given in sorted(_by_index(declared, X.shape[1], names).items()):
             name = f"feature {j}" if names is None else str(names[j])
             each = _parsed(given, name)
-            _check_inside(each, X[:, j], name)
+            _check_inside(each, X[:, j], name, rows)
             chosen = _choose(each, X[sizes > 0, j], sizes[sizes > 0], X.shape[1], name)
             features.append(FeatureSupport(j, name, chosen.map, chosen.n_at_bounds, is_proposed))
             choices.append(chosen)
@@ -247,6 +265,14 @@ def check_support(support: Any) -> None:
         _parsed(each, repr(key))
 
 
+def declared(each: AnyMap) -> tuple[Any, ...]:
+    """Return the declaration of a feature that gives it a map of the same kind and bounds."""
+    if isinstance(each, CircleMap):
+        return ("circular", each.period)
+    low, high = (None if np.isinf(end) else end for end in each.bounds)
+    return low, high, "mirror" if isinstance(each, MirrorMap) else "log"
+
+
 def indexed(support: Any, names: Sequence[str] | None) -> Any:
     """Return a support with indices in place of names, for samples without names."""
     if names is None or not isinstance(support, Mapping):
@@ -302,10 +328,7 @@ def propose_support(X: Any, names: Sequence[str] | None = None) -> dict[Any, tup
 
 def _warn_of(features: Sequence[FeatureSupport]) -> None:
     """Say which bounds were proposed."""
-    pairs = ", ".join(
-        f"{each.name} {tuple(None if np.isinf(b) else b for b in each.map.bounds)}"
-        for each in features
-    )
+    pairs = ", ".join(f"{each.name} {each.ends}" for each in features)
     warnings.warn(
         f"support='auto' took these bounds: {pairs or 'none'}; pass them as support if they are "
         "right",
@@ -369,14 +392,17 @@ def _bound(bound: Any, unbounded: float, name: str) -> float:
     return unbounded if bound is None or bound == unbounded else float(bound)
 
 
-def _check_inside(declared: _Declared, x: np.ndarray, name: str) -> None:
+def _check_inside(
+    declared: _Declared, x: np.ndarray, name: str, rows: Sequence[int] | np.ndarray | None
+) -> None:
     """Refuse values outside of the bounds."""
     outside = np.flatnonzero((x < declared.low) | (x > declared.high))
     if len(outside):
-        row = int(outside[0])
+        first = int(outside[0])
+        row = first if rows is None else rows[first]
         more = f" ({len(outside)} rows in all)" if len(outside) > 1 else ""
         raise ValueError(
-            f"{name} has the value {x[row]:.6g} in row {row}{more}, outside of its support from "
+            f"{name} has the value {x[first]:.6g} in row {row}{more}, outside of its support from "
             f"{declared.low:g} to {declared.high:g}; correct the value or the support"
         )
 

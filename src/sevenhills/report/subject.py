@@ -10,7 +10,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from ..clustering import Candidates, Ordering
-from ..density import Density, KernelMixture
+from ..density import Density, FeatureMap, KernelMixture
 from ..estimators import ROME
 from ..validation import check_queries
 
@@ -143,13 +143,18 @@ def _check_samples(subject: Subject) -> None:
 
 
 def _agrees(X: np.ndarray, subject: Subject) -> bool:
-    """Return whether no sample is farther from its predecessor than its reachability."""
+    """Return whether no sample is farther from its predecessor than its reachability.
+
+    Features with a map are left out: samples were ordered by their distances after the map.
+    """
     ordering: Any = subject.ordering
+    maps = getattr(subject.density, "maps", None) or ()
+    X = np.delete(X, [j for j, each in enumerate(maps) if type(each) is not FeatureMap], axis=1)
     rows = np.flatnonzero(ordering.predecessor >= 0)
     steps = np.linalg.norm(X[rows] - X[ordering.predecessor[rows]], axis=1)
     # Rounded values were spread by up to half a unit before samples were ordered.
     spread = float(np.linalg.norm(getattr(subject.model, "resolution_", 0.0)))
-    slack = 1e-9 * float(np.abs(X).max()) + spread
+    slack = 1e-9 * float(np.abs(X).max(initial=0.0)) + spread
     return bool((steps <= ordering.reachability[rows] * (1 + 1e-6) + slack).all())
 
 
