@@ -1,5 +1,8 @@
 """The joint density of paths that is pooled over scenes."""
 
+import itertools
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -14,7 +17,9 @@ from sevenhills.forecast import evaluate
 from sevenhills.forecast.pooled import (
     MIN_SCENES,
     ScenePool,
+    Scenes,
     _Clusters,
+    _MeanPrior,
     _partition,
     _stack,
     _whitener,
@@ -50,46 +55,103 @@ def test_partitions_are_those_of_scipy(n_samples, seed):
             assert len(np.unique(found)) == n_clusters
 
 
-def test_densities_of_clusters_by_definition():
+def equal(samples):
+    """Return samples (S, K, d) without weights."""
+    return Scenes(samples, np.ones(samples.shape[:2]))
+
+
+def some_scenes(n_scenes=40, n_samples=12, seed=0):
+    """Return scenes of three features with means and modes along the last one."""
+    rng = np.random.RandomState(seed)
+    mix = np.array([[1.0, 0.5, -0.3], [0.0, 0.7, 0.4], [0.0, 0.0, 1.2]])
+    X = rng.standard_normal((n_scenes, n_samples, 3))
+    X[..., 2] += 4 * rng.standard_normal((n_scenes, 1)) + 3 * rng.choice(2, (n_scenes, n_samples))
+    return X @ mix
+
+
+TRANSLATIONS = np.array([[1.0, 0.0, 0.0]])
+
+
+def test_predictive_distributions_of_clusters_by_definition():
+    """Scale, posterior mean and variance of every cluster, direction by direction."""
     rng = np.random.RandomState(0)
-    X, paths = rng.standard_normal((2, 9, 3)), rng.standard_normal((2, 4, 3))
+    X, counts = rng.standard_normal((2, 9, 3)), rng.uniform(0.5, 3, (2, 9))
     labels = _partition(X, np.array([3]))[0]
-    found = _Clusters(X, labels).logpdf(paths, 1e-300)
+    between, centers, errors = [0.0, 0.2, 5.0], rng.standard_normal((2, 3)), [[0.1, 0.2, 0.3]] * 2
+    found = _Clusters(Scenes(X, counts), labels).predictive(
+        np.array(between), centers, np.array(errors), 1e-300
+    )
     for s in range(2):
-        members = [X[s, labels[s] == c] for c in range(3)]
-        free = np.array([len(m) - 1 for m in members])
-        squares = np.array([((m - m.mean(axis=0)) ** 2).sum() for m in members])
-        own = squares[free > 0] / (3 * free[free > 0])
-        scene = np.exp((free[free > 0] * np.log(own)).sum() / free.sum())
-        for g, width in enumerate((0.4, 0.7, 1.0, 1.5)):
-            terms = []
-            for m, each, square in zip(members, free, squares, strict=True):
-                scale = (square + 2 * 3 * scene) / (3 * (each + 2))
-                cov = width * (1 + 1 / len(m)) * scale * np.eye(3)
-                terms.append(
-                    np.log(len(m) / 9) + multivariate_normal(m.mean(axis=0), cov).logpdf(paths[s])
-                )
-            assert_allclose(found[s, :, g], logsumexp(terms, axis=0), rtol=1e-10)
+        own, free, means, sizes = [], [], [], []
+        for c in range(3):
+            weights, members = counts[s, labels[s] == c], X[s, labels[s] == c]
+            sizes.append(weights.sum() ** 2 / (weights**2).sum())
+            free.append(weights.sum() - weights.sum() / sizes[c])
+            means.append(np.average(members, axis=0, weights=weights))
+            squares = (weights[:, None] * (members - means[c]) ** 2).sum()
+            own.append(squares / (3 * free[c]) if len(members) > 1 else 1.0)
+        scene = np.exp(np.average(np.log(own), weights=free))
+        for c, j in itertools.product(range(3), range(3)):
+            variance = (free[c] * own[c] + 2 * scene) / (free[c] + 2)
+            share = between[j] * scene / (between[j] * scene + variance / sizes[c])
+            shift = (1 - share) * (centers[s, j] - means[c][j])
+            limit = 1.5 * np.sqrt(variance / sizes[c])
+            posterior = means[c][j] + max(-limit, min(limit, shift))
+            error = share / sizes[c] + (1 - share) * errors[s][j]
+            assert_allclose(found[0][s, c, j], posterior, rtol=1e-9)
+            assert_allclose(found[1][s, c, j], variance * (1 + error), rtol=1e-9)
+
+
+def test_densities_of_cells_by_definition():
+    """The density of a resolution is a mixture of normal distributions."""
+    scenes = equal(some_scenes())
+    pool = ScenePool.fit(scenes, TRANSLATIONS)
+    pool = replace(pool, weights=np.ones(pool.weights.shape) / pool.weights.size)
+    first, paths = scenes.samples[:1], some_scenes(1, 4, seed=1)
+    found = pool._log_cells(equal(first), paths)
+    centered = first - first.mean(axis=1, keepdims=True)
+    n, (prior, cell) = np.array([12.0]), (pool.prior, pool.cells[2])
+    assert pool.resolutions[2] == 3
+    variance = (centered @ pool.cells[0].transform).var(axis=1).mean() * 12 / 11
+    center = prior.shifts(first.mean(axis=1), np.array([variance]), n)
+    covariance = np.linalg.inv(prior.transform)
+    covariance = covariance.T @ np.diag(prior.shares(n)[0] / 12) @ covariance
+    errors = np.diag(cell.transform.T @ covariance @ cell.transform)[None]
+    labels = _partition(centered @ pool.metric, np.array([3]))[0]
+    clusters = _Clusters(equal(centered @ cell.transform), labels)
+    means, variances = clusters.predictive(
+        cell.between, center @ cell.transform, errors, 1e-6 * pool.scale
+    )
+    inverse = np.linalg.inv(cell.transform)
+    for g, width in enumerate((0.4, 0.7, 1.0, 1.5)):
+        terms = [
+            np.log((labels[0] == c).mean())
+            + multivariate_normal(
+                first[0].mean(axis=0) + means[0, c] @ inverse,
+                width * inverse.T @ np.diag(variances[0, c]) @ inverse,
+            ).logpdf(paths[0])
+            for c in range(3)
+        ]
+        assert_allclose(found[0, :, 2, g], logsumexp(terms, axis=0), rtol=1e-9)
 
 
 def test_marginal_densities_are_integrals():
-    rng = np.random.RandomState(0)
-    mix = np.array([[1.0, 0.5, -0.3], [0.0, 0.7, 0.4], [0.0, 0.0, 1.2]])
-    X = rng.standard_normal((40, 12, 3)) @ mix
-    X -= X.mean(axis=1, keepdims=True)
-    pool = ScenePool.fit(X)
-    grid = np.linspace(-15, 15, 3001)
+    rng, scenes = np.random.RandomState(0), equal(some_scenes())
+    pool = ScenePool.fit(scenes, TRANSLATIONS)
+    first = equal(scenes.samples[:1])
+    center, grid = first.means(), np.linspace(-25, 25, 5001)
     for columns in ([0, 1], [0, 2], [1, 2]):
-        at = rng.standard_normal((1, 5, 2))
+        at = center[:, None, columns] + rng.standard_normal((1, 5, 2))
         paths = np.empty((1, 5, len(grid), 3))
         paths[..., columns] = at[:, :, None]
-        paths[..., ({0, 1, 2} - set(columns)).pop()] = grid
-        densities = np.exp(pool.logpdf(X[:1], paths.reshape(1, -1, 3)).reshape(5, -1))
+        other = ({0, 1, 2} - set(columns)).pop()
+        paths[..., other] = center[0, other] + grid
+        densities = np.exp(pool.logpdf(first, paths.reshape(1, -1, 3)).reshape(5, -1))
         expected = np.log(densities.sum(axis=1) * (grid[1] - grid[0]))
-        found = pool.logpdf(X[:1], at, np.array(columns))[0]
-        assert_allclose(found, expected, atol=1e-3)  # the floor of the density has no integral
-    everything = pool.logpdf(X[:1], X[:1] + 0.1, np.arange(3))
-    assert_allclose(everything, pool.logpdf(X[:1], X[:1] + 0.1), atol=1e-9)
+        found = pool.logpdf(first, at, np.array(columns))[0]
+        assert_allclose(found, expected, atol=2e-3)  # the floor of the density has no integral
+    everything = pool.logpdf(first, first.samples + 0.1, np.arange(3))
+    assert_allclose(everything, pool.logpdf(first, first.samples + 0.1), atol=1e-9)
 
 
 def test_the_common_shape_of_scenes_of_different_scales():
@@ -97,15 +159,62 @@ def test_the_common_shape_of_scenes_of_different_scales():
     root = np.array([[2.0, 0.0], [1.5, 0.5]])
     scales = np.exp(3 * rng.standard_normal(4000))
     X = scales[:, None, None] * rng.standard_normal((4000, 5, 2)) @ root.T
-    found = _whitener(X - X.mean(axis=1, keepdims=True), 4)
+    found = _whitener(X - X.mean(axis=1, keepdims=True), np.ones((4000, 5)), 1)
     assert_allclose(np.linalg.inv(found @ found.T), root @ root.T, rtol=0.05)
+
+
+def test_variances_of_means_between_clusters():
+    """The variance of random effects, in a simulation with known clusters."""
+    rng, stds = np.random.RandomState(0), np.linspace(0, 2, 20)
+    labels = np.tile(np.repeat([0, 1, 2], [3, 4, 8]), (4000, 1))
+    effects = rng.standard_normal((4000, 3, 20)) * stds
+    X = rng.standard_normal((4000, 15, 20)) + np.take_along_axis(effects, labels[..., None], axis=1)
+    found = _Clusters(equal(X).centered(), labels).between()
+    assert_allclose(found, np.diag(stds**2), rtol=0.05, atol=0.1)
+
+
+def test_means_of_scenes_are_shrunk_where_they_do_not_differ():
+    rng = np.random.RandomState(0)
+    true = rng.standard_normal((2000, 4)) * [9.0, 0.0, 2.0, 0.1] + [0.0, 0.5, 0.0, 0.0]
+    scenes = equal(true[:, None] + rng.standard_normal((2000, 10, 4)))
+    means = scenes.means()
+    prior = _MeanPrior.fit(scenes, np.eye(4), np.eye(4)[:1])
+    assert np.isinf(prior.variances[0])
+    assert_allclose(np.sort(prior.variances[1:]), [0.0, 0.01, 4.0], atol=0.15)
+    shifts = prior.shifts(means, np.ones(2000), np.full(2000, 10.0))
+    assert_allclose(shifts[:, 0], 0.0, atol=1e-9)
+    before, after = (((each - true) ** 2).mean(axis=0) for each in (means, means + shifts))
+    assert (after[[1, 3]] < 0.3 * before[[1, 3]]).all()
+    assert_allclose(after[2], before[2], rtol=0.1)
+    # A scene that the others do not resemble is moved by 1.5 standard errors at most.
+    far = prior.shifts(np.full((1, 4), 100.0), np.ones(1), np.array([10.0]))
+    assert 0.1 < np.linalg.norm(far) <= 1.5 * np.sqrt(3 / 10) + 1e-12
+
+
+def test_samples_of_small_weight_hardly_count(walks, samples):
+    """Samples of weight zero are absent, and only ratios of weights count."""
+    absent, tiny = np.ones((60, 20)), np.ones((60, 20))
+    absent[:, 15:], tiny[:, 15:] = 0.0, 1e-9
+    some, nearly = (nll(samples, walks.truth, weights=each) for each in (absent, tiny))
+    assert_allclose(some, nll(samples[:, :15], walks.truth), atol=1e-9)
+    assert abs(np.median(nearly - some)) < 0.2
+    assert_allclose(
+        nll(samples, walks.truth, weights=3 * np.ones((60, 20))), nll(samples, walks.truth)
+    )
+
+
+def test_weights_are_those_of_a_likelihood():
+    rng = np.random.RandomState(0)
+    logs, counts = np.log(rng.gamma(1.0, size=(10, 3))), rng.choice([1, 2, 3], 10)
+    repeated = _stack(np.repeat(logs, counts, axis=0), np.ones(counts.sum()))
+    assert_allclose(_stack(logs, counts), repeated, atol=1e-9)
 
 
 def test_weights_maximize_the_likelihood():
     rng = np.random.RandomState(0)
-    densities = rng.gamma(1.0, size=(500, 3)) * [1.0, 1.0, 0.01]
-    weights = _stack(np.log(densities))
-    assert weights[2] == 0
+    densities = rng.gamma(1.0, size=(500, 4)) * [1.0, 1.0, 0.01, 0.3]
+    weights = _stack(np.log(densities), np.ones(500))
+    assert weights[2] == weights[3] == 0
     best = max(np.log(densities[:, :2] @ [w, 1 - w]).sum() for w in np.linspace(0.01, 0.99, 99))
     assert np.log(densities @ weights).sum() > best - 1e-2
 
@@ -227,8 +336,10 @@ def test_a_truth_far_away_has_a_bounded_score(walks, samples):
 
 def test_pools_need_enough_samples_for_the_features():
     rng = np.random.RandomState(0)
-    assert ScenePool.from_scenes(list(rng.standard_normal((40, 4, 60)))) is None
-    assert ScenePool.from_scenes(list(rng.standard_normal((40, 20, 4)))) is not None
+    for shape, is_enough in (((40, 1, 4, 60), False), ((40, 1, 20, 4), True)):
+        scenes = [equal(each) for each in rng.standard_normal(shape)]
+        found = ScenePool.from_scenes(scenes, np.eye(shape[-1])[:2])
+        assert (found is not None) == is_enough
 
 
 def test_paths_in_a_subspace_are_fitted_one_by_one(walks):

@@ -48,7 +48,7 @@ _MIN_SAMPLES = 3
 _BLOCKS_PER_JOB = 8
 
 #: Scenes that are read for the pools: more than they use, because horizons may differ.
-_POOLED_SCENES = 4 * MAX_SCENES
+_POOLED_SCENES = 2 * MAX_SCENES
 
 _LEVELS = tuple(i / 20 for i in range(1, 20))
 

@@ -24,7 +24,7 @@ from ..kernels.path_densities import (
 from ..metrics.density_metrics import divergence_terms
 from ..validation import unfitted_copy
 from .inputs import path_lengths
-from .pooled import MIN_SAMPLES, Pools, ScenePool
+from .pooled import MIN_SAMPLES, Pools, ScenePool, Scenes
 
 #: Degeneracy of samples that the estimator refused, although they are regular.
 REFUSED = 5
@@ -306,24 +306,38 @@ class Paths:
     @property
     def can_be_pooled(self) -> bool:
         """Whether the samples spread in all directions."""
-        is_spread = self.degeneracy in (REGULAR, FEW) and len(self.samples) >= MIN_SAMPLES
-        return is_spread and self.counts is None
+        n = len(self.samples) if self.counts is None else self.counts.sum()
+        return self.degeneracy in (REGULAR, FEW) and n >= MIN_SAMPLES
 
-    def in_own_frames(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return samples and truths relative to the mean path of the samples.
+    def in_own_frames(self) -> tuple[Scenes, np.ndarray]:
+        """Return samples, as those of one scene, and truths in the frames of the agents.
 
-        In the plane, every agent is turned to the direction of its mean path.
+        The origin of an agent is the first point of the mean path of its samples. In the plane,
+        the first axis is the direction of the mean path.
         """
-        mean = self.samples.mean(axis=0)
-        samples, truths = self.samples - mean, self.truths - mean
-        if len(mean) != 2 * self.n_steps:
-            return samples, truths
-        path, counts = mean.view(np.complex128), np.count_nonzero(self.steps, axis=1)
-        after = np.cumsum(counts)
-        along = path[after - 1] - path[np.minimum(after - counts, len(path) - 1)]
-        turns = np.where(along == 0, 1, np.conj(along) / np.maximum(abs(along), _TINY))
-        turn = np.repeat(turns, counts)
-        return tuple((rows.view(np.complex128) * turn).view(float) for rows in (samples, truths))
+        mean = np.average(self.samples, axis=0, weights=self.counts)
+        lengths = np.count_nonzero(self.steps, axis=1)
+        starts = np.minimum(np.cumsum(lengths) - lengths, self.n_steps - 1)
+        points = mean.reshape(self.n_steps, -1)
+        origins = np.repeat(points[starts], lengths, axis=0)
+        samples, truths = (rows - origins.ravel() for rows in (self.samples, self.truths))
+        if points.shape[1] == 2:
+            along = (points[np.cumsum(lengths) - 1] - points[starts]).view(np.complex128)[:, 0]
+            turns = np.where(along == 0, 1, np.conj(along) / np.maximum(abs(along), _TINY))
+            turn = np.repeat(turns, lengths)
+            samples, truths = (
+                (rows.view(np.complex128) * turn).view(float) for rows in (samples, truths)
+            )
+        counts = np.ones(len(samples)) if self.counts is None else self.counts
+        return Scenes(samples[None], counts[None]), truths
+
+    @property
+    def translations(self) -> np.ndarray:
+        """Directions (A * D, M) in which the agents that are there may be moved."""
+        lengths = np.count_nonzero(self.steps, axis=1)
+        n_coordinates = self.samples.shape[1] // self.n_steps
+        of_agents = np.repeat(np.eye(len(lengths))[lengths > 0], lengths, axis=1)
+        return np.kron(of_agents, np.eye(n_coordinates))
 
 
 def paths_by_steps(
@@ -427,10 +441,10 @@ class PathDensity:
         """Log densities (m,) of the truths, by the pool if there is one for these samples."""
         if self._pooled is not None:
             pool, paths = self._pooled
-            samples, truths = paths.in_own_frames()
+            scene, truths = paths.in_own_frames()
             columns = None if paths is self.paths else np.flatnonzero(~np.isnan(truths[0]))
             some = truths if columns is None else truths[:, columns]
-            return pool.logpdf(samples[None], some[None], columns)[0]
+            return pool.logpdf(scene, some[None], columns)[0]
         return np.asarray(self.model.score_samples(self.paths.truths))
 
     @cached_property
@@ -492,7 +506,8 @@ def learn_pools(scenes: Iterable[AgentForecasts], is_joint: Sequence[bool]) -> P
     Paths of every set of steps have a pool of their own, if there are enough of them; the pool of
     all steps has the marginal densities of rare ones.
     """
-    found: dict[tuple[bool, bytes], list[np.ndarray]] = defaultdict(list)
+    found: dict[tuple[bool, bytes], list[Scenes]] = defaultdict(list)
+    translations = {}
     for scene in scenes:
         degeneracy = step_degeneracy(scene)
         for joint in is_joint:
@@ -506,7 +521,8 @@ def learn_pools(scenes: Iterable[AgentForecasts], is_joint: Sequence[bool]) -> P
                 }
                 for key, each in own.items():
                     found[joint, key].append(each.in_own_frames()[0])
-    pools = {key: ScenePool.from_scenes(samples) for key, samples in found.items()}
+                    translations[joint, key] = each.translations
+    pools = {key: ScenePool.from_scenes(scenes, translations[key]) for key, scenes in found.items()}
     return {key: pool for key, pool in pools.items() if pool is not None}
 
 
