@@ -1279,6 +1279,18 @@ def with_samples(
     return density._replace(feature_names=names, counts=density.weights * n_samples)
 
 
+def mapped_kernels(kernels: Kernels, maps: Maps) -> KernelMixture:
+    """Return some of the kernels of a density with maps; the weights need not add up to one."""
+    return KernelMixture._unchecked(
+        weights=np.exp(kernels.log_weights),
+        clusters=np.zeros(kernels.n_groups, dtype=np.int64),
+        counts=None,
+        feature_names=None,
+        maps=maps,
+        **narrowed(maps, kernels)._asdict(),
+    )
+
+
 def _draw(density: KernelMixture, n_samples: int, rng: np.random.RandomState) -> np.ndarray:
     """Draw kernels by their weights, and a step from the mean of each."""
     bounds = np.cumsum(density.weights)

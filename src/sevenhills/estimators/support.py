@@ -163,7 +163,7 @@ class Support:
     ) -> "Support":
         """Choose the map of every declared feature; refuse values outside of the support.
 
-        ``rows`` are the numbers of the rows in error messages.
+        ``rows`` are the numbers of the rows in error messages; with none, rows are not named.
         """
         if declared is None:
             return cls(X.shape[1])
@@ -240,6 +240,17 @@ class Support:
     def values(self, Z: np.ndarray) -> np.ndarray:
         """Return the values of latent coordinates."""
         return Z if self.maps is None else map_columns(self.maps, "inverse", Z)
+
+    def latent_range(self, lower: np.ndarray, upper: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the range of latent coordinates of values in a range."""
+        if not self.features:
+            return lower, upper
+        low, high = self.latent(np.stack([lower, upper]))
+        return low, np.where(self.periods > 0, low + self.periods, high)
+
+    def declarations(self) -> dict[int, Any]:
+        """Return declarations of the same maps."""
+        return {each.feature: declared(each.map) for each in self.features}
 
     def mean_log_slope(self, X: np.ndarray, weights: np.ndarray | None) -> float:
         """Return the mean log determinant of the slopes of the maps at samples."""
@@ -399,10 +410,14 @@ def _check_inside(
     outside = np.flatnonzero((x < declared.low) | (x > declared.high))
     if len(outside):
         first = int(outside[0])
-        row = first if rows is None else rows[first]
+        row = (
+            ""
+            if rows is not None and not len(rows)
+            else f" in row {first if rows is None else rows[first]}"
+        )
         more = f" ({len(outside)} rows in all)" if len(outside) > 1 else ""
         raise ValueError(
-            f"{name} has the value {x[first]:.6g} in row {row}{more}, outside of its support from "
+            f"{name} has the value {x[first]:.6g}{row}{more}, outside of its support from "
             f"{declared.low:g} to {declared.high:g}; correct the value or the support"
         )
 

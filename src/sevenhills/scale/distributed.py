@@ -32,6 +32,9 @@ from .row_statistics import (
     sigma_points,
 )
 
+#: The weight of the least and the largest values of all rows beside those of the sample.
+_MASS_OF_ENDS = 1e-9
+
 
 class DistributedROME(DensityMixin, BaseEstimator):
     r"""ROME for samples in partitions, which need not fit on one machine.
@@ -52,7 +55,8 @@ class DistributedROME(DensityMixin, BaseEstimator):
     Parameters
     ----------
     estimator : ROME, optional
-        The estimator of the clusters and their kernels, with ``density="kde"``.
+        The estimator of the clusters and their kernels, with ``density="kde"``. The sample
+        chooses the maps of its ``support``; where a row is at a bound, it is a mirror.
     sample_size : int, default=30_000
         The number of distinct rows in the sample.
     kernels : "all" or int, default="all"
@@ -140,15 +144,19 @@ class DistributedROME(DensityMixin, BaseEstimator):
             samples = Partitions.from_data(X)
             seed = int(random_generator(self.random_state).randint(2**63, dtype=np.uint64))
             rows = self._row_statistics(samples, seed)
-            assignment = self._cluster(rows.sample, seed)
-            plan = Plan.from_clusters(self.rome_.clusters_, rows, coreset_size, seed)
+            support = self._support_of(rows, samples.features.names)
+            found = self._cluster(rows.sample, seed, support)
+            plan = Plan.from_clusters(self.rome_.clusters_, rows, found, coreset_size)
+            assignment = constant(found)
             parts = samples.map(ClusterStatistics.from_rows, assignment, constant(plan))
             statistics = reduce_tree(parts, ClusterStatistics.merge, constant(plan)).compute()
-            shapes = self._shape_kernels(statistics, plan)
+            shapes = self._shape_kernels(statistics, plan, support)
             if coreset_size is None:
-                self.density_ = DistributedMixture(samples, rows.sizes, assignment, shapes)
+                self.density_ = DistributedMixture(
+                    samples, rows.sizes, assignment, shapes, support.maps
+                )
             else:
-                self._put_on_coresets(statistics, shapes, samples.features.names)
+                self._put_on_coresets(statistics, shapes, samples.features.names, support)
             self._assignment = assignment
             self._record_features(samples.features)
         return self
@@ -163,8 +171,6 @@ class DistributedROME(DensityMixin, BaseEstimator):
                 "estimator must be a ROME with kernels on its clusters, density='kde', got "
                 f"{recipe.density!r}"
             )
-        if recipe is not None and recipe.support is not None:
-            raise ValueError("estimator must be a ROME without support")
         check_count(self.sample_size, "sample_size", least=2)
         if isinstance(self.kernels, str):
             check_choice(self.kernels, "kernels", ("all",))
@@ -178,33 +184,51 @@ class DistributedROME(DensityMixin, BaseEstimator):
             raise ValueError("X has no rows: all of its partitions are empty")
         return found
 
-    def _cluster(self, sample: Reservoir, seed: int) -> Delayed:
-        """Find the clusters of the sample; return the assignment of rows to them."""
-        recipe = ROME() if self.estimator is None else self.estimator
-        self.rome_ = clone(recipe).fit(sample.rows, sample_weight=sample.counts)
-        density = cast(KernelMixture, self.rome_.density_)
-        return constant(Assignment(density, sample.hashes, self.rome_.labels_, seed))
+    def _support_of(self, rows: RowStatistics, names: Sequence[str] | None) -> Support:
+        """Choose the maps of features by the sample; refuse rows outside of the support."""
+        declared = None if self.estimator is None else self.estimator.support
+        if declared is None:
+            return Support(len(rows.lower))
+        X, counts = rows.sample.rows, rows.sample.counts
+        # Rows at a bound may not be in the sample; only a mirror gives them a density.
+        with_ends = np.concatenate([X, [rows.lower, rows.upper]])
+        masses = np.append(counts, [_MASS_OF_ENDS] * 2)
+        chosen = Support.from_samples(declared, with_ends, masses, names, rows=())
+        return Support.from_samples(chosen.declarations(), X, counts, names, rows=())
 
-    def _shape_kernels(self, statistics: ClusterStatistics, plan: Plan) -> KernelShapes:
+    def _cluster(self, sample: Reservoir, seed: int, support: Support) -> Assignment:
+        """Find the clusters of the sample; return the assignment of rows to them."""
+        recipe = clone(ROME() if self.estimator is None else self.estimator)
+        if support.features:
+            recipe.set_params(support=support.declarations())
+        self.rome_ = recipe.fit(sample.rows, sample_weight=sample.counts)
+        density = cast(KernelMixture, self.rome_.density_)
+        return Assignment(density, sample.hashes, self.rome_.labels_, seed, support)
+
+    def _shape_kernels(
+        self, statistics: ClusterStatistics, plan: Plan, support: Support
+    ) -> KernelShapes:
         """Compute whitening and bandwidth of every cluster from the moments of all rows."""
         moments, rome = statistics.moments, self.rome_
         clusters = sigma_points(moments, plan)
         whitening = rome._whiten(clusters)
         density = cast(KernelMixture, put_kernels(clusters, whitening))
         n_members = dict(zip(plan.labels.tolist(), moments.counts.tolist(), strict=True))
-        self.clusters_ = describe_clusters(
-            clusters, whitening, "kde", n_members, Support(plan.origins.shape[1])
-        )
+        self.clusters_ = describe_clusters(clusters, whitening, "kde", n_members, support)
         self.min_std_ = whitening.min_std * plan.unit
         self.n_samples_ = int(moments.counts.sum())
         return KernelShapes(density.clusters, density.transforms, density.log_dets)
 
     def _put_on_coresets(
-        self, statistics: ClusterStatistics, shapes: KernelShapes, names: tuple[str, ...] | None
+        self,
+        statistics: ClusterStatistics,
+        shapes: KernelShapes,
+        names: tuple[str, ...] | None,
+        support: Support,
     ) -> None:
         coresets = [each for each in statistics.coresets if len(each.rows)]
         density, bandwidths = coreset_mixture(coresets, self.clusters_, shapes)
-        self.density_ = with_samples(density, names, self.n_samples_)
+        self.density_ = with_samples(density, names, self.n_samples_, support.maps)
         self.clusters_ = tuple(
             replace(cluster, bandwidth=width)
             for cluster, width in zip(self.clusters_, bandwidths, strict=True)

@@ -10,6 +10,7 @@ import numpy as np
 from ..clustering.optics import NOISE
 from ..density import KernelMixture
 from ..density.engines import FEW_PAIRS
+from ..density.maps import Maps, map_columns
 from ..density.mixture import with_samples
 from ..density.sums import LOG_2PI, Kernels
 from ..estimators.summary import Cluster
@@ -33,7 +34,7 @@ class KernelShapes(NamedTuple):
 
 
 class ClusterRows(NamedTuple):
-    """Rows, sorted by cluster."""
+    """Latent coordinates of rows, sorted by cluster."""
 
     rows: np.ndarray  #: (n_rows, n_features)
     counts: np.ndarray  #: (n_clusters,)
@@ -41,9 +42,10 @@ class ClusterRows(NamedTuple):
     @classmethod
     def from_rows(cls, X: np.ndarray, assignment: Assignment, labels: np.ndarray) -> "ClusterRows":
         """Sort the rows of one partition by their cluster."""
-        clusters = label_indices(assignment.predict(X), labels)
+        own, Z = assignment.placed(X)
+        clusters = label_indices(own, labels)
         order = np.argsort(clusters, kind="stable")
-        return cls(X[order], np.bincount(clusters, minlength=len(labels)))
+        return cls(Z[order], np.bincount(clusters, minlength=len(labels)))
 
     @classmethod
     def merge(cls, parts: "Sequence[ClusterRows]") -> "ClusterRows":
@@ -89,13 +91,18 @@ class DistributedMixture:
     """
 
     def __init__(
-        self, samples: Partitions, sizes: np.ndarray, assignment: Delayed, shapes: KernelShapes
+        self,
+        samples: Partitions,
+        sizes: np.ndarray,
+        assignment: Delayed,
+        shapes: KernelShapes,
+        maps: Maps | None,
     ) -> None:
         self.n_features = samples.features.number
         self.n_kernels = int(sizes.sum())
         self.feature_names = samples.features.names
         self._samples, self._sizes = samples, sizes
-        self._assignment, self._shapes = assignment, shapes
+        self._assignment, self._shapes, self.maps = assignment, shapes, maps
         self._blocks = self._kernel_blocks()
 
     def __repr__(self) -> str:
@@ -112,7 +119,7 @@ class DistributedMixture:
         rows, shapes = self._cluster_rows(), constant(self._shapes)
         most_rows = max(1, _BLOCK_SIZE // self.n_features)
         return tuple(
-            task(_kernel_block)(rows[start:end], shapes, -np.log(self.n_kernels))
+            task(_kernel_block)(rows[start:end], shapes, -np.log(self.n_kernels), self.maps)
             for start, end in pairwise(_block_bounds(self._sizes, most_rows))
         )
 
@@ -124,7 +131,7 @@ class DistributedMixture:
         merged = ClusterRows.merge(dask_module("dask").compute(*self._cluster_rows()))
         kernels = merged.kernels(self._shapes, -np.log(self.n_kernels))
         density = _mixture(kernels, self._shapes.labels[merged.counts > 0])
-        return with_samples(density, self.feature_names, self.n_kernels)
+        return with_samples(density, self.feature_names, self.n_kernels, self.maps)
 
     def _persist(self) -> None:
         self._blocks = dask_module("dask").persist(*self._blocks)
@@ -142,9 +149,9 @@ class DistributedMixture:
 
 
 def _kernel_block(
-    parts: Sequence[ClusterRows], shapes: KernelShapes, log_weight: float
+    parts: Sequence[ClusterRows], shapes: KernelShapes, log_weight: float, maps: Maps | None
 ) -> KernelBlock:
-    return KernelBlock(ClusterRows.merge(parts).kernels(shapes, log_weight))
+    return KernelBlock(ClusterRows.merge(parts).kernels(shapes, log_weight), maps)
 
 
 def _block_bounds(sizes: np.ndarray, most_rows: int) -> list[int]:
@@ -265,7 +272,8 @@ def _draw_from_mixture(mixture: KernelMixture, n_draws: int, seed: list[int]) ->
     kernels = np.searchsorted(bounds[:-1], heights, side="right")
     groups = np.searchsorted(mixture.offsets, kernels, side="right") - 1
     normals = _draw_normals(n_draws, mixture.n_features, seed)
-    return mixture.means[kernels] + _centered_draws(normals, groups, mixture.transforms)
+    drawn = mixture.means[kernels] + _centered_draws(normals, groups, mixture.transforms)
+    return drawn if mixture.maps is None else map_columns(mixture.maps, "inverse", drawn)
 
 
 def _draw_rows(n_rows: int, n_draws: int, seed: list[int]) -> np.ndarray:
@@ -284,10 +292,11 @@ def _draw_in_partition(
     """Return the draws from the kernels of one partition, after their indices in the chunk."""
     rows = _draw_rows(n_rows, n_draws, seed)
     indices = np.flatnonzero((rows >= bounds[0]) & (rows < bounds[1]))
-    means = X[rows[indices] - bounds[0]]
-    clusters = label_indices(assignment.predict(means), shapes.labels)
+    labels, means = assignment.placed(X[rows[indices] - bounds[0]])
+    clusters = label_indices(labels, shapes.labels)
     normals = _draw_normals(n_draws, X.shape[1], seed)[indices]
-    return indices, means + _centered_draws(normals, clusters, shapes.transforms)
+    drawn = means + _centered_draws(normals, clusters, shapes.transforms)
+    return indices, assignment.support.values(drawn)
 
 
 def _merge_draws(parts: Sequence[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:

@@ -15,8 +15,11 @@ import numpy as np
 from ..clustering.points import balanced_unit
 from ..density import KernelMixture
 from ..density.engines import TOLERANCE, Engine
-from ..density.sums import Kernels, LogSums, log_sums_of, sums_at
+from ..density.maps import Maps
+from ..density.mixture import mapped_kernels
+from ..density.sums import LOG_2PI, Kernels, LogSums, log_sums_of, sums_at
 from ..estimators.summary import Cluster
+from ..estimators.support import Support
 from ..whitening import Grouping
 
 #: The constants of splitmix64.
@@ -121,15 +124,18 @@ class RowStatistics(NamedTuple):
 
 
 class KernelBlock:
-    """Kernels, at least one, and their sums, which the process that needs them prepares once."""
+    """Kernels, at least one, and their sums, which the process that needs them prepares once.
 
-    def __init__(self, kernels: Kernels) -> None:
-        self.kernels = kernels
+    With ``maps``, the kernels are those of latent coordinates, and the sums those of rows.
+    """
+
+    def __init__(self, kernels: Kernels, maps: Maps | None = None) -> None:
+        self.kernels, self.maps = kernels, maps
         self._lock = Lock()
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Prepared sums are larger than the kernels, and not sent.
-        return KernelBlock, (self.kernels,)
+        return KernelBlock, (self.kernels, self.maps)
 
     def __sizeof__(self) -> int:
         """Return the approximate size after preparation, from which dask plans its memory."""
@@ -143,8 +149,16 @@ class KernelBlock:
     def _engine(self) -> Engine:
         return Engine.from_kernels(self.kernels, lambda: self._direct)
 
+    @cached_property
+    def _mapped(self) -> KernelMixture | None:
+        return None if self.maps is None else mapped_kernels(self.kernels, self.maps)
+
     def log_sums(self, X: np.ndarray, by_engine: bool) -> np.ndarray:
         """Return the log of the sum of kernels at every row, without the Gaussian's constant."""
+        with self._lock:
+            mapped = self._mapped
+        if mapped is not None:
+            return mapped._logpdf(X, n_jobs=None) + 0.5 * X.shape[1] * LOG_2PI
         with self._lock:
             prepared = self._engine if by_engine else self._direct
         if isinstance(prepared, Engine):
@@ -166,11 +180,30 @@ class Assignment:
     hashes: np.ndarray
     labels: np.ndarray  #: (n_sample,) labels of the sample's rows, -1 for noise
     seed: int  #: seed of the hashes
+    support: Support  #: of the features
+
+    @cached_property
+    def centers(self) -> np.ndarray:
+        """The mean latent coordinates of the clusters of the density."""
+        weights, starts = self.density.weights, self.density.offsets[:-1]
+        sums = np.add.reduceat(self.density.means * weights[:, None], starts)
+        return np.asarray(sums / np.add.reduceat(weights, starts)[:, None])
+
+    def placed(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the label and the latent coordinates of every row, near those of its cluster."""
+        labels, Z = self.predict(X), self.support.latent(X)
+        centers = self.centers[label_indices(labels, self.density.clusters)]
+        for j in np.flatnonzero(self.support.periods):
+            period = self.support.periods[j]
+            first = centers[:, j] - 0.5 * period
+            Z[:, j] = first + np.remainder(Z[:, j] - first, period)
+        return labels, Z
 
     @cached_property
     def _blocks(self) -> list[KernelBlock]:
         groups = range(self.density.n_groups)
-        return [KernelBlock(self.density.kernels.take(np.array([g]))) for g in groups]
+        parts = [self.density.kernels.take(np.array([g])) for g in groups]
+        return [KernelBlock(part, self.density.maps) for part in parts]
 
     def predict(self, X: np.ndarray) -> np.ndarray:
         """Return the label of every row, -1 for noise."""
@@ -248,7 +281,7 @@ class Plan(NamedTuple):
     """The clusters of the sample, and the parameters of their statistics."""
 
     labels: np.ndarray  #: (n_clusters,) ascending, noise last
-    origins: np.ndarray  #: (n_clusters, n_features) the clusters' means in the sample
+    origins: np.ndarray  #: (n_clusters, n_features) the clusters' means in the sample, latent
     unit: float  #: unit of the moments, a power of two
     coreset_size: int | None  #: number of rows in the coreset of a cluster, None for no coresets
     seed: int  #: seed of the hashes
@@ -258,18 +291,20 @@ class Plan(NamedTuple):
         cls,
         clusters: Sequence[Cluster],
         statistics: RowStatistics,
+        assignment: Assignment,
         coreset_size: int | None,
-        seed: int,
     ) -> "Plan":
         """Choose origins and unit by the clusters of the sample and the range of all rows."""
-        largest = float((0.5 * statistics.upper - 0.5 * statistics.lower).max())
+        lower, upper = assignment.support.latent_range(statistics.lower, statistics.upper)
+        largest = float((0.5 * upper - 0.5 * lower).max())
         typical = min((float(each.stds.max()) for each in clusters if each.stds.any()), default=0)
+        means = np.array([cluster.mean for cluster in clusters])
         return cls(
             np.array([cluster.label for cluster in clusters]),
-            np.array([cluster.mean for cluster in clusters]),
+            assignment.centers if assignment.support.features else means,
             balanced_unit(typical or largest, largest) if largest > 0 else 1.0,
             coreset_size,
-            seed,
+            assignment.seed,
         )
 
 
@@ -282,7 +317,8 @@ class ClusterStatistics(NamedTuple):
     @classmethod
     def from_rows(cls, X: np.ndarray, assignment: Assignment, plan: Plan) -> "ClusterStatistics":
         """Return the statistics of one partition."""
-        clusters = label_indices(assignment.predict(X), plan.labels)
+        labels, X = assignment.placed(X)
+        clusters = label_indices(labels, plan.labels)
         moments = Moments.from_rows(X / plan.unit, clusters, plan.origins / plan.unit)
         if plan.coreset_size is None:
             return cls(moments, ())
