@@ -176,9 +176,9 @@ def evaluate(
         those of the means of components, with their weights.
     estimator, step_estimator : str or estimator, default="pooled", "kde"
         Density of whole paths and of single steps: a name of ``sevenhills.estimators.ESTIMATORS``,
-        or an estimator, which is cloned. "pooled" gives whole paths mixtures of Gaussians with
-        covariances that are estimated from all scenes together. Calibration, degenerate samples
-        and fewer than 30 scenes use "rome".
+        or an estimator, which is cloned. "pooled" gives whole paths mixtures of Gaussians whose
+        means and covariances are shrunk to what all scenes have in common. Calibration, degenerate
+        samples and fewer than 30 scenes use "rome".
     measures : sequence of str, optional
         Measures to compute, or "all"; see above.
     shrinkage : {"auto", "always", None}, default="auto"
