@@ -10,7 +10,6 @@ from typing import NamedTuple, Self
 
 import numpy as np
 from scipy.cluster.hierarchy import ward
-from scipy.special import logsumexp
 
 #: A pool is estimated from at least MIN_SCENES scenes, and from at most MAX_SCENES of them; with
 #: many samples in a scene, from _ENOUGH_SCENES or as many as have _ENOUGH_SAMPLES together.
@@ -209,7 +208,7 @@ class ScenePool:
         """
         cells = self._log_cells(scenes, paths, columns)
         with np.errstate(divide="ignore"):
-            found = logsumexp(cells + np.log(self.weights), axis=(2, 3))
+            found = np.logaddexp.reduce(cells + np.log(self.weights), axis=(2, 3))
         transform = self.cells[0].transform
         variances = np.maximum(scenes.centered().variances(transform), self.scale)
         floor = -0.5 * paths.shape[2] * np.log(2 * np.pi * _FLOOR_VARIANCE * variances)
@@ -247,7 +246,7 @@ class ScenePool:
             constant = clusters.log_shares() - 0.5 * log_dets
             widths = -0.5 * paths.shape[2] * np.log(_WIDTHS)
             terms = constant[:, None, :, None] - 0.5 * squares[..., None] / _WIDTHS
-            out[:, :, r] = logsumexp(terms, axis=2) + widths
+            out[:, :, r] = np.logaddexp.reduce(terms, axis=2) + widths
         return out
 
     def _held_out(self, scenes: Scenes) -> tuple[np.ndarray, np.ndarray]:
