@@ -462,3 +462,14 @@ def test_densities_without_kernels_refuse_a_support():
         VineDensity(support={0: (0, None)})
     kinds = {name for name, cls in ESTIMATORS.items() if "support" in cls().get_params()}
     assert kinds == set(ESTIMATORS) - {"vine"}
+
+
+def test_rows_without_weight_may_be_outside():
+    X, weights = np.append(mixed_samples(), [[-1.0, 2.0, 0.0]], axis=0), np.ones(301)
+    weights[-1] = 0
+    model = ROME(support=MIXED).fit(X, sample_weight=weights)
+    same = ROME(support=MIXED).fit(X[:-1])
+    assert_array_equal(model.score_samples(X), same.score_samples(X))
+    X[3, 0], weights[1] = -7.0, 0
+    with pytest.raises(ValueError, match="the value -7 in row 3,"):
+        ROME(support=MIXED).fit(X, sample_weight=weights)

@@ -22,7 +22,7 @@ from ..strategies import samples
 from .estimators import EVERY, NORMALIZED, REGISTERED, each_estimator, for_each
 
 #: scikit-learn's checks are about a class and its parameters.
-CHECKED = [*REGISTERED, ROME(density="knn")]
+CHECKED = [*REGISTERED, ROME(density="knn"), ROME(support={0: (-1e3, None)})]
 
 
 @pytest.fixture(scope="module")

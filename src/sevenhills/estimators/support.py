@@ -159,7 +159,7 @@ class Support:
         X: np.ndarray,
         weights: np.ndarray | None,
         names: Sequence[str] | None,
-        rows: Sequence[int] | np.ndarray | None = None,
+        rows: np.ndarray | None = None,
     ) -> "Support":
         """Choose the map of every declared feature; refuse values outside of the support.
 
@@ -170,13 +170,16 @@ class Support:
         is_proposed = is_auto(declared)
         if is_proposed:
             declared = propose_support(X)
-        sizes = np.ones(len(X)) if weights is None else weights
+        present = np.arange(len(X)) if weights is None else np.flatnonzero(weights)
+        own = np.ones(len(X)) if weights is None else weights[present]
+        rows = np.arange(len(X)) if rows is None else rows
         features, choices = [], []
         for j, given in sorted(_by_index(declared, X.shape[1], names).items()):
             name = f"feature {j}" if names is None else str(names[j])
             each = _parsed(given, name)
-            _check_inside(each, X[:, j], name, rows)
-            chosen = _choose(each, X[sizes > 0, j], sizes[sizes > 0], X.shape[1], name)
+            x = X[present, j]
+            _check_inside(each, x, name, rows[present] if len(rows) else rows)
+            chosen = _choose(each, x, own, X.shape[1], name)
             features.append(FeatureSupport(j, name, chosen.map, chosen.n_at_bounds, is_proposed))
             choices.append(chosen)
         if is_proposed:
@@ -403,18 +406,12 @@ def _bound(bound: Any, unbounded: float, name: str) -> float:
     return unbounded if bound is None or bound == unbounded else float(bound)
 
 
-def _check_inside(
-    declared: _Declared, x: np.ndarray, name: str, rows: Sequence[int] | np.ndarray | None
-) -> None:
-    """Refuse values outside of the bounds."""
+def _check_inside(declared: _Declared, x: np.ndarray, name: str, rows: np.ndarray) -> None:
+    """Refuse values outside of the bounds; ``rows`` are their numbers, or empty."""
     outside = np.flatnonzero((x < declared.low) | (x > declared.high))
     if len(outside):
-        first = int(outside[0])
-        row = (
-            ""
-            if rows is not None and not len(rows)
-            else f" in row {first if rows is None else rows[first]}"
-        )
+        first = outside[0]
+        row = f" in row {rows[first]}" if len(rows) else ""
         more = f" ({len(outside)} rows in all)" if len(outside) > 1 else ""
         raise ValueError(
             f"{name} has the value {x[first]:.6g}{row}{more}, outside of its support from "

@@ -192,9 +192,9 @@ class DistributedROME(DensityMixin, BaseEstimator):
         X, counts = rows.sample.rows, rows.sample.counts
         # Rows at a bound may not be in the sample; only a mirror gives them a density.
         with_ends = np.concatenate([X, [rows.lower, rows.upper]])
-        masses = np.append(counts, [_MASS_OF_ENDS] * 2)
-        chosen = Support.from_samples(declared, with_ends, masses, names, rows=())
-        return Support.from_samples(chosen.declarations(), X, counts, names, rows=())
+        masses, no_rows = np.append(counts, [_MASS_OF_ENDS] * 2), np.empty(0)
+        chosen = Support.from_samples(declared, with_ends, masses, names, rows=no_rows)
+        return Support.from_samples(chosen.declarations(), X, counts, names, rows=no_rows)
 
     def _cluster(self, sample: Reservoir, seed: int, support: Support) -> Assignment:
         """Find the clusters of the sample; return the assignment of rows to them."""

@@ -10,6 +10,12 @@ _SILHOUETTES = "silhouettes prefer few clusters beside far outliers"
 _VECTOR = "takes a vector for samples of one feature"
 _COUNTED = "repeated rows count among the nearest neighbours"
 
+_LOG = "ROME(support={0: (-100.0, None, 'log')})"
+_MIRROR = "GaussianKDE(support={0: (-100.0, 10000.0, 'mirror')})"
+_CIRCLE = "ROME(support={0: ('circular', 400.0)})"
+_RAYS = "the density falls along every ray that leaves the samples"
+_BOUND_OF_ONE = "the support is that of the first feature, and does not move with the samples"
+
 #: By the names of case and subject.
 EXCEPTIONS: dict[tuple[str, str], str] = {
     (_ALL_AROUND, "ROME()"): _SILHOUETTES,
@@ -34,4 +40,12 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("fit refuses a vector as a list", _SCIPY): _VECTOR,
     ("a refit that is refused for a vector keeps the old model", _SCIPY): _VECTOR,
     ("a query refuses no rows", _SCIPY): "answers with an empty array",
+    (_RAYS, _MIRROR): "the density is zero beyond a bound",
+    (_RAYS, _CIRCLE): "a ray returns along a circle",
+    ("an offset of 1e9 changes the density by no more than rounding", _LOG): _BOUND_OF_ONE,
+    ("the origin does not matter (1000)", _LOG): _BOUND_OF_ONE,
+    ("the origin does not matter (1/3)", _LOG): _BOUND_OF_ONE,
+    ("reflections do not matter (of all features)", _LOG): _BOUND_OF_ONE,
+    ("the order of the features does not matter", _LOG): _BOUND_OF_ONE,
+    ("the order of five features does not matter", _LOG): _BOUND_OF_ONE,
 }

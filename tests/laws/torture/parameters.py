@@ -25,6 +25,7 @@ _NO_CHOICE = {
     "selection",
     "shrinkage",
     "resolution",
+    "support",
     "n_directions",
     "bw_method",
     "members",

@@ -4,6 +4,7 @@ import contextlib
 import io
 import os
 import random
+import re
 import sys
 import tempfile
 import warnings
@@ -84,9 +85,16 @@ def _thread_pools() -> ThreadpoolController:
 
 
 def run(case: Case, subject: Subject) -> None:
-    """Raise if a subject does not meet a case, or does anything else beside it."""
+    """Raise if a subject does not meet a case, or does anything else beside it.
+
+    Samples outside of a support may be refused, whatever the case is about.
+    """
     with one_thread(), nothing_else():
-        case.demand(subject)
+        try:
+            case.demand(subject)
+        except (ValueError, Failed) as error:
+            if subject.refuses is None or not re.search(subject.refuses, str(error)):
+                raise
 
 
 @contextlib.contextmanager

@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -13,7 +13,7 @@ from sklearn.base import clone
 from sklearn.mixture import GaussianMixture
 from sklearn.neighbors import KernelDensity
 
-from sevenhills import ROME, compat
+from sevenhills import ROME, GaussianKDE, compat
 
 from ..estimators import REGISTERED
 
@@ -51,6 +51,8 @@ class Subject:
     make: Callable[[], Any]
     lacks: Mapping[str, str] = field(default_factory=dict)
     kernels: Callable[[Any], tuple[np.ndarray, np.ndarray, np.ndarray]] | None = None
+    #: The end of messages about samples that it need not fit; None if it fits all.
+    refuses: str | None = None
 
     def can(self, thing):
         """Return whether it offers one of the things."""
@@ -104,6 +106,15 @@ _SETTINGS = (
     ROME(start="first"),
 )
 
+#: Settings with a support, in units in which most of the samples are inside of it.
+_SUPPORTED = (
+    ROME(support={0: (-100.0, None, "log")}),
+    GaussianKDE(support={0: (-100.0, 1e4, "mirror")}),
+    ROME(support={0: ("circular", 400.0)}),
+)
+_FOLDED = "the kernels are those of latent coordinates"
+_BOUNDED = "a support is that of a feature, in data units"
+
 #: What an estimator does not promise although it has the methods; of all others it is demanded.
 _NOT_PROMISED = {
     "ROME(selection='dbcv')": {
@@ -139,6 +150,13 @@ def _subject_of(estimator):
     return Subject(repr(estimator), partial(clone, estimator), lacks, kernels)
 
 
+def _subject_with_support(estimator):
+    lacks = {"tails": _FOLDED} | dict.fromkeys(("units", "rotation", "robustness"), _BOUNDED)
+    subject = _subject_of(estimator)
+    refuses = "correct the value or the support|declare the period in the unit of the feature"
+    return replace(subject, lacks={**subject.lacks, **lacks}, kernels=None, refuses=refuses)
+
+
 _COMPAT = Subject(
     "compat.ROME()",
     compat.ROME,
@@ -154,7 +172,11 @@ _COMPAT = Subject(
 )
 
 #: Every class of the registry, so that a new estimator is tested without a change here.
-OURS = (*(_subject_of(each) for each in (*REGISTERED, *_SETTINGS)), _COMPAT)
+OURS = (
+    *(_subject_of(each) for each in (*REGISTERED, *_SETTINGS)),
+    _COMPAT,
+    *map(_subject_with_support, _SUPPORTED),
+)
 
 
 class _ScipyKDE:
