@@ -8,7 +8,10 @@ from scipy.stats import kstest, multivariate_normal, norm
 from sklearn.base import clone
 
 from sevenhills import ROME, AutoROME, KernelMixture, datasets
-from sevenhills.stacking import OUTLIER, Member
+from sevenhills.clustering import Points
+from sevenhills.density import FeatureMap, LogMap, TableMap
+from sevenhills.density.maps import map_columns
+from sevenhills.stacking import OUTLIER, Member, frames_of
 
 from ..stacking.cases import blobs, random_state
 
@@ -204,6 +207,122 @@ def test_a_spiral_is_one_cluster():
     assert_array_equal(model.labels_, 0)
     for text in (model.summary(), model._repr_html_()):
         assert f"{model.n_fragments_} clusters" in text
+
+
+# Maps of features
+
+
+def skewed(n_samples, seed=0):
+    """Three related features: lognormal, a count, and one of a narrow slab and a long tail."""
+    z = random_state(seed).standard_normal((n_samples, 3)) @ np.triu(np.ones((3, 3)))
+    slab = np.where(z[:, 2] < 0, 0.01 * z[:, 2], np.expm1(z[:, 2]))
+    return np.stack([np.exp(z[:, 0]), np.floor(4 * np.exp(0.8 * z[:, 1])), slab], axis=1)
+
+
+@pytest.fixture(scope="module")
+def mapped():
+    model = AutoROME().fit(skewed(250))
+    assert sum(type(each) is not FeatureMap for each in model.density_.maps) >= 2
+    return model
+
+
+def test_maps_gain_on_skewed_features(mapped):
+    plain, new = AutoROME(maps=None).fit(skewed(250)), skewed(1000, 1)
+    assert plain.density_.maps is None
+    assert mapped.score(new) > plain.score(new) + 0.5
+    assert mapped.held_out_ > plain.held_out_ + 0.5
+
+
+def test_order_and_units_do_not_change_maps(mapped):
+    X, new = skewed(250), skewed(50, 1)
+    expected = mapped.score_samples(new)
+    rows, columns = random_state(0).permutation(250), [2, 0, 1]
+    found = AutoROME().fit(X[rows]).score_samples(new)
+    assert_allclose(found, expected, rtol=1e-9)
+    found = AutoROME().fit(X[:, columns]).score_samples(new[:, columns])
+    assert_allclose(found, expected, rtol=1e-9)
+    found = AutoROME().fit(X / 3.7).score_samples(new / 3.7)
+    assert_allclose(found - 3 * np.log(3.7), expected, rtol=1e-9)
+
+
+def test_weights_are_repeated_rows_in_the_choice_of_maps():
+    X, weights = skewed(150), np.tile([1, 3, 2], 50)
+    given = AutoROME(resolution=None).fit(X, sample_weight=weights)
+    repeated = AutoROME(resolution=None).fit(np.repeat(X, weights, axis=0))
+    assert given.density_.maps is not None
+    new = skewed(50, 1)
+    assert_allclose(given.score_samples(new), repeated.score_samples(new), rtol=1e-9)
+    assert_allclose(given.held_out_, repeated.held_out_, rtol=1e-9)
+
+
+def test_maps_of_many_rows_depend_on_the_values_alone():
+    X = skewed(5000)
+    rows = random_state(1).permutation(5000)
+    one, other = (
+        frames_of(Points.from_samples(each), np.zeros(3, dtype=bool))[-1] for each in (X, X[rows])
+    )
+    assert one.maps == other.maps
+
+
+def test_maps_are_those_of_the_data_frame(mapped):
+    pd = pytest.importorskip("pandas")
+    names = ["income", "visits", "rain"]
+    model = AutoROME().fit(pd.DataFrame(skewed(250), columns=names))
+    assert model.density_.maps == mapped.density_.maps
+    assert "income to normal scores" in model.summary()
+    assert "feature 0 to normal scores" in mapped.summary()
+    assert "Mapped" not in AutoROME().fit(random_state(0).standard_normal((50, 2))).summary()
+
+
+def test_held_out_allows_for_maps():
+    """It estimates the mean log density of new samples, if the luck of the draw is subtracted."""
+    apart = []
+    for seed in range(8):
+        z, new = (random_state(s).standard_normal((n, 3)) for s, n in ((seed, 120), (99, 2000)))
+        truths = [(norm.logpdf(each) - each).sum(axis=1).mean() for each in (z, new)]
+        model = AutoROME().fit(np.exp(z))
+        assert model.density_.maps is not None
+        apart.append((model.held_out_ - truths[0]) - (model.score(np.exp(new)) - truths[1]))
+    assert abs(np.mean(apart)) < 0.1
+
+
+def test_slopes_at_repeated_values_are_bounded():
+    X = np.maximum(skewed(300), [1.0, 3.0, 0.0])
+    model = AutoROME(resolution=None).fit(X)
+    tables = [each for each in model.density_.maps if isinstance(each, TableMap)]
+    assert tables
+    assert max(each.slopes.max() for each in tables) < 50.1
+    assert np.isfinite(model.score_samples(X)).all()
+
+
+@pytest.mark.parametrize("min_std", [0.01, 0.2])
+def test_min_std_holds_where_maps_are_steepest(min_std):
+    X = np.exp(random_state(0).standard_normal((250, 3)))
+    density = AutoROME(min_std=min_std).fit(X).density_
+    steepest = np.exp(map_columns(density.maps, "log_slope", X).max(axis=0))
+    assert steepest.max() > 1.5
+    roots = np.linalg.inv(density.transforms) / (min_std * steepest)
+    assert np.linalg.svd(roots, compute_uv=False).min() > 1 - 1e-3
+
+
+def test_features_with_a_support_have_no_other_map():
+    X = np.exp(random_state(0).standard_normal((200, 3)))
+    model = AutoROME(support={1: (0, None, "log")}).fit(X)
+    shapes = [type(each) for each in model.density_.maps]
+    assert shapes[1] is LogMap
+    assert not {FeatureMap, LogMap} & {shapes[0], shapes[2]}
+    new = np.exp(random_state(1).standard_normal((1000, 3)))
+    assert model.score(new) > AutoROME(maps=None).fit(X).score(new)
+    assert abs(model.held_out_ - model.score(new)) < 0.3
+    assert model.score_samples([[1.0, -1.0, 1.0]]) == -np.inf
+    for text in ("Support: feature 1", "Mapped features: feature 0"):
+        assert text in model.summary()
+
+
+@pytest.mark.parametrize("maps", ["all", True, 1])
+def test_bad_maps_are_named(blob, maps):
+    with pytest.raises(ValueError, match="maps"):
+        AutoROME(maps=maps).fit(blob)
 
 
 @pytest.mark.parametrize("sizes", [(15, 15), (60, 12), (40, 40)])

@@ -16,11 +16,9 @@ from sevenhills.folds import Fold
 from sevenhills.stacking import Member
 from sevenhills.stacking.members import (
     Gaussian,
-    GaussianCopula,
     Kernels,
     LocalGaussians,
     Mixture,
-    NormalScoreKernels,
     Student,
     mean_and_error,
 )
@@ -33,8 +31,6 @@ MEMBERS = [
     Gaussian(),
     Student(),
     Kernels(0.4),
-    NormalScoreKernels(0.4),
-    GaussianCopula(0.4),
     LocalGaussians(15, 0.7),
     Mixture(3, False, np.inf, 0),
     Mixture(3, True, np.inf, 0),
@@ -53,7 +49,6 @@ def test_samples_are_whitened():
     cell = cell_of(X)
     mean, transform = cell.ellipse
     assert_allclose((X - mean) @ transform, cell.points, atol=1e-8)
-    assert_allclose(cell.unwhitened, X - mean, atol=1e-8)
     assert_allclose(weighted_moments(cell.points, cell.weights).mean, 0, atol=1e-8)
     assert (cell.n_rows, cell.n_features, cell.n_samples) == (120, 2, 120)
     assert_array_equal(cell.neighbors[:, 0], np.arange(120))
@@ -177,7 +172,7 @@ def test_mixtures_can_start_from_others(cell):
     assert abs(Mixture(3, True, 4.0, 1, start).judge(cell).score - start.score) < 0.5
 
 
-@pytest.mark.parametrize("member", MEMBERS[:6], ids=lambda member: member.name)
+@pytest.mark.parametrize("member", MEMBERS[:4], ids=lambda member: member.name)
 def test_weights_are_repetitions(member):
     """For all members that start from no random draw."""
     X, repeats = crescent()[:60], repeats_of(60, 0)

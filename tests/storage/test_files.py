@@ -107,6 +107,16 @@ def test_an_auto_rome_of_several_clusters(path):
     assert found.summary() == auto.summary()
 
 
+def test_an_auto_rome_with_maps(path):
+    z = np.random.RandomState(0).standard_normal((100, 3))
+    auto = AutoROME().fit(np.exp(z))
+    assert auto.density_.maps is not None
+    found = again(auto, path)
+    assert_identical(found, auto)
+    assert found.density_.maps == auto.density_.maps
+    assert_array_equal(found.score_samples(np.exp(-z)), auto.score_samples(np.exp(-z)))
+
+
 @given(samples(min_samples=5, max_samples=40, max_features=4), st.sampled_from(FAST))
 def test_awkward_samples(tmp_path_factory, X, estimator):
     model = clone(estimator)

@@ -117,7 +117,8 @@ class DensityEstimator(DensityMixin, BaseEstimator, ABC):
             self.support_ = support.features
             if isinstance(self.density_, KernelMixture):
                 n_samples = len(X) if weights is None else float(weights.sum())
-                self.density_ = with_samples(self.density_, names, n_samples, support.maps)
+                maps = support.joined_maps(self.density_.maps)
+                self.density_ = with_samples(self.density_, names, n_samples, maps)
         return self
 
     def _check_parameters(self) -> None:

@@ -1,6 +1,6 @@
 """Summaries of clusters, and of fits as text and HTML."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from textwrap import wrap
 
@@ -9,10 +9,11 @@ import numpy as np
 from ..clustering import Candidates
 from ..clustering.optics import NOISE
 from ..clustering.selection import TRIVIAL_SCORE
+from ..density import FeatureMap, TableMap, YeoJohnson
 from ..texts import counted, html_table
 from ..validation import check_field
 
-#: Longer lists of rounded features are cut off.
+#: Longer lists of features are cut off.
 _MAX_FEATURES = 8
 #: The number of candidates that are listed.
 _MAX_CANDIDATES = 5
@@ -95,19 +96,36 @@ def describe_resolution(
 
     ``exact`` is the setting that takes all values as exact.
     """
-    rounded = np.flatnonzero(resolution)
-    if not len(rounded):
+    units = {j: f"to {unit:.4g}" for j, unit in enumerate(resolution) if unit}
+    listed = _listed(units, names)
+    if not listed:
         return ""
-    units = [
-        f"{f'feature {j}' if names is None else names[j]} to {resolution[j]:.4g}"
-        for j in rounded[:_MAX_FEATURES]
-    ]
-    more = len(rounded) - len(units)
-    listed = ", ".join(units) + (f" and {more} more" if more else "")
     return (
         f"Rounded values: {listed}. Equal ones are spread evenly over their unit; {exact} "
         "takes them as exact."
     )
+
+
+def describe_maps(maps: Sequence[FeatureMap] | None, names: Sequence[str] | None) -> str:
+    """Return a sentence that names the features with power maps and tables; empty without any."""
+    kinds = {}
+    for j, each in enumerate(maps or ()):
+        if isinstance(each, YeoJohnson):
+            kinds[j] = f"by the power {each.power:g}"
+        elif isinstance(each, TableMap):
+            kinds[j] = "to normal scores"
+    listed = _listed(kinds, names)
+    return f"Mapped features: {listed}; maps=None leaves all as they are." if listed else ""
+
+
+def _listed(remarks: Mapping[int, str], names: Sequence[str] | None) -> str:
+    """Return the first features with remarks about them, and the number of the others."""
+    found = [
+        f"{f'feature {j}' if names is None else names[j]} {remark}"
+        for j, remark in list(remarks.items())[:_MAX_FEATURES]
+    ]
+    more = len(remarks) - len(found)
+    return ", ".join(found) + (f" and {more} more" if more else "")
 
 
 def describe_choice(candidates: Candidates | None) -> str:

@@ -197,6 +197,18 @@ class Support:
         return tuple(maps)
 
     @property
+    def declared(self) -> np.ndarray:
+        """Whether every feature has a support."""
+        return np.isin(np.arange(self.n_features), [each.feature for each in self.features])
+
+    def joined_maps(self, others: Maps | None) -> Maps | None:
+        """Return the maps of features with a support, and other maps of those without."""
+        if self.maps is None or others is None:
+            return self.maps or others
+        pairs = zip(self.declared, self.maps, others, strict=True)
+        return tuple(mine if is_mine else other for is_mine, mine, other in pairs)
+
+    @property
     def periods(self) -> np.ndarray:
         """The period of every feature, 0 for those on a line."""
         out = np.zeros(self.n_features)

@@ -33,7 +33,6 @@ from .components import (
     kmeans_start,
     quadratic_features,
 )
-from .margins import NormalScores
 
 #: Decimals of whitened coordinates. Further digits are rounding errors, which must not decide which
 #: of two equally distant samples is the nearer.
@@ -45,7 +44,7 @@ _MAX_FEATURES = 100
 MAX_NEIGHBORS = 250
 #: Weight of the pooled shape of components, in samples, if shapes are to be free; and per feature,
 #: if they are to be pooled.
-_FREE, _POOLED = 3.0, 3.0
+FREE, _POOLED = 3.0, 3.0
 #: Degrees of freedom of Student's t.
 DOF = 4.0
 
@@ -138,11 +137,6 @@ class Cell:
         return np.linalg.inv(self.ellipse.transform)
 
     @cached_property
-    def unwhitened(self) -> np.ndarray:
-        """The points in the axes and units of the data, relative to the mean."""
-        return np.asarray(self.points @ self.back)
-
-    @cached_property
     def neighbors(self) -> np.ndarray:
         """The nearest rows of every row, itself first; computed once for all fits."""
         n_neighbors = min(self.n_rows, MAX_NEIGHBORS * 5 // 4 + 10)
@@ -226,7 +220,7 @@ class Member(ABC):
     ...         return KernelMixture.from_covariances([1.0], [mean], np.eye(len(mean)))
     >>> X = np.random.default_rng(0).normal(size=(40, 2))
     >>> AutoROME(members=[Round()]).fit(X).clusters_[0].n_tried
-    33
+    24
     """
 
     name: str
@@ -287,46 +281,6 @@ class Kernels(Member):
         covariance = self.width**2 * samples.ellipse.covariance + kept * samples.cell.ridge
         means = mean + np.sqrt(kept) * (samples.points - mean)
         return gaussian_kernels(samples.weights, means, covariance)
-
-
-class NormalScoreKernels(Member):
-    """Kernels on all samples in the space of normal scores; see :mod:`~.stacking.margins`.
-
-    Margins are those of the features of the data, not of the whitened ones.
-    """
-
-    def __init__(self, width: float) -> None:
-        self.width = width
-        self.name = f"kernels of width {width:.2g} on normal scores"
-
-    def fit(self, samples: Samples) -> KernelMixture:
-        """Fit the density of samples."""
-        cell = samples.cell
-        return self._fit_data(samples).affine(cell.ellipse.transform, np.zeros(cell.n_features))
-
-    def held_out(self, cell: Cell, f: int) -> np.ndarray:
-        """Return the log densities of a fold, computed in the units of the data."""
-        density = self._fit_data(cell.training_samples(f))
-        return density.logpdf(cell.unwhitened[cell.folds[f].test]) - cell.ellipse.log_det
-
-    def _fit_data(self, samples: Samples) -> KernelMixture:
-        cell = samples.cell
-        scores = NormalScores.from_samples(cell.unwhitened[samples.rows], samples.weights)
-        return self._kernels(scores, cell.back.T @ cell.ridge @ cell.back)
-
-    def _kernels(self, scores: NormalScores, ridge: np.ndarray) -> KernelMixture:
-        return scores.kernels(self.width, ridge)
-
-
-class GaussianCopula(NormalScoreKernels):
-    """A Gaussian in the space of normal scores, made of kernels: a Gaussian copula."""
-
-    def __init__(self, width: float) -> None:
-        self.width = width
-        self.name = f"Gaussian copula in kernels of width {width:.2g}"
-
-    def _kernels(self, scores: NormalScores, ridge: np.ndarray) -> KernelMixture:
-        return scores.copula_kernels(self.width, ridge)
 
 
 class LocalGaussians(Member):
@@ -451,7 +405,7 @@ class Mixture(FoldAverage):
 
     def _prior(self, cell: Cell) -> Prior:
         if not self.pooled:
-            return Prior(1.0, _FREE, None, cell.ridge)
+            return Prior(1.0, FREE, None, cell.ridge)
         strength = _POOLED * cell.n_features
         if cell.pooled is not None:
             odds = cell.shrinkage.pooling / (1 - cell.shrinkage.pooling)

@@ -23,6 +23,8 @@ _MAX_STDS = 10.0
 _MAX_RATIO = 2.0**20
 #: Smallest variance of a kernel, relative to the variance within clusters.
 _MIN_VARIANCE = 1e-8
+#: Slopes beyond this do not widen kernels further, which would blur thin relations.
+_MAX_STEEPNESS = 100.0
 #: Weight of the wide background, in samples.
 _BACKGROUND = 0.1
 #: Clusters are stable if the adjusted Rand index without a fifth of the samples reaches this.
@@ -49,7 +51,7 @@ def join_small(X: np.ndarray, weights: np.ndarray, labels: np.ndarray) -> np.nda
     Samples that are far from all clusters, including their own, become outliers. Clusters are
     renumbered.
     """
-    inside = (labels >= 0) & ~_is_far(X, labels)
+    inside = (labels >= 0) & ~is_far(X, labels)
     sizes = counts(labels[inside], weights[inside])
     kept = inside.copy()
     kept[inside] = sizes[labels[inside]] >= min_cluster_size(X.shape[1])
@@ -66,7 +68,7 @@ def join_small(X: np.ndarray, weights: np.ndarray, labels: np.ndarray) -> np.nda
     return out
 
 
-def _is_far(X: np.ndarray, labels: np.ndarray) -> np.ndarray:
+def is_far(X: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """Return which rows are far from the median of their cluster."""
     far = np.zeros(len(X), dtype=bool)
     for label in np.unique(labels[labels >= 0]):
@@ -201,12 +203,22 @@ class Partition:
 
     @classmethod
     def from_labels(
-        cls, X: np.ndarray, weights: np.ndarray, labels: np.ndarray, min_std: float
+        cls,
+        X: np.ndarray,
+        weights: np.ndarray,
+        labels: np.ndarray,
+        min_std: float,
+        steepest: np.ndarray | None = None,
     ) -> "Partition":
-        """Center and scale samples; no kernel is narrower than ``min_std``."""
+        """Center and scale samples; no kernel is narrower than ``min_std``.
+
+        If features are mapped, ``steepest`` are their steepest slopes, and kernels are not narrower
+        than ``min_std`` before the map.
+        """
+        slopes = np.ones(X.shape[1]) if steepest is None else steepest
         scales = _scales(X, weights, labels, min_std)
         center = np.average(X, axis=0, weights=weights * (labels != OUTLIER))
-        ridge = np.diag(_MIN_VARIANCE + _squares(min_std / scales))
+        ridge = np.diag(least_variances(slopes) + _squares(min_std * slopes / scales))
         return cls((X - center) / scales, weights, labels, center, scales, ridge)
 
     @property
@@ -270,6 +282,14 @@ class Partition:
         sizes = self.sizes
         scores = np.array([fit.held_out for fit in fits]) + np.log(sizes / self.weights.sum())
         return float(sizes @ scores / sizes.sum()) - float(np.log(self.scales).sum())
+
+
+def least_variances(steepest: np.ndarray) -> np.ndarray:
+    """Return the smallest variances of kernels, relative to those of mapped features.
+
+    Repeated values must not get narrower kernels where a map is steep.
+    """
+    return np.asarray(_MIN_VARIANCE * np.clip(steepest, 1.0, _MAX_STEEPNESS) ** 2)
 
 
 def _squares(stds: np.ndarray) -> np.ndarray:

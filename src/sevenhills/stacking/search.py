@@ -15,13 +15,11 @@ from .members import (
     MAX_NEIGHBORS,
     Cell,
     Gaussian,
-    GaussianCopula,
     Kernels,
     LocalGaussians,
     M,
     Member,
     Mixture,
-    NormalScoreKernels,
     Student,
     Trial,
     mean_and_error,
@@ -39,9 +37,6 @@ _FAR_BEHIND = 5.0
 _FIRST_WIDTHS = (0.5, 1.0)
 _WIDTHS = (0.1, 0.15, 0.22, 0.35, 0.7, 1.4)
 _MAX_WIDTH = 0.97
-#: Widths of kernels on normal scores, and of those of a Gaussian copula.
-_SCORE_WIDTHS = (0.1, 0.15, 0.22, 0.32, 0.45, 0.6, 0.8)
-_COPULA_WIDTHS = (0.15, 0.2, 0.28, 0.4, 0.55, 0.75)
 #: In more dimensions than this, kernels narrow enough to follow a curve cover no samples.
 _MAX_CURVED_FEATURES = 12
 #: From this number of samples per feature on, components with a pooled shape are not tried first.
@@ -95,9 +90,6 @@ def fit_cell(cell: Cell, seed: int, extra: Sequence[Member] = ()) -> CellFit:
         return _stacked(cell, [gaussian], len(trials), "no other member is clearly better")
     trials += _climb(cell, _kernels(cell, _WIDTHS))
     trials += _mixtures(cell, seed, pairs)
-    if cell.n_features <= _MAX_CURVED_FEATURES:
-        trials += _climb(cell, [NormalScoreKernels(width) for width in _SCORE_WIDTHS], trials)
-        trials += _climb(cell, [GaussianCopula(width) for width in _COPULA_WIDTHS], trials)
     trials += _local_gaussians(cell, trials)
     return _stacked(cell, trials, len(trials), "")
 
