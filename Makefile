@@ -8,7 +8,7 @@ LOWEST := .venv-lowest
 ONE_CORE := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
 .PHONY: demo test quick test-slow test-strict test-torch test-lowest test-elsewhere coverage lint \
-	bench bench-study bench-auto \
+	bench bench-study bench-auto bench-transform \
 	bench-questions bench-modes bench-engines bench-tasks bench-walks bench-forecast-rank \
 	bench-forecast-groups bench-many \
 	bench-forecast bench-big \
@@ -103,6 +103,12 @@ bench-study: $(BIN)/.ready
 # What AutoROME costs beyond the clustering, and how it does on the rows of the study.
 bench-auto: $(BIN)/.ready
 	$(ONE_CORE) $(BIN)/python -m benchmarks.auto
+
+# AutoROME with maps of features and without, and beside the last version before there were maps.
+bench-transform: $(BIN)/.ready
+	mkdir -p .bench-earlier
+	git archive eb4fe90 src | tar -x -C .bench-earlier
+	$(ONE_CORE) $(BIN)/python -m benchmarks.transforms .bench-earlier
 
 # What questions to a density cost, beside a copy of it and its log density.
 bench-questions: $(BIN)/.ready
