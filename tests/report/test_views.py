@@ -129,3 +129,42 @@ def test_a_narrow_hill_is_not_lost_between_grid_lines():
     view = data_of(build_report(ROME().fit(X)))["features"]["pairs"]
     heights = unpacked(view["heights"]["0,1"])
     assert (heights > 60_000).sum() > 20
+
+
+def _winds(kind):
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(0, 20, 120) % 360, rng.exponential(2.0, 120)])
+    return ROME(support={0: ("circular", 360), 1: (0, None, kind)}).fit(X), X
+
+
+def test_views_of_mapped_densities_stay_inside_the_support():
+    model, X = _winds("mirror")
+    data = data_of(build_report(model, X=X))["features"]
+    (first, last), (low, _) = data["ranges"]
+    assert last - first == 360.0
+    assert low == 0.0
+    assert set(data["ticks"][0]["ticktext"]) == {f"{value:g}" for value in range(0, 360, 30)}
+    assert data["ticks"][1] == {}
+    line = unpacked(data["lines"][0]["y"])
+    assert line[0] == pytest.approx(line[-1])
+    for each in data["lines"]:
+        assert np.isfinite(unpacked(each["y"])).all()
+
+
+def test_axes_of_mapped_densities_are_those_of_latent_coordinates():
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.lognormal(size=80), rng.normal(size=80)])
+    model = ROME(support={0: (0, None, "log")}).fit(X)
+    view = axis_view(make_subject(model, X, None), X)
+    drawn = view.project(model.sample(2000, random_state=0))
+    found = view.density.marginal([0]).cdf(np.sort(drawn[:, 0]))
+    assert np.abs(found - np.linspace(0, 1, 2000)).max() < 1.8 / np.sqrt(2000)
+    assert axis_view(make_subject(*_winds("log"), None), X).density is None
+
+
+def test_the_report_names_maps_and_bounds():
+    model, X = _winds("mirror")
+    page = build_report(model, X=X, feature_names=["heading", "speed"]).html
+    assert "Maps of features" in page
+    assert "circle" in page
+    assert "Maps of features" not in build_report(ROME().fit(X), X=X).html

@@ -43,6 +43,8 @@ _ONE_IMAGE = Images(np.ones(1), np.zeros(1))
 class FeatureMap:
     """The identity, and the interface of all maps of one feature."""
 
+    #: The name of the map in tables; empty for the identity.
+    label: ClassVar[str] = ""
     #: Whether the latent coordinate of ``x + shift`` is shifted alike by :meth:`affine`.
     is_shifted: ClassVar[bool] = True
 
@@ -127,6 +129,7 @@ class LogMap(FeatureMap):
     array([1.])
     """
 
+    label: ClassVar[str] = "log"
     is_shifted: ClassVar[bool] = False
 
     bound: float
@@ -197,6 +200,7 @@ class LogitMap(FeatureMap):
     array([0.])
     """
 
+    label: ClassVar[str] = "logit"
     is_shifted: ClassVar[bool] = False
 
     low: float
@@ -272,6 +276,8 @@ class YeoJohnson(FeatureMap):
     >>> YeoJohnson(0.0, 1.0, 2.0).forward(np.array([1.0]))
     array([1.])
     """
+
+    label: ClassVar[str] = "Yeo-Johnson"
 
     power: float
     center: float
@@ -387,6 +393,8 @@ class TableMap(FeatureMap):
     array([0., 2., 5.])
     """
 
+    label: ClassVar[str] = "table"
+
     knots: np.ndarray
     slopes: np.ndarray
     start: float
@@ -494,6 +502,8 @@ class MirrorMap(FeatureMap):
     array([2., 3.])
     """
 
+    label: ClassVar[str] = "mirror"
+
     low: float | None
     high: float | None
 
@@ -579,6 +589,8 @@ class CircleMap(FeatureMap):
     >>> CircleMap(0.0, 360.0).inverse(np.array([-2.0, 362.0]))
     array([358.,   2.])
     """
+
+    label: ClassVar[str] = "circle"
 
     low: float
     period: float

@@ -269,6 +269,15 @@ class KernelMixture(Density):
         """Return points with features on circles moved to the turn of the :attr:`frame`."""
         return X if self.maps is None else map_columns(self._framed_circles, "inverse", X)
 
+    def latent_view(self) -> tuple[Callable[[np.ndarray], np.ndarray], Self | None]:
+        """Return a function from points to latent coordinates, and the density of these.
+
+        The density is None if a value has several latent coordinates; they are then the values.
+        """
+        if self._chart.folding:
+            return self.unrolled, None
+        return lambda X: self._chart.latent(self._chart.clip(X))[0], self._latent
+
     @cached_property
     def _framed_circles(self) -> list[FeatureMap]:
         """Circles that begin at the frame, and the identity for other features."""
@@ -457,10 +466,7 @@ class KernelMixture(Density):
         if not self._chart.folding or not numbers.any():
             return []
         groups = [np.flatnonzero(numbers == number) for number in np.unique(numbers)]
-        parts = [self._replace(**self._chart.kernels.take(some)._asdict()) for some in groups]
-        for part in parts:
-            vars(part)["_parts"] = []
-        return parts
+        return [self._replace(**self._chart.kernels.take(some)._asdict()) for some in groups]
 
     def _answers(
         self,

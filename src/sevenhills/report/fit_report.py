@@ -144,6 +144,7 @@ def _summary(
         clusters=_cluster_table(subject),
         modes=None if modes is None else _mode_table(subject, modes, columns),
         no_modes=no_modes if modes is None else "",
+        maps=_map_table(subject),
         notes=[*notes, resolution] if resolution else notes,
     )
 
@@ -215,6 +216,22 @@ def _mode_table(subject: Subject, modes: ModeTable, columns: Sequence[int]) -> T
     return Table(caption, headings, rows)
 
 
+def _map_table(subject: Subject) -> Table | None:
+    """Return the limits of features and their maps to latent coordinates."""
+    maps = getattr(subject.density, "maps", None)
+    if maps is None:
+        return None
+    at_bounds = {each.feature: each.n_at_bounds for each in getattr(subject.model, "support_", ())}
+    rows = [
+        (name, *map(number_cell, each.bounds), each.label, number_cell(at_bounds.get(j)))
+        for j, (name, each) in enumerate(zip(subject.names, maps, strict=True))
+        if each.label
+    ]
+    headings = ["feature", "least", "largest", "map", "samples at a bound"]
+    caption = "Maps of features" + _cut_short(len(rows))
+    return Table(caption, headings, rows[:_MAX_ROWS])
+
+
 def _line(subject: Subject, view: View) -> str:
     missing = _missing(subject, view.along(0), "single features")
     return render("line.html", shown=_shown(subject, view), missing=missing)
@@ -230,7 +247,9 @@ def _pair_sections(subject: Subject, views: dict[str, View]) -> list[Section]:
         missing = _missing(subject, features.along(0, 1), "pairs of features")
         shown = _shown(subject, features)
         pair = render("pair.html", view="features", shown=shown, missing=missing)
-    about = "The principal axes of the standardized features, and the density along them."
+    is_mapped = getattr(subject.density, "maps", None) is not None
+    what = "latent coordinates" if is_mapped and axes.density is not None else "features"
+    about = f"The principal axes of the standardized {what}, and the density along them."
     missing = _missing(subject, axes.along(0, 1), "its axes")
     turned = render("pair.html", view="axes", shown=about, missing=missing)
     return [Section("pair", "Two features", pair), Section("axes", "Principal axes", turned)]

@@ -133,7 +133,8 @@ def _check_samples(subject: Subject) -> None:
         raise ValueError(
             f"X must be the {len(labels)} samples that the model was fitted to, got {len(X)}"
         )
-    if X is not None and subject.ordering is not None and not _agrees(X, subject):
+    is_mapped = getattr(subject.density, "maps", None) is not None
+    if X is not None and subject.ordering is not None and not is_mapped and not _agrees(X, subject):
         raise ValueError(
             "X must be the samples that the model was fitted to, but these differ from them"
         )

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..clustering import Candidates, Ordering
-from ..density import Density, KernelMixture, ModeTable
+from ..density import CircleMap, Density, KernelMixture, ModeTable
 from ..plotting.density_plots import grid_regions
 from .subject import Subject, thin
 
@@ -37,6 +37,8 @@ _N_LINE = 160
 #: Nodes of all grids together, and smallest and largest number along one direction.
 _N_NODES = 400_000
 _N_GRID = (28, 80)
+#: Numbers along a circle.
+_N_TICKS = 12
 #: Largest number of clusters with curves of their own, and of bars in a histogram.
 _MAX_COMPONENTS = 12
 _MAX_BINS = 60
@@ -63,6 +65,12 @@ class View:
     #: Shares of the variance and largest loadings, of principal axes.
     loadings: list[dict[str, Any]] | None = None
 
+    @property
+    def circles(self) -> list[CircleMap | None]:
+        """The circles of the directions that are on one."""
+        maps = getattr(self.density, "maps", None) or [None] * len(self.names)
+        return [each if isinstance(each, CircleMap) else None for each in maps]
+
     def along(self, *which: int) -> Density | None:
         """Return the density of some of the directions, None if it is not known."""
         if isinstance(self.density, KernelMixture):
@@ -78,7 +86,9 @@ def feature_view(subject: Subject, shown: list[int]) -> View:
     elif shown == list(range(len(subject.names))) and subject.density.is_normalized:
         density = subject.density
     names = tuple(subject.names[i] for i in shown)
-    return View(names, density, lambda X: X[:, shown], first_pair(subject, shown))
+    whole = subject.density
+    first = first_pair(subject, shown)
+    return View(names, density, lambda X: whole.unrolled(X)[:, shown], first)
 
 
 def features_to_show(subject: Subject) -> list[int]:
@@ -118,16 +128,23 @@ def _separation(X: np.ndarray, labels: np.ndarray) -> np.ndarray:
 
 
 def axis_view(subject: Subject, draws: np.ndarray) -> View:
-    """Return the first principal axes, of the samples or else of draws, as directions."""
-    axes, shares, center, matrix = principal_axes(draws if subject.X is None else subject.X)
+    """Return the first principal axes, of the samples or else of draws, as directions.
+
+    They are those of the latent coordinates if the density has maps.
+    """
+    to_latent: Callable[[np.ndarray], np.ndarray] = np.asarray
+    density = subject.mixture
+    if density is not None and density.maps is not None:
+        to_latent, density = density.latent_view()
+    points = to_latent(draws if subject.X is None else subject.X)
+    axes, shares, center, matrix = principal_axes(points)
     n_shown = min(_MAX_AXES, len(subject.names))
-    density = None
-    if subject.mixture is not None:
-        density = subject.mixture.affine(matrix, -center @ matrix)
+    if density is not None:
+        density = density.affine(matrix, -center @ matrix)
     return View(
         names=tuple(f"axis {i + 1}" for i in range(n_shown)),
         density=density,
-        project=lambda X: ((X - center) @ matrix)[:, :n_shown],
+        project=lambda X: ((to_latent(X) - center) @ matrix)[:, :n_shown],
         first=[0, min(1, n_shown - 1)],
         loadings=[_loadings(axes[i], shares[i], subject.names) for i in range(n_shown)],
     )
@@ -188,13 +205,14 @@ def _view_data(subject: Subject, view: View, draws: np.ndarray, rows: np.ndarray
     drawn = view.project(draws)
     data = None if subject.X is None else view.project(subject.X)
     values = drawn if data is None else np.concatenate([drawn, data])
-    grids = [_grid(column, _N_LINE) for column in values.T]
+    grids = _grids(view, values, _N_LINE)
     # The plots beside each other show equal numbers: clouds of other sizes look different.
     n_draws = len(rows) or _MAX_DRAWS
     out: dict[str, Any] = {
         "names": view.names,
         "first": view.first,
         "ranges": [[grid[0], grid[-1]] for grid in grids],
+        "ticks": [_ticks(circle) for circle in view.circles],
         "draws": pack_rows(drawn[:n_draws].T),
         "lines": [_line(view.along(i), grid) for i, grid in enumerate(grids)],
         "pairs": _pairs(view, values, subject.n_jobs),
@@ -214,16 +232,36 @@ def _usual_range(values: np.ndarray) -> tuple[float, float]:
     return max(values.min(), low - reach), min(values.max(), high + reach)
 
 
-def _grid(values: np.ndarray, n: int) -> np.ndarray:
+def _grids(view: View, values: np.ndarray, n: int) -> list[np.ndarray]:
+    """Return nodes along every direction of a view: around the values, or along a circle."""
+    limits = np.full((len(view.names), 2), [-np.inf, np.inf])
+    if view.density is not None:
+        limits = view.density.frame.T[: len(limits)]
+    rows = zip(values.T, limits, view.circles, strict=True)
+    return [_grid(column, n, ends, circle is not None) for column, ends, circle in rows]
+
+
+def _ticks(circle: CircleMap | None) -> dict[str, Any]:
+    """Return the numbers along a circle, which begin again after one turn."""
+    if circle is None:
+        return {}
+    steps = np.arange(_N_TICKS) / _N_TICKS
+    values = circle.low + circle.period * np.append(steps, 1 + steps)
+    texts = [f"{value:.3g}" for value in values[:_N_TICKS]]
+    return {"tickvals": values.tolist(), "ticktext": texts + texts}
+
+
+def _grid(values: np.ndarray, n: int, limits: np.ndarray, is_circle: bool) -> np.ndarray:
     """Return nodes along a direction, one half equidistant, one half at quantiles.
 
-    The quantiles resolve narrow modes beside wide ones.
+    The quantiles resolve narrow modes beside wide ones. A grid does not exceed the limits.
     """
     low, high = _usual_range(values)
     if low == high:
         low, high = low - 0.5 * (abs(low) or 1.0), high + 0.5 * (abs(high) or 1.0)
     margin = 0.05 * (high - low)
-    even = np.linspace(low - margin, high + margin, n - n // 2)
+    first, last = limits if is_circle else np.clip([low - margin, high + margin], *limits)
+    even = np.linspace(first, last, n - n // 2)
     inside = values[(values >= low) & (values <= high)]
     dense = np.quantile(inside, (np.arange(n // 2) + 0.5) / (n // 2))
     return np.unique(np.concatenate([even, dense]))
@@ -275,7 +313,7 @@ def _pairs(view: View, values: np.ndarray, n_jobs: int | None) -> dict[str, Any]
     if not pairs:
         return None
     n = int(np.clip(np.sqrt(_N_NODES / len(pairs)), *_N_GRID))
-    grids = [_grid(column, n) for column in values.T]
+    grids = _grids(view, values, n)
     heights, levels = {}, {}
     for i, j in pairs:
         density = view.along(i, j)

@@ -55,8 +55,8 @@
         ...report.pointsOf(points[i], points[j], { showlegend: false }),
         ...report.markOf(points[i], points[j], { showlegend: false }),
       ], {
-        xaxis: report.axis(report.titleAcross(div, view.names[i]), { range: view.ranges[i] }),
-        yaxis: report.axis(report.titleUp(div, view.names[j]), { range: view.ranges[j] }),
+        xaxis: report.axis(report.titleAcross(div, view.names[i]), report.scaleOf(view, i)),
+        yaxis: report.axis(report.titleUp(div, view.names[j]), report.scaleOf(view, j)),
         uirevision: report.revisionOf(i, j), hovermode: "closest",
       });
     };

@@ -104,6 +104,11 @@ const report = (() => {
   const share = (value) => `${Number((100 * value).toPrecision(2))}%`;
   const count = (n) => n.toLocaleString("en-US");
 
+  // The range of a direction, and its numbers if it is a circle.
+  function scaleOf(view, i) {
+    return { range: view.ranges[i], ...view.ticks[i] };
+  }
+
   // Plotly writes into the range that it is given, so it gets one of its own.
   function axis(title, { range, ...extra } = {}) {
     const line = variable("--grid");
@@ -259,7 +264,7 @@ const report = (() => {
   }
 
   return {
-    data, state, rows, revisionOf, axis, change, classOf, colorOf, count, dashOf, draw, figure, fill, labels, makeRoom, matrix,
+    data, state, rows, revisionOf, axis, scaleOf, change, classOf, colorOf, count, dashOf, draw, figure, fill, labels, makeRoom, matrix,
     byPlace, nameOf, pairOfMenus, resetButton, rowName, rowsOf, safe, share, start, symbolOf, tickName,
     titleAcross, titleUp, unpack, variable,
     // A view is made of an element and returns what draws it; a linked one shows the state.

@@ -25,7 +25,7 @@
           line: { color: report.variable("--ink"), width: 2 } });
       }
       report.draw(div, traces, {
-        xaxis: report.axis(report.titleAcross(div, view.names[i]), { range: view.ranges[i] }),
+        xaxis: report.axis(report.titleAcross(div, view.names[i]), report.scaleOf(view, i)),
         yaxis: report.axis("density", { rangemode: "tozero" }),
         uirevision: report.revisionOf(i), bargap: 0, showlegend: true, hovermode: "x",
       });
@@ -70,8 +70,8 @@
         ? `Highest-density regions with probability ${view.pairs.confidences.map(report.share).join(", ")}.`
         : "";
       report.draw(div, traces, {
-        xaxis: report.axis(report.titleAcross(div, view.names[i]), { range: view.ranges[i] }),
-        yaxis: report.axis(report.titleUp(div, view.names[j]), { range: view.ranges[j] }),
+        xaxis: report.axis(report.titleAcross(div, view.names[i]), report.scaleOf(view, i)),
+        yaxis: report.axis(report.titleUp(div, view.names[j]), report.scaleOf(view, j)),
         uirevision: report.revisionOf(i, j), hovermode: "closest",
         showlegend: traces.some((trace) => trace.showlegend !== false),
       });

@@ -46,8 +46,8 @@
         showticklabels: Boolean(below) }),
     };
     report.draw(div, traces, {
-      xaxis: report.axis(below ? "" : names[0], { domain: first, range: view.ranges[i], anchor: "y" }),
-      yaxis: report.axis(names[1], { range: view.ranges[j], domain: below ? [0.54, 1] : [0, 1], anchor: "x" }),
+      xaxis: report.axis(below ? "" : names[0], { domain: first, ...report.scaleOf(view, i), anchor: "y" }),
+      yaxis: report.axis(names[1], { ...report.scaleOf(view, j), domain: below ? [0.54, 1] : [0, 1], anchor: "x" }),
       ...extra, uirevision: report.revisionOf(i, j), showlegend: true, hovermode: "closest",
     });
   }
@@ -60,7 +60,7 @@
     const traces = [bars(draws[i], "samples of the density", 3)];
     if (points) traces.unshift(bars(points[i], "data", 0));
     report.draw(div, traces, {
-      xaxis: report.axis(report.titleAcross(div, view.names[i]), { range: view.ranges[i] }),
+      xaxis: report.axis(report.titleAcross(div, view.names[i]), report.scaleOf(view, i)),
       yaxis: report.axis("density"), barmode: "overlay", showlegend: true, uirevision: report.revisionOf(i),
     });
   }
