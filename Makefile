@@ -5,6 +5,7 @@ ROMEPY := .venv-romepy
 CONTEST := .venv-contest
 TORCH := .venv-torch
 LOWEST := .venv-lowest
+GETDIST := .venv-getdist
 ONE_CORE := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
 .PHONY: demo test quick test-slow test-strict test-torch test-lowest test-elsewhere coverage lint \
@@ -12,7 +13,7 @@ ONE_CORE := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 	bench-questions bench-modes bench-engines bench-tasks bench-walks bench-forecast-rank \
 	bench-forecast-groups bench-many \
 	bench-forecast bench-big \
-	bench-growth bench-compress bench-dask torture contest parity reproduce reproduce-quick comparison \
+	bench-growth bench-compress bench-dask bench-supports torture contest parity reproduce reproduce-quick comparison \
 	pictures 	docs walk dist clean
 
 $(BIN)/.ready: pyproject.toml
@@ -24,6 +25,11 @@ $(BIN)/.ready: pyproject.toml
 $(ROMEPY)/.ready:
 	$(PYTHON) -m venv $(ROMEPY)
 	$(ROMEPY)/bin/python -m pip install --quiet romepy==0.1.4
+	touch $@
+
+$(GETDIST)/.ready:
+	$(PYTHON) -m venv $(GETDIST)
+	$(GETDIST)/bin/python -m pip install --quiet getdist
 	touch $@
 
 # Fit two embedded data sets and write pictures of what was found into demo/.
@@ -162,6 +168,10 @@ bench-compress: $(BIN)/.ready
 bench-dask: $(BIN)/.ready
 	$(ONE_CORE) $(BIN)/python -m benchmarks.partitions
 
+# Bounded and circular features: held-out log density with supports and without, 5 minutes.
+bench-supports: $(BIN)/.ready $(GETDIST)/.ready
+	$(ONE_CORE) $(BIN)/python -m benchmarks.supports --getdist $(GETDIST)/bin/python
+
 # What careful users expect, of every estimator and of its peers.
 torture: $(BIN)/.ready
 	$(ONE_CORE) $(BIN)/python -m benchmarks.torture
@@ -216,4 +226,4 @@ dist: $(BIN)/.ready
 	$(BIN)/python -m twine check --strict dist/*
 
 clean:
-	rm -rf $(VENV) $(ROMEPY) $(CONTEST) $(TORCH) $(LOWEST) demo dist docs/_build docs/generated docs/gallery .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
+	rm -rf $(VENV) $(ROMEPY) $(CONTEST) $(TORCH) $(LOWEST) $(GETDIST) demo dist docs/_build docs/generated docs/gallery .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage

@@ -25,6 +25,7 @@ def main(folder):
         "auto": draw_auto,
         "questions": draw_questions,
         "steps": draw_steps,
+        "supports": draw_supports,
     }
     for name, draw in drawings.items():
         figure = draw()
@@ -117,6 +118,49 @@ def draw_steps():
     plotting.plot_regions(rome, ax=density, modes=False)
     density.set(title="6. the mixture: regions of 95%, 80%, 50%", **_WINDOW)
     return figure
+
+
+def draw_supports():
+    """Draw densities of waits, wind directions and shares without a support, and with one."""
+    rng = np.random.RandomState(0)
+    waits = rng.exponential(10.0, (800, 1))
+    winds = np.where(rng.uniform(size=800) < 0.7, rng.normal(0, 25, 800), rng.normal(150, 20, 800))
+    shares = rng.dirichlet([0.8, 1.5, 2.0], 800)[:, :2]
+    figure = plt.figure(figsize=(13, 8), layout="constrained")
+    above, below = figure.subfigures(2, 1)
+    above.suptitle("without a support")
+    below.suptitle("with a support")
+    declared = {0: (0, None)}, {0: ("circular", 360)}, {0: (0, 1), 1: (0, 1)}
+    for part, supports in ((above, (None,) * 3), (below, declared)):
+        line, rose, plane = (part.add_subplot(1, 3, i + 1, polar=i == 1) for i in range(3))
+        draw_waits(ROME(support=supports[0]).fit(waits), waits, line)
+        draw_rose(ROME(support=supports[1]).fit(winds[:, None] % 360), winds, rose)
+        plotting.plot_density(ROME(support=supports[2]).fit(shares), shares, plane, n_drawn=0)
+        plane.plot([0, 1, 0, 0], [0, 0, 1, 0], "--", color=COLORS[1], label="possible shares")
+        add_legend(plane)
+        plane.set(xlabel="rent", ylabel="food", title="two of three shares of a budget")
+    return figure
+
+
+def draw_waits(model, waits, ax):
+    """Draw the density of waiting times beside the law they come from."""
+    ax.hist(waits[:, 0], 40, density=True, color=COLORS[4], alpha=0.4)
+    plotting.plot_line(model, ax, confidence=None, label="estimate")
+    x = np.linspace(0, 60, 300)
+    ax.plot(x, np.exp(-x / 10) / 10, "--", color=COLORS[1], label="law")
+    add_legend(ax)
+    ax.set(xlabel="minutes", title="waiting times", xlim=(-8, 45))
+
+
+def draw_rose(model, winds, ax):
+    """Draw the density of directions around a circle, over a histogram."""
+    counts, edges = np.histogram(winds % 360, 36, (0, 360), density=True)
+    bars = {"align": "edge", "color": COLORS[4], "alpha": 0.4}
+    ax.bar(np.deg2rad(edges[:-1]), counts, np.deg2rad(10), **bars)
+    degrees = np.linspace(0, 360, 721)
+    ax.plot(np.deg2rad(degrees), model.density_.pdf(degrees[:, None]), color=COLORS[0])
+    ax.set(theta_zero_location="N", theta_direction=-1, title="directions of the wind")
+    ax.set_yticklabels([])
 
 
 def draw_whitened(rome, X, ax):
