@@ -35,9 +35,9 @@ _PRIOR = 2.0
 _MAX_SHIFT = 1.5
 #: Folds of held-out samples; of more samples than _MANY, only every second fold is used.
 _FOLDS, _MANY = 4, 40
-#: Cells are dropped if held-out samples lose less than this in the mean, in nats. A wide cell of
-#: small weight hardly changes them, but would forgive a forecaster that is too certain.
-_MIN_GAIN = 0.01
+#: Cells of every width are dropped if held-out samples lose less than this in the mean, in nats.
+#: A wide cell of small weight hardly changes them, but forgives a forecaster that is too certain.
+_MIN_GAINS = np.where(_WIDTHS > 1, 0.01, 0.001)
 #: Smallest variance of a cluster, relative to the median scene; equal samples have none.
 _MIN_VARIANCE = 1e-6
 #: Samples lie in a subspace if an eigenvalue of their shape is below this share of the largest.
@@ -421,9 +421,9 @@ def _whitener(residuals: np.ndarray, counts: np.ndarray, n_clusters: int) -> np.
 def _stack(log_densities: np.ndarray, counts: np.ndarray) -> np.ndarray:
     """Return weights of cells that maximize the likelihood of log densities (n, cells).
 
-    Cells whose removal costs less than _MIN_GAIN get the weight zero.
+    Cells whose removal costs less than _MIN_GAINS get the weight zero.
     """
-    least = _MIN_GAIN * counts.sum()
+    least = np.resize(_MIN_GAINS, log_densities.shape[1]) * counts.sum()
     densities = np.exp(log_densities - log_densities.max(axis=1, keepdims=True))
     weights = np.full(densities.shape[1], 1 / densities.shape[1])
 
@@ -439,8 +439,9 @@ def _stack(log_densities: np.ndarray, counts: np.ndarray) -> np.ndarray:
         losses = counts.sum() * np.log1p(-np.minimum(weights, 1 - 1e-12)) - without
         losses[weights < 1e-6] = 0.0
         losses[weights == 0] = np.inf
-        needless = losses.argsort()[: max(1, np.count_nonzero(losses < least / 4) // 3)]
-        if losses[needless[0]] > least:
+        losses /= least
+        needless = losses.argsort()[: max(1, np.count_nonzero(losses < 0.25) // 3)]
+        if losses[needless[0]] > 1:
             break
         weights[needless] = 0.0
         weights = improve(weights / weights.sum(), 15)
