@@ -449,10 +449,10 @@ def test_missing_values_are_imputed_inside(names):
         assert_array_equal(filled[5], X[5])
     given = dict(zip([1, 2], X[0, 1:].tolist(), strict=True))
     assert_allclose(density.impute(X)[0, 0], density.conditional(given).mean()[0], rtol=1e-9)
-    many = np.repeat(X[:1], 4000, axis=0)
+    many = np.repeat(X[:1], 800, axis=0)
     drawn = np.sort(density.impute(many, "sample", random_state=1)[:, 0])
     expected = density.conditional(given).cdf(drawn)
-    assert np.abs(expected - np.linspace(0, 1, 4000)).max() < 1.8 / np.sqrt(4000)
+    assert np.abs(expected - np.linspace(0, 1, 800)).max() < 1.8 / np.sqrt(800)
 
 
 @each_triple
