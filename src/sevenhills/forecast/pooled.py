@@ -351,17 +351,15 @@ def _partition(samples: np.ndarray, resolutions: np.ndarray) -> np.ndarray:
     parents = np.full((n_scenes, 2 * n - 1), 2 * n)
     for parent, X in zip(parents, samples, strict=True):
         parent[ward(X)[:, :2].astype(np.int64)] = np.arange(n, 2 * n - 1)[:, None]
-    last = 2 * n - np.reshape(resolutions, (-1, 1))
+    last = 2 * n - np.reshape(resolutions, (-1, 1, 1))
     nodes = np.arange(2 * n - 1)
-    is_root = (parents >= last[..., None]) & (nodes < last[..., None])
-    number = is_root.cumsum(axis=2) - 1
-    scenes, above = np.arange(n_scenes)[:, None], np.minimum(parents, 2 * n - 2)
-    # Nodes take the number of their parents: inner nodes one by one, from the root, then leaves.
-    for part in [*nodes[: n - 1 : -1, None], nodes[:n]]:
-        inherited = number[:, scenes, above[:, part]]
-        inner = parents[:, part] < last[..., None]
-        number[..., part] = np.where(inner, inherited, number[..., part])
-    return np.asarray(number[..., :n])
+    is_inner = parents < last
+    number = (~is_inner & (nodes < last)).cumsum(axis=2) - 1
+    # The ancestor of a node is that of its ancestor, up to the root of its cluster.
+    ancestors = np.where(is_inner, parents, nodes)
+    for _ in range(n.bit_length()):
+        ancestors = np.take_along_axis(ancestors, ancestors, axis=2)
+    return np.asarray(np.take_along_axis(number, ancestors[..., :n], axis=2))
 
 
 def _metric(scenes: Scenes, n_clusters: int) -> np.ndarray:
