@@ -420,7 +420,7 @@ def test_bounds_are_proposed_and_named():
         ({0: (np.nan, None)}, ValueError, "a number or None"),
         ({0: "circle"}, ValueError, "circular"),
         ({0: ("circular", -1)}, ValueError, "period of .*positive"),
-        ({1: "circular"}, ValueError, "period of feature 1 cannot be told"),
+        ({1: "circular"}, ValueError, "values of feature 1 do not determine its period"),
         ({2: ("circular", 6.28)}, ValueError, "more than its period of 6.28"),
         ({0.5: (0, 1)}, TypeError, "names or indices"),
         ([(0, 1)], TypeError, "dict"),

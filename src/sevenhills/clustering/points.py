@@ -44,7 +44,7 @@ _RESOLUTION = "'auto', None, a number or one number for each feature"
 
 
 class Space(Protocol):
-    """Where points are: latent coordinates of samples, and places between which distances are."""
+    """Coordinates of samples: latent ones for kernels, and places for distances."""
 
     def latent(self, X: np.ndarray) -> np.ndarray:
         """Return the latent coordinates of samples; rounded values have been spread."""

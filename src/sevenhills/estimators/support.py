@@ -463,7 +463,7 @@ def _circle(period: float | None, x: np.ndarray, name: str) -> CircleMap:
         fitting = [each for each in _PERIODS if each / 2 < high - low <= each * (1 + _SLACK)]
         if not fitting:
             raise ValueError(
-                f"the period of {name} cannot be told from its values ({low:.4g} to {high:.4g}); "
+                f"the values of {name} do not determine its period ({low:.4g} to {high:.4g}); "
                 "declare it in the unit of the feature, as in ('circular', 360)"
             )
         period = fitting[0]

@@ -11,8 +11,8 @@ from typing import NamedTuple, Self
 import numpy as np
 from scipy.cluster.hierarchy import ward
 
-#: A pool is estimated from at least MIN_SCENES scenes, and from at most MAX_SCENES of them; with
-#: many samples in a scene, from _ENOUGH_SCENES or as many as have _ENOUGH_SAMPLES together.
+#: A pool is estimated from at least MIN_SCENES scenes, and from at most MAX_SCENES of them. The
+#: cost grows with the samples: beyond _ENOUGH_SCENES, at most _ENOUGH_SAMPLES are used in all.
 MIN_SCENES, MAX_SCENES = 30, 300
 _ENOUGH_SCENES, _ENOUGH_SAMPLES = 100, 6000
 #: Fewest samples of a scene.
