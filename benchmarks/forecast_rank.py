@@ -19,7 +19,7 @@ multiplied by .5 to 2; the factor is part of the name. NLL are in nats.
    which are pooled, and over five draws of samples.
 4. The change of the mean NLL if the truth of one of 1000 scenes is replaced by a path 50 m away.
 5. CPU time of ``evaluate(measures="nll")`` with "pooled", in milliseconds a scene. Learning from
-   at most 150 scenes is part of it, and counts less for every scene if there are many of them.
+   at most 300 scenes is part of it, and counts less for every scene if there are many of them.
 
 ``--scenes`` is the number of scenes of the tables 1 and 2, ``--samples`` are the numbers of samples
 in a scene.

@@ -55,6 +55,16 @@ def test_partitions_are_those_of_scipy(n_samples, seed):
             assert len(np.unique(found)) == n_clusters
 
 
+@given(st.integers(2, 12), st.integers(1, 3), st.integers(0, 1000))
+def test_partitions_of_tied_samples_are_nested(n_samples, n_values, seed):
+    X = np.random.RandomState(seed).randint(n_values, size=(3, n_samples, 2)) * 0.1
+    partitions = _partition(X, np.arange(1, n_samples + 1))
+    together = partitions[..., None] == partitions[:, :, None]
+    assert (together[1:] <= together[:-1]).all()
+    for n_clusters, labels in enumerate(partitions, 1):
+        assert all(len(np.unique(found)) == n_clusters for found in labels)
+
+
 def equal(samples):
     """Return samples (S, K, d) without weights."""
     return Scenes(samples, np.ones(samples.shape[:2]))

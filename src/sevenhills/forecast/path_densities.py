@@ -32,6 +32,8 @@ REFUSED = 5
 _DECIMALS = 9
 #: A density of the truth is fitted to at least this many futures.
 _MIN_FUTURES = 3
+#: Samples of scenes that are evaluated together.
+_BATCH = 5000
 
 _TINY, _NEARLY_ONE = np.finfo(np.float64).tiny, 1 - 1e-15
 _NO_STEPS = np.empty(0, dtype=np.int64)
@@ -406,7 +408,8 @@ def _path_degeneracy(samples: np.ndarray, of_steps: np.ndarray) -> int:
 class PathDensity:
     """The density of sampled paths; its model is None if the samples get no density.
 
-    Degenerate samples have the standard deviation ``floor``.
+    Degenerate samples have the standard deviation ``floor``. The log densities (m,) of the truths
+    may be those of a pool.
     """
 
     def __init__(
@@ -414,7 +417,7 @@ class PathDensity:
         paths: Paths,
         estimator: FlooredEstimator,
         floor: float,
-        pooled: tuple[ScenePool, Paths] | None = None,
+        pooled: np.ndarray | None = None,
     ) -> None:
         self.paths, self._estimator, self._floor = paths, estimator, floor
         self._pooled = pooled
@@ -438,13 +441,9 @@ class PathDensity:
 
     @cached_property
     def at_truths(self) -> np.ndarray:
-        """Log densities (m,) of the truths, by the pool if there is one for these samples."""
+        """Log densities (m,) of the truths."""
         if self._pooled is not None:
-            pool, paths = self._pooled
-            scene, truths = paths.in_own_frames()
-            columns = None if paths is self.paths else np.flatnonzero(~np.isnan(truths[0]))
-            some = truths if columns is None else truths[:, columns]
-            return pool.logpdf(scene, some[None], columns)[0]
+            return self._pooled
         return np.asarray(self.model.score_samples(self.paths.truths))
 
     @cached_property
@@ -526,12 +525,34 @@ def learn_pools(scenes: Iterable[AgentForecasts], is_joint: Sequence[bool]) -> P
     return {key: pool for key, pool in pools.items() if pool is not None}
 
 
-def find_pool(paths: Paths, is_joint: bool, pools: Pools) -> tuple[ScenePool, Paths] | None:
-    """Return the pool of these steps, or that of all steps, and the paths that it takes."""
-    for each in (paths, paths.whole):
-        if each is not None and each.can_be_pooled and (is_joint, each.pool) in pools:
-            return pools[is_joint, each.pool], each
-    return None
+def pooled_log_densities(
+    scenes: Sequence[Paths], is_joint: bool, pools: Pools
+) -> list[np.ndarray | None]:
+    """Return the log densities (m,) of the truths of every scene, None without a pool for it.
+
+    Scenes of equal size are evaluated together, in batches.
+    """
+    out: list[np.ndarray | None] = [None] * len(scenes)
+    alike: dict[tuple[bytes, bytes, int, int], list[tuple[int, Paths]]] = defaultdict(list)
+    for i, paths in enumerate(scenes):
+        for each in (paths, paths.whole):
+            if each is not None and each.can_be_pooled and (is_joint, each.pool) in pools:
+                kind = each.pool, paths.pool, len(each.samples), len(each.truths)
+                alike[kind].append((i, each))
+                break
+    for (key, steps, n_samples, _), members in alike.items():
+        size = max(1, _BATCH // n_samples)
+        for start in range(0, len(members), size):
+            places, batch = zip(*members[start : start + size], strict=True)
+            framed, true_paths = zip(*(each.in_own_frames() for each in batch), strict=True)
+            truths, columns = np.stack(true_paths), None
+            if steps != key:
+                columns = np.flatnonzero(~np.isnan(truths[0, 0]))
+                truths = truths[..., columns]
+            found = pools[is_joint, key].logpdf(Scenes.concatenate(framed), truths, columns)
+            for place, row in zip(places, found, strict=True):
+                out[place] = row
+    return out
 
 
 def leave_one_out(model: Any, X: np.ndarray, counts: np.ndarray | None = None) -> np.ndarray:

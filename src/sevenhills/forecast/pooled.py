@@ -5,16 +5,18 @@ forecaster have both in common, though: the shape of covariances, and the few di
 the means of scenes, and the modes of a scene, differ.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Self
 
 import numpy as np
-from scipy.cluster.hierarchy import ward
+
+from ..kernels.ward import ward_trees
 
 #: A pool is estimated from at least MIN_SCENES scenes, and from at most MAX_SCENES of them. The
 #: cost grows with the samples: beyond _ENOUGH_SCENES, at most _ENOUGH_SAMPLES are used in all.
 MIN_SCENES, MAX_SCENES = 30, 300
-_ENOUGH_SCENES, _ENOUGH_SAMPLES = 100, 6000
+_ENOUGH_SCENES, _ENOUGH_SAMPLES = 100, 20_000
 #: Fewest samples of a scene.
 MIN_SAMPLES = 4
 #: Fewest degrees of freedom of a shape for every feature.
@@ -52,6 +54,11 @@ class Scenes(NamedTuple):
 
     samples: np.ndarray  # (S, K, d)
     counts: np.ndarray  # (S, K), weights that add up to the effective number of samples
+
+    @classmethod
+    def concatenate(cls, scenes: Iterable["Scenes"]) -> "Scenes":
+        """Return all scenes of several arrays."""
+        return cls(*(np.concatenate(each) for each in zip(*scenes, strict=True)))
 
     def part(self, order: np.ndarray, start: int, end: int) -> "Scenes":
         """Return some samples of every scene, by their places in an order (S, K)."""
@@ -175,9 +182,8 @@ class ScenePool:
         most = min(len(same), MAX_SCENES, max(_ENOUGH_SCENES, _ENOUGH_SAMPLES // size))
         places = np.linspace(0, len(same) - 1, most).astype(np.int64)
         chosen = [same[i] for i in np.argsort(sums, kind="stable")[places]]
-        joint = Scenes(*(np.concatenate(each) for each in zip(*chosen, strict=True)))
         try:
-            return cls.fit(joint, translations)
+            return cls.fit(Scenes.concatenate(chosen), translations)
         except np.linalg.LinAlgError:  # all samples lie in a subspace
             return None
 
@@ -349,8 +355,14 @@ def _partition(samples: np.ndarray, resolutions: np.ndarray) -> np.ndarray:
     n_scenes, n = samples.shape[:2]
     # Node n + i of a tree is its merge i; merges below `last` make the clusters.
     parents = np.full((n_scenes, 2 * n - 1), 2 * n)
-    for parent, X in zip(parents, samples, strict=True):
-        parent[ward(X)[:, :2].astype(np.int64)] = np.arange(n, 2 * n - 1)[:, None]
+    ward_trees(
+        np.ascontiguousarray(samples),
+        np.empty((n, n)),
+        np.empty(n, dtype=np.int64),
+        np.empty((n - 1, 2), dtype=np.int64),
+        np.empty(n - 1),
+        parents,
+    )
     last = 2 * n - np.reshape(resolutions, (-1, 1, 1))
     nodes = np.arange(2 * n - 1)
     is_inner = parents < last

@@ -21,8 +21,8 @@ from .path_densities import (
     FlooredEstimator,
     PathDensity,
     Paths,
-    find_pool,
     paths_by_steps,
+    pooled_log_densities,
     step_degeneracy,
     step_densities,
 )
@@ -377,19 +377,23 @@ def _path_scores(
         floors = np.sqrt((floors.reshape(-1, size) ** 2).mean(axis=1))
     out = {name: np.full((len(floors), uniform.shape[1]), np.nan) for name in names}
     of_density = [name for name in names if name in _OF_DENSITY]
-    for i, floor in enumerate(floors.tolist()):
+    places, every = [], []
+    for i in range(len(floors)):
+        for paths in paths_by_steps(agents, slice(i * size, (i + 1) * size), degeneracy):
+            places.append(i)
+            every.append(paths)
+    pooled = pooled_log_densities(every, is_joint, scoring.pools)
+    for i, paths, at_truths in zip(places, every, pooled, strict=True):
+        if "wasserstein" in names:
+            out["wasserstein"][i, paths.futures] = _wasserstein(paths)
+        if not of_density:
+            continue
+        density = PathDensity(paths, scoring.paths, float(floors[i]), at_truths)
         scene, agent = divmod(i * size, agents.n_agents)
         who = "all agents" if is_joint else f"agent {agent}" if agents.n_agents > 1 else "path"
-        for paths in paths_by_steps(agents, slice(i * size, (i + 1) * size), degeneracy):
-            if "wasserstein" in names:
-                out["wasserstein"][i, paths.futures] = _wasserstein(paths)
-            if not of_density:
-                continue
-            pool = find_pool(paths, is_joint, scoring.pools)
-            density = PathDensity(paths, scoring.paths, floor, pool)
-            degenerate.add(kind, density.degeneracy, scoring.paths, scene, who)
-            for name in of_density:
-                if density.has_truths if name.startswith("nll") else density.model is not None:
-                    scores = _OF_DENSITY[name](density, uniform[i, paths.futures])
-                    out[name][i, paths.futures] = scores
+        degenerate.add(kind, density.degeneracy, scoring.paths, scene, who)
+        for name in of_density:
+            if density.has_truths if name.startswith("nll") else density.model is not None:
+                scores = _OF_DENSITY[name](density, uniform[i, paths.futures])
+                out[name][i, paths.futures] = scores
     return out
