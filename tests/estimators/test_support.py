@@ -24,7 +24,7 @@ from sevenhills import (
     save,
 )
 from sevenhills.clustering.points import least_spread_cut
-from sevenhills.density import LogitMap, LogMap, MirrorMap
+from sevenhills.density import LogMap, MirrorMap, ProbitMap
 from sevenhills.estimators import ESTIMATORS, propose_support
 
 #: Laws of one feature with their supports.
@@ -73,7 +73,11 @@ def nodes_of(density, n_edges=60, n_nodes=24):
     low, high = density.maps[0].bounds
     inner = density.ppf(stats.norm.cdf(np.linspace(-7.5, 7.5, n_edges)))
     even = np.linspace(inner.min(), inner.max(), n_edges)
-    edges = np.unique([*inner, *even, *(end for end in (low, high) if np.isfinite(end))])
+    edges = [inner, even]
+    for end, side in ((low, 1), (high, -1)):
+        if np.isfinite(end):  # where the density may grow to infinity
+            edges += [[end], end + side * np.geomspace(1e-20, 0.1, n_edges)]
+    edges = np.unique(np.concatenate(edges))
     middles, halves = (edges[1:] + edges[:-1]) / 2, np.diff(edges) / 2
     return (middles[:, None] + halves[:, None] * nodes).ravel(), np.outer(halves, weights).ravel()
 
@@ -158,7 +162,7 @@ def test_bounds_bring_the_density_near_the_truth(estimator, law, bounds, n_featu
     ("law", "bounds", "kind"),
     [
         (stats.lognorm(1.0), (0, None), LogMap),
-        (stats.beta(0.5, 0.5), (0, 1), LogitMap),
+        (stats.beta(0.5, 0.5), (0, 1), ProbitMap),
         (stats.lomax(2.0), (0, None), LogMap),
         (stats.uniform(), (0, 1), MirrorMap),
         (stats.halfnorm(), (0, None), MirrorMap),
@@ -170,7 +174,7 @@ def test_the_samples_choose_the_map(law, bounds, kind, seed):
     X = law.rvs(size=(800, 1), random_state=seed)
     assert isinstance(GaussianKDE(support={0: bounds}).fit(X).support_[0].map, kind)
     assert isinstance(
-        GaussianKDE(support={0: (*bounds, "log")}).fit(X).support_[0].map, LogMap | LogitMap
+        GaussianKDE(support={0: (*bounds, "log")}).fit(X).support_[0].map, LogMap | ProbitMap
     )
     assert isinstance(
         GaussianKDE(support={0: (*bounds, "mirror")}).fit(X).support_[0].map, MirrorMap

@@ -59,6 +59,10 @@ class Space(Protocol):
         """The period of every feature, 0 for those on a line."""
         ...
 
+    def without(self, features: np.ndarray) -> "Space":
+        """Return the space in which some features are as they are given."""
+        ...
+
 
 class RowClusters(NamedTuple):
     """Clusters of the given rows; rows of weight zero are noise and are not counted."""

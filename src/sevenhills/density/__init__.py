@@ -3,11 +3,12 @@
 from .bootstrap import Bootstrap
 from .compression import Compression, CompressionError
 from .maps import (
+    ChainMap,
     CircleMap,
     FeatureMap,
-    LogitMap,
     LogMap,
     MirrorMap,
+    ProbitMap,
     TableMap,
     YeoJohnson,
 )
@@ -18,6 +19,7 @@ from .regions import Density
 
 __all__ = [
     "Bootstrap",
+    "ChainMap",
     "CircleMap",
     "Compression",
     "CompressionError",
@@ -25,11 +27,11 @@ __all__ = [
     "FeatureMap",
     "KernelMixture",
     "LogMap",
-    "LogitMap",
     "MirrorMap",
     "ModeTable",
     "NeighborCluster",
     "NeighborDensity",
+    "ProbitMap",
     "TableMap",
     "YeoJohnson",
 ]

@@ -169,14 +169,14 @@ def quantiles(
 
 def _finite_ends(chart: Chart, normals: Normals, logpdf: LogSums, tail: float) -> np.ndarray:
     """Return values between which a folded feature is, but for a probability."""
-    low, high = chart.maps[0].bounds
+    (each,) = chart.maps
     widths = -ndtri(0.5 * tail) / normals.rates
     farthest = np.array([(normals.means - widths).min(), (normals.means + widths).max()])
-    if low == -np.inf:
-        return np.array([min(farthest[0], 2 * high - farthest[1]), high])
-    if high == np.inf:
-        return np.array([low, max(farthest[1], 2 * low - farthest[0])])
-    return np.array([low, high])
+    if np.isinf(each.bounds).any():  # one bound, at which far kernels are mirrored
+        bound = each.fold.bounds[1 if np.isinf(each.bounds[0]) else 0]
+        reach = np.abs(farthest - bound).max()
+        farthest = each.inverse(np.array([bound - reach, bound + reach]))
+    return np.where(np.isfinite(each.bounds), each.bounds, farthest)
 
 
 # Modes

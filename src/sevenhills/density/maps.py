@@ -1,6 +1,6 @@
 """Maps of single features to latent coordinates, in which a density is a sum of Gaussian kernels.
 
-A monotone map has one latent coordinate for every value: ``LogMap`` and ``LogitMap`` for features
+A monotone map has one latent coordinate for every value: ``LogMap`` and ``ProbitMap`` for features
 with bounds, ``YeoJohnson`` and ``TableMap`` for skewed features. ``MirrorMap`` and ``CircleMap``
 fold the latent line onto an interval or a circle: a value has several images. All maps increase,
 and keep the unit of the feature.
@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
+from scipy import special
 
 from ..validation import freeze
 
@@ -25,7 +26,10 @@ _MIN_SLOPE = 1e-100
 #: The derivatives of a constant.
 _CONSTANT = (0.0, 0.0)
 #: The least argument of log1p.
-_LEAST_SHARE = float(np.nextafter(-1.0, 0.0))
+_LEAST_INNER = float(np.nextafter(-1.0, 0.0))
+#: The least share of an interval that has a normal score.
+_LEAST_SHARE = float(np.finfo(float).tiny)
+_HALF_LOG_2PI = 0.9189385332046727
 
 
 class Images(NamedTuple):
@@ -57,6 +61,11 @@ class FeatureMap:
     def is_folding(self) -> bool:
         """Whether a value has several latent coordinates."""
         return False
+
+    @property
+    def fold(self) -> "FeatureMap":
+        """The map of latent coordinates to those that are not folded, if there are several."""
+        return self
 
     def contains(self, x: np.ndarray) -> np.ndarray:
         """Return whether the density may be positive at values."""
@@ -110,7 +119,7 @@ def _check_finite(record: Any, *names: str) -> None:
 
 @dataclass(frozen=True)
 class LogMap(FeatureMap):
-    r"""A feature with one bound, at which the density vanishes.
+    r"""A feature with one bound, at which the density vanishes or grows to infinity.
 
     .. math:: z = \pm s \log(|x - b| / s)
 
@@ -122,6 +131,9 @@ class LogMap(FeatureMap):
         The distance :math:`s` from the bound at which the slope is one.
     is_upper : bool, default=False
         Whether values are below the bound, not above it.
+    reach : float, optional
+        The distance from the bound beyond which the map is straight. Wide kernels would have huge
+        means without it.
 
     Examples
     --------
@@ -135,10 +147,12 @@ class LogMap(FeatureMap):
     bound: float
     scale: float
     is_upper: bool = False
+    reach: float = _LARGEST
 
     def __post_init__(self) -> None:
-        _check_finite(self, "bound", "scale")
+        _check_finite(self, "bound", "scale", "reach")
         _check(self.scale > 0, "scale", "positive", self.scale)
+        _check(self.reach > 0, "reach", "positive", self.reach)
 
     @property
     def _sign(self) -> float:
@@ -155,24 +169,31 @@ class LogMap(FeatureMap):
 
     def latent(self, x: Any, xp: Any = np) -> tuple[Any, Any]:
         """Return the latent coordinates of values beyond the bound, and the log of the slope."""
-        log = xp.log(self._sign * (x - self.bound) / self.scale)
-        return self._sign * self.scale * log, -log
+        distance = self._sign * (x - self.bound)
+        within = xp.clip(distance, None, self.reach)
+        log = xp.log(within / self.scale)
+        return self._sign * self.scale * (log + (distance - within) / self.reach), -log
 
     def inverse(self, z: Any, xp: Any = np) -> Any:
         """Return values, which are never at the bound."""
+        log = self._sign * z / self.scale
+        within = xp.clip(log, None, float(np.log(self.reach) - np.log(self.scale)))
         with np.errstate(over="ignore"):
-            x = self.bound + self._sign * self.scale * xp.exp(self._sign * z / self.scale)
+            distance = self.scale * xp.exp(within) + self.reach * (log - within)
+            x = self.bound + self._sign * distance
         return _inside(x, *self.bounds, xp)
 
     def bends(self, x: np.ndarray) -> tuple[Any, Any]:
         """Return the derivatives of minus the log of the distance."""
-        inverse = 1 / (x - self.bound)
+        inverse = np.where(np.abs(x - self.bound) < self.reach, 1 / (x - self.bound), 0.0)
         return -inverse, inverse**2
 
     def affine(self, factor: float, shift: float) -> FeatureMap:
         """Return the map of ``x * factor + shift``."""
+        with np.errstate(over="ignore"):
+            scale, reach = self.scale * abs(factor), min(self.reach * abs(factor), _LARGEST)
         is_upper = self.is_upper != (factor < 0)
-        return LogMap(self.bound * factor + shift, self.scale * abs(factor), is_upper)
+        return LogMap(self.bound * factor + shift, scale, is_upper, reach)
 
 
 def _inside(x: Any, low: float, high: float, xp: Any) -> Any:
@@ -182,10 +203,12 @@ def _inside(x: Any, low: float, high: float, xp: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class LogitMap(FeatureMap):
-    r"""A feature with two bounds, at which the density vanishes.
+class ProbitMap(FeatureMap):
+    r"""A feature with two bounds, at which the density vanishes or grows to infinity.
 
-    .. math:: z = s \log\frac{x - a}{b - x}
+    .. math:: z = s \, \Phi^{-1}\Big(\frac{x - a}{b - a}\Big)
+
+    The uniform distribution is normal in the latent coordinate.
 
     Parameters
     ----------
@@ -196,11 +219,11 @@ class LogitMap(FeatureMap):
 
     Examples
     --------
-    >>> LogitMap(0.0, 1.0, 0.25).forward(np.array([0.5]))
+    >>> ProbitMap(0.0, 1.0, 0.25).forward(np.array([0.5]))
     array([0.])
     """
 
-    label: ClassVar[str] = "logit"
+    label: ClassVar[str] = "probit"
     is_shifted: ClassVar[bool] = False
 
     low: float
@@ -223,26 +246,43 @@ class LogitMap(FeatureMap):
 
     def latent(self, x: Any, xp: Any = np) -> tuple[Any, Any]:
         """Return the latent coordinates of values between the bounds, and the log of the slope."""
-        below, above = xp.log(x - self.low), xp.log(self.high - x)
-        constant = float(np.log(self.scale) + np.log(self.high - self.low))
-        return self.scale * (below - above), constant - below - above
+        u = self._scores(x, xp)
+        return self.scale * u, 0.5 * u**2 + self._least_log_slope
+
+    def _scores(self, x: Any, xp: Any) -> Any:
+        """Return normal scores, from the nearer bound, which keeps digits."""
+        below, above = x - self.low, self.high - x
+        share = xp.minimum(below, above) / (self.high - self.low)
+        u = _special(xp).ndtri(xp.clip(share, _LEAST_SHARE, 0.5))
+        return xp.where(below < above, u, -u)
+
+    @property
+    def _least_log_slope(self) -> float:
+        """The log of the slope in the middle between the bounds."""
+        return float(np.log(self.scale) - np.log(self.high - self.low)) + _HALF_LOG_2PI
 
     def inverse(self, z: Any, xp: Any = np) -> Any:
         """Return values, which are never at a bound."""
-        width = self.high - self.low
-        share = 1 / (1 + xp.exp(xp.clip(abs(z) / self.scale, 0.0, _MAX_LOG)))
-        x = xp.where(z > 0, self.high - width * share, self.low + width * share)
+        share = (self.high - self.low) * _special(xp).ndtr(-abs(z) / self.scale)
+        x = xp.where(z > 0, self.high - share, self.low + share)
         return _inside(x, self.low, self.high, xp)
 
     def bends(self, x: np.ndarray) -> tuple[Any, Any]:
         """Return the derivatives of the log slope."""
-        below, above = 1 / (x - self.low), 1 / (self.high - x)
-        return above - below, above**2 + below**2
+        u = self._scores(x, np)
+        with np.errstate(over="ignore"):
+            rate = np.exp(0.5 * u**2 + self._least_log_slope) / self.scale
+            return u * rate, (1 + u**2) * rate**2
 
     def affine(self, factor: float, shift: float) -> FeatureMap:
         """Return the map of ``x * factor + shift``."""
         low, high = sorted([self.low * factor + shift, self.high * factor + shift])
-        return LogitMap(low, high, self.scale * abs(factor))
+        return ProbitMap(low, high, self.scale * abs(factor))
+
+
+def _special(xp: Any) -> Any:
+    """Return the special functions of numpy or of torch."""
+    return special if xp is np else xp.special
 
 
 @dataclass(frozen=True)
@@ -366,7 +406,7 @@ def _grown(log: Any, power: Any, xp: Any) -> Any:
 def _shrunk(size: Any, power: Any, xp: Any) -> Any:
     """Return the inverse of :func:`_grown`."""
     safe = xp.where(power == 0, 1.0, power)
-    inner = xp.clip(safe * size, _LEAST_SHARE, None)
+    inner = xp.clip(safe * size, _LEAST_INNER, None)
     return xp.where(power == 0, size, xp.log1p(inner) / safe)
 
 
@@ -625,8 +665,102 @@ class CircleMap(FeatureMap):
         return CircleMap(low, self.period * abs(factor))
 
 
+@dataclass(frozen=True)
+class ChainMap(FeatureMap):
+    """A bounded feature that is skewed: the map of its bounds, and then one of its shape.
+
+    Parameters
+    ----------
+    first : LogMap, ProbitMap or MirrorMap
+        The map of the feature. A mirror is put where the second map leads its bounds.
+    second : YeoJohnson or TableMap
+        The map of the latent coordinate of the first one.
+
+    Examples
+    --------
+    >>> ChainMap(LogMap(0.0, 1.0), YeoJohnson(1.0, 0.0, 1.0)).inverse(np.array([0.0]))
+    array([1.])
+    """
+
+    first: LogMap | ProbitMap | MirrorMap
+    second: YeoJohnson | TableMap
+
+    def __post_init__(self) -> None:
+        allowed = {"first": (LogMap, ProbitMap, MirrorMap), "second": (YeoJohnson, TableMap)}
+        for name, kinds in allowed.items():
+            names, value = " or ".join(kind.__name__ for kind in kinds), getattr(self, name)
+            _check(isinstance(value, kinds), name, f"a {names}", value)
+
+    @property
+    def label(self) -> str:  # type: ignore[override]
+        """The names of both maps."""
+        return f"{self.first.label}, {self.second.label}"
+
+    @property
+    def is_shifted(self) -> bool:  # type: ignore[override]
+        """Whether the latent coordinate of ``x + shift`` is shifted alike by :meth:`affine`."""
+        return self.first.is_shifted
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The bounds of the feature."""
+        return self.first.bounds
+
+    @property
+    def is_folding(self) -> bool:
+        """Whether the first map is a mirror."""
+        return self.first.is_folding
+
+    @cached_property
+    def fold(self) -> FeatureMap:
+        """The mirror of latent coordinates; the identity without one."""
+        if not isinstance(self.first, MirrorMap):
+            return FeatureMap()
+        ends = (self.first.low, self.first.high)
+        latent = [
+            None if end is None else float(self.second.forward(np.array(end))) for end in ends
+        ]
+        return MirrorMap(*latent)
+
+    def contains(self, x: np.ndarray) -> np.ndarray:
+        """Return whether values are inside the bounds."""
+        return self.first.contains(x)
+
+    def latent(self, x: Any, xp: Any = np) -> tuple[Any, Any]:
+        """Return the latent coordinates of values inside the bounds, and the log of the slope."""
+        between, log_slope = self.first.latent(x, xp)
+        z, other = self.second.latent(between, xp)
+        return z, log_slope + other
+
+    def inverse(self, z: Any, xp: Any = np) -> Any:
+        """Return values inside the bounds."""
+        return self.first.inverse(self.second.inverse(self.fold.inverse(z, xp), xp), xp)
+
+    def bends(self, x: np.ndarray) -> tuple[Any, Any]:
+        """Return the derivatives of the log slope, by the chain rule."""
+        between, log_slope = self.first.latent(x)
+        slope = np.exp(log_slope)
+        first, second = self.first.bends(x)
+        other, others = self.second.bends(between)
+        return first + slope * other, second + slope * (first * other + slope * others)
+
+    def orientation(self, z: np.ndarray) -> Any:
+        """Return whether :meth:`inverse` increases (1) or decreases (-1)."""
+        return self.fold.orientation(z)
+
+    def images(self, low: float, high: float) -> Images:
+        """Return the images of values that may be between two latent coordinates."""
+        return self.fold.images(low, high)
+
+    def affine(self, factor: float, shift: float) -> FeatureMap:
+        """Return the map of ``x * factor + shift``."""
+        first: Any = self.first.affine(factor, shift)
+        second: Any = self.second.affine(factor, shift if self.is_shifted else 0.0)
+        return ChainMap(first, second)
+
+
 #: The maps that model files may hold.
-AnyMap = FeatureMap | LogMap | LogitMap | YeoJohnson | TableMap | MirrorMap | CircleMap
+AnyMap = FeatureMap | LogMap | ProbitMap | YeoJohnson | TableMap | MirrorMap | CircleMap | ChainMap
 Maps = tuple[AnyMap, ...]
 
 

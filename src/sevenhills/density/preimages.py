@@ -227,7 +227,7 @@ class Chart:
         The first is that of :meth:`latent`.
         """
         cells, each = self._cells, self._turned[j]
-        width = np.subtract(*each.bounds[::-1])
+        width = np.subtract(*each.fold.bounds[::-1])
         with np.errstate(invalid="ignore"):
             reach = np.fmin(np.sqrt(2 * depth) * cells.stds[:, j], _MAX_TURNS * width)
         reach += width if np.isfinite(width) else 0.0
@@ -386,14 +386,16 @@ class Chart:
         if not low < high:
             return []
         if not each.is_folding:
-            return [(_end(each, low), _end(each, high))]
+            return [tuple(_ends(each, np.array([low, high])).tolist())]
         return list(zip(*self.image_intervals(j, low, high).tolist(), strict=True))
 
     def image_intervals(self, j: int, low: Any, high: Any) -> np.ndarray:
         """Return the ends (2, n_images, ...) of the images of intervals of a folded feature."""
-        first, last = np.broadcast_arrays(low, high)
-        middle = np.where(np.isfinite(first), first, last)
-        start = _based(self._turned[j], middle)[0] + np.array([first - middle, last - middle])
+        each, (first, last) = self._turned[j], np.broadcast_arrays(low, high)
+        if isinstance(each, CircleMap):  # where an interval may be longer than a turn
+            start = each.inverse(first) + np.array([np.zeros_like(last), last - first])
+        else:
+            start = np.array([_ends(each, first), _ends(each, last)])
         signs, offsets = (each.reshape(-1, *[1] * first.ndim) for each in self.images(j))
         return np.sort(signs * start[:, None] + offsets, axis=0)
 
@@ -438,7 +440,7 @@ def _stds(factors: np.ndarray) -> np.ndarray:
 def _apart(each: FeatureMap, first: float, second: float) -> float:
     if not each.is_folding:
         return first - second
-    apart = each.inverse(np.array(first)) - each.inverse(np.array(second))
+    apart = each.fold.inverse(np.array(first)) - each.fold.inverse(np.array(second))
     if isinstance(each, CircleMap):
         apart = np.remainder(apart + 0.5 * each.period, each.period) - 0.5 * each.period
     return float(apart)
@@ -449,12 +451,12 @@ def _based(each: FeatureMap, x: Any, xp: Any = np) -> tuple[Any, Any]:
     return (each.inverse(x, xp), 0.0) if isinstance(each, CircleMap) else each.latent(x, xp)
 
 
-def _end(each: FeatureMap, x: float) -> float:
-    """Return the latent coordinate of the end of an interval, which may be infinite."""
-    if not np.isfinite(x):
-        return x
+def _ends(each: FeatureMap, x: np.ndarray) -> np.ndarray:
+    """Return the latent coordinates of the ends of intervals, which may be infinite."""
+    out, inside = np.array(x, dtype=float), np.isfinite(x)
     with np.errstate(divide="ignore"):
-        return float(_based(each, np.array(x))[0])
+        out[inside] = _based(each, out[inside])[0]
+    return out
 
 
 # Kernels
@@ -496,5 +498,5 @@ def _independent(transforms: np.ndarray, j: int, std: float) -> np.ndarray:
 
 def _period(each: FeatureMap) -> float:
     """Return the period after which a fold is repeated, infinity if it is not."""
-    width = float(np.subtract(*each.bounds[::-1]))
+    width = float(np.subtract(*each.fold.bounds[::-1]))
     return width if isinstance(each, CircleMap) else 2 * width if each.is_folding else np.inf

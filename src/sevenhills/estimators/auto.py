@@ -120,6 +120,7 @@ class AutoROME(ClusterEstimator):
     -2.6
     """
 
+    _prefers_log = True
     density_: KernelMixture
     clusters_: tuple[StackedCluster, ...]
     n_fragments_: int
@@ -157,7 +158,7 @@ class AutoROME(ClusterEstimator):
         rng = random_generator(self.random_state)
         given = support.points(X, weights, self.resolution)
         frames = (
-            [Frame.identity(given)] if self.maps is None else frames_of(given, support.declared)
+            [Frame.identity(given)] if self.maps is None else frames_of(given, support.periods > 0)
         )
         generators = [rng, *(deepcopy(rng) for _ in frames[1:])]
         races = [self._race(*each) for each in zip(frames, generators, strict=True)]

@@ -84,6 +84,9 @@ class DensityEstimator(DensityMixin, BaseEstimator, ABC):
 
     density_: Density
     support_: tuple[FeatureSupport, ...]
+    #: Whether bounded features get log maps rather than mirrors. (It has no type: attributes that
+    #: have one are stored in files.)
+    _prefers_log = False
     n_jobs: int | None
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
@@ -112,7 +115,10 @@ class DensityEstimator(DensityMixin, BaseEstimator, ABC):
             X = check_samples(self, X, reset=True)
             weights = check_weights(sample_weight, len(X))
             names = self._feature_names()
-            support = Support.from_samples(self._declared_support(), X, weights, names)
+            declared = self._declared_support()
+            support = Support.from_samples(
+                declared, X, weights, names, prefers_log=self._prefers_log
+            )
             self._fit(X, weights, support, **given)
             self.support_ = support.features
             if isinstance(self.density_, KernelMixture):

@@ -9,7 +9,7 @@ import numpy as np
 from ..clustering import Candidates
 from ..clustering.optics import NOISE
 from ..clustering.selection import TRIVIAL_SCORE
-from ..density import FeatureMap, TableMap, YeoJohnson
+from ..density import ChainMap, FeatureMap, TableMap, YeoJohnson
 from ..texts import counted, html_table
 from ..validation import check_field
 
@@ -110,6 +110,7 @@ def describe_maps(maps: Sequence[FeatureMap] | None, names: Sequence[str] | None
     """Return a sentence that names the features with power maps and tables; empty without any."""
     kinds = {}
     for j, each in enumerate(maps or ()):
+        each = each.second if isinstance(each, ChainMap) else each
         if isinstance(each, YeoJohnson):
             kinds[j] = f"by the power {each.power:g}"
         elif isinstance(each, TableMap):

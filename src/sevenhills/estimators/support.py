@@ -1,10 +1,12 @@
 """Supports of features: bounds and circles, and the maps to latent coordinates that follow.
 
 Kernels on a bounded feature are put on latent coordinates. Two maps keep the density inside of
-bounds. A log map (:class:`~sevenhills.density.LogMap`, :class:`~sevenhills.density.LogitMap`)
+bounds. A log map (:class:`~sevenhills.density.LogMap`, :class:`~sevenhills.density.ProbitMap`)
 stretches the values near a bound, and the density vanishes at the bound or grows to infinity. A
 mirror (:class:`~sevenhills.density.MirrorMap`) folds the kernels at the bound, where the density
-is then flat. The one under which left-out samples are more probable is taken.
+is then flat. The one under which left-out samples are more probable is taken, feature by feature.
+Log maps may bend relations between features: if left-out samples are then more probable under
+kernels of all features without any map, mirrors are taken.
 """
 
 import warnings
@@ -14,19 +16,24 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.spatial.distance import cdist
+from scipy.special import ndtri
 from sklearn.utils import check_array
 
 from ..clustering import Points
 from ..clustering.points import least_spread_cut
-from ..covariance import weighted_moments
+from ..covariance import weighted_moments, whitening_transforms
 from ..density.maps import (
     AnyMap,
+    ChainMap,
     CircleMap,
     FeatureMap,
-    LogitMap,
     LogMap,
     Maps,
     MirrorMap,
+    ProbitMap,
+    TableMap,
+    YeoJohnson,
     map_columns,
 )
 from ..validation import check_positive, is_auto
@@ -48,6 +55,12 @@ _LEAST_GAIN = 0.01
 _N_ERRORS = 0.5
 #: A Gaussian has this share in the densities of the choice, so that none is zero.
 _FLOOR = 1e-3
+#: Variance that is added to those of all features, in units of their range: copies of features
+#: have a singular covariance.
+_RIDGE = 1e-9
+#: A log map is straight beyond this many times the largest distance of a sample from the bound.
+_REACH = 10.0
+_LARGEST = float(np.finfo(float).max)
 #: Features with fewer values are codes, for which no bounds are proposed.
 _LEAST_VALUES = 8
 #: Values must come this near to a proposed bound, as a share of their range.
@@ -111,8 +124,9 @@ class _Chosen(NamedTuple):
     map: AnyMap
     n_at_bounds: float = 0.0
     cut: float = 0.0  #: the first latent coordinate of samples on a circle
-    log: LogMap | LogitMap | None = None  #: the log map of a bounded feature with values inside
+    log: LogMap | ProbitMap | None = None  #: the log map of a bounded feature with values inside
     nudge: float = 0.0  #: how far the log map moves values at a bound inside
+    is_free: bool = False  #: whether the samples have chosen the map
 
     def latent(self, x: np.ndarray) -> np.ndarray:
         """Return the latent coordinates of values, which may be spread over a bound."""
@@ -130,7 +144,7 @@ class _Chosen(NamedTuple):
         if isinstance(self.map, CircleMap):
             radius = self.map.period / (2 * np.pi)
             return [radius * np.cos(z / radius), radius * np.sin(z / radius)]
-        is_between = isinstance(self.map, MirrorMap) and isinstance(self.log, LogitMap)
+        is_between = isinstance(self.map, MirrorMap) and isinstance(self.log, ProbitMap)
         return [self._stretched(z) if is_between else z]
 
     def _stretched(self, x: np.ndarray) -> np.ndarray:
@@ -160,10 +174,13 @@ class Support:
         weights: np.ndarray | None,
         names: Sequence[str] | None,
         rows: np.ndarray | None = None,
+        prefers_log: bool = False,
     ) -> "Support":
         """Choose the map of every declared feature; refuse values outside of the support.
 
         ``rows`` are the numbers of the rows in error messages; with none, rows are not named.
+        With ``prefers_log``, bounded features get a log map unless there are values at a bound:
+        any shape may follow, which then need not be that of a mirror.
         """
         if declared is None:
             return cls(X.shape[1])
@@ -173,18 +190,23 @@ class Support:
         present = np.arange(len(X)) if weights is None else np.flatnonzero(weights)
         own = np.ones(len(X)) if weights is None else weights[present]
         rows = np.arange(len(X)) if rows is None else rows
-        features, choices = [], []
+        choices: dict[int, _Chosen] = {}
         for j, given in sorted(_by_index(declared, X.shape[1], names).items()):
-            name = f"feature {j}" if names is None else str(names[j])
+            name = _name(j, names)
             each = _parsed(given, name)
             x = X[present, j]
             _check_inside(each, x, name, rows[present] if len(rows) else rows)
-            chosen = _choose(each, x, own, X.shape[1], name)
-            features.append(FeatureSupport(j, name, chosen.map, chosen.n_at_bounds, is_proposed))
-            choices.append(chosen)
+            if prefers_log and not (each.is_circle or np.isin(x, (each.low, each.high)).any()):
+                each = each._replace(kind=each.kind or "log")
+            choices[j] = _choose(each, x, own, X.shape[1], name)
+        choices |= _mirrored_if_bent(X[present], own, choices)
+        features = [
+            FeatureSupport(j, _name(j, names), chosen.map, chosen.n_at_bounds, is_proposed)
+            for j, chosen in choices.items()
+        ]
         if is_proposed:
             _warn_of(features)
-        return cls(X.shape[1], tuple(features), tuple(choices))
+        return cls(X.shape[1], tuple(features), tuple(choices.values()))
 
     @cached_property
     def maps(self) -> Maps | None:
@@ -196,17 +218,11 @@ class Support:
             maps[each.feature] = each.map
         return tuple(maps)
 
-    @property
-    def declared(self) -> np.ndarray:
-        """Whether every feature has a support."""
-        return np.isin(np.arange(self.n_features), [each.feature for each in self.features])
-
-    def joined_maps(self, others: Maps | None) -> Maps | None:
-        """Return the maps of features with a support, and other maps of those without."""
-        if self.maps is None or others is None:
-            return self.maps or others
-        pairs = zip(self.declared, self.maps, others, strict=True)
-        return tuple(mine if is_mine else other for is_mine, mine, other in pairs)
+    def joined_maps(self, shapes: Maps | None) -> Maps | None:
+        """Return the maps of features to those latent coordinates which have other maps."""
+        if self.maps is None or shapes is None:
+            return self.maps or shapes
+        return tuple(_chained(*pair) for pair in zip(self.maps, shapes, strict=True))
 
     @property
     def periods(self) -> np.ndarray:
@@ -215,6 +231,12 @@ class Support:
         for each in self.features:
             out[each.feature] = each.map.period if isinstance(each.map, CircleMap) else 0.0
         return out
+
+    def without(self, features: np.ndarray) -> "Support":
+        """Return the support of all other features."""
+        pairs = zip(self.features, self.chosen, strict=True)
+        kept = [pair for pair in pairs if pair[0].feature not in features]
+        return Support(self.n_features, *(tuple(each) for each in zip(*kept, strict=True)))
 
     def wrapped(self, X: np.ndarray) -> np.ndarray:
         """Return samples with all angles in the first turn of their circle."""
@@ -274,6 +296,13 @@ class Support:
         inside = self.values(self.latent(X))
         slopes = map_columns(self.maps, "log_slope", inside).sum(axis=1)
         return float(np.average(slopes, weights=weights))
+
+
+def _chained(first: AnyMap, second: AnyMap) -> AnyMap:
+    """Return a map after another; one of them may be the identity."""
+    if not isinstance(second, YeoJohnson | TableMap):
+        return first
+    return ChainMap(first, second) if isinstance(first, LogMap | ProbitMap | MirrorMap) else second
 
 
 def check_support(support: Any) -> None:
@@ -363,6 +392,10 @@ def _warn_of(features: Sequence[FeatureSupport]) -> None:
     )
 
 
+def _name(j: int, names: Sequence[str] | None) -> str:
+    return f"feature {j}" if names is None else str(names[j])
+
+
 # Declarations
 
 
@@ -447,13 +480,13 @@ def _choose(
     if at_bound.all():
         return mirror
     x, weights = x[~at_bound], weights[~at_bound]
-    log = _log_map(low, high, float(_quantiles(x, weights, 1)[0]))
+    log = _log_map(low, high, x, float(_quantiles(x, weights, 1)[0]))
     nudge = float(min((x - low).min(), (high - x).min()))
     mirror = mirror._replace(log=log, nudge=nudge)
     if kind == "mirror" or (kind is None and at_bound.any()):
         return mirror
     is_log = kind == "log" or _is_better(log, mirror.map, x, weights, n_features)
-    return mirror._replace(map=log) if is_log else mirror
+    return mirror._replace(map=log, is_free=kind is None) if is_log else mirror
 
 
 def _circle(period: float | None, x: np.ndarray, name: str) -> CircleMap:
@@ -483,13 +516,16 @@ def _mirror(low: float, high: float) -> MirrorMap:
     return MirrorMap(*(None if np.isinf(end) else end for end in (low, high)))
 
 
-def _log_map(low: float, high: float, middle: float) -> LogMap | LogitMap:
-    """Return the log map with a slope of one at a value."""
+def _log_map(low: float, high: float, x: np.ndarray, middle: float) -> LogMap | ProbitMap:
+    """Return the log map of samples with a slope of one in their middle."""
+    with np.errstate(over="ignore"):
+        reach = min(_REACH * float(np.abs(x - (low if np.isinf(high) else high)).max()), _LARGEST)
     if np.isinf(high):
-        return LogMap(low, middle - low)
+        return LogMap(low, middle - low, reach=reach)
     if np.isinf(low):
-        return LogMap(high, high - middle, is_upper=True)
-    return LogitMap(low, high, (middle - low) * (high - middle) / (high - low))
+        return LogMap(high, high - middle, is_upper=True, reach=reach)
+    score = float(ndtri((middle - low) / (high - low)))
+    return ProbitMap(low, high, (high - low) * np.exp(-0.5 * score**2) / np.sqrt(2 * np.pi))
 
 
 def _quantiles(x: np.ndarray, weights: np.ndarray, number: int) -> np.ndarray:
@@ -542,3 +578,50 @@ def _left_out(
     wide = np.exp(-0.5 * ((at - mean) / std) ** 2) / std
     mixed = (1 - _FLOOR) * np.stack(found) + _FLOOR * wide
     return np.asarray(np.log(np.maximum(mixed, np.finfo(float).tiny)) + each.log_slope(held))
+
+
+def _mirrored_if_bent(
+    X: np.ndarray, weights: np.ndarray, choices: Mapping[int, _Chosen]
+) -> dict[int, _Chosen]:
+    """Return mirrors for features whose log maps bend the relations between features."""
+    bent = {j: each for j, each in choices.items() if each.is_free}
+    if not bent or X.shape[1] == 1:
+        return {}
+    order = np.lexsort(X.T)
+    n_rows = min(_N_LEFT_OUT, round(float(weights.sum())))
+    places = _quantiles(np.arange(len(X)), weights[order], n_rows)
+    rows, counts = np.unique(order[places], return_counts=True)
+    straight, Z = X[rows], X[rows].copy()
+    log_slopes = np.zeros(len(rows))
+    for j, each in bent.items():
+        Z[:, j] = each.latent(Z[:, j])
+        log_slopes += each.map.log_slope(straight[:, j])
+    gains = _left_out_jointly(Z, counts) + log_slopes - _left_out_jointly(straight, counts)
+    if counts @ gains > 0:
+        return {}
+    return {j: each._replace(map=_mirror(*each.map.bounds)) for j, each in bent.items()}
+
+
+def _left_out_jointly(X: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """Return log densities (n,) of samples under the kernels of all others.
+
+    Kernels have the shape of the sample. Their bandwidth is Silverman's or less, as clusters would
+    have it: whichever is best.
+    """
+    total, n_features = float(counts.sum()), X.shape[1]
+    spans = np.ptp(X, axis=0)
+    spans[spans == 0] = 1.0
+    shares = (X - X.min(axis=0)) / spans
+    covariance = weighted_moments(shares, counts).covariance
+    transform = whitening_transforms(covariance + _RIDGE * np.eye(n_features))
+    Z = shares @ transform
+    squares = cdist(Z, Z, "sqeuclidean")
+    wide = _FLOOR * np.exp(-0.5 * np.square(Z - counts @ Z / total).sum(axis=1))
+    found = []
+    for factor in (1.0, 0.5, 0.25):
+        width = factor * silverman(total, n_features)
+        sums = np.maximum(np.exp(-0.5 * squares / width**2) @ counts - 1.0, 0.0)
+        kernels = (1 - _FLOOR) * sums / (width**n_features * max(total - 1.0, 1.0))
+        found.append(np.log(np.maximum(kernels + wide, np.finfo(float).tiny)))
+    best = found[int(np.argmax([counts @ each for each in found]))]
+    return best + np.log(np.abs(np.diag(transform))).sum() - np.log(spans).sum()

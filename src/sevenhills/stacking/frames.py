@@ -47,8 +47,9 @@ class Frame:
         factors = np.divide(before, after, out=np.ones(len(maps)), where=mapped)
         Z *= factors
         unit = unit_of(Z)
+        space = None if given.space is None else given.space.without(np.flatnonzero(mapped))
         return cls(
-            points=replace(given, X=Z / unit, unit=given.unit * unit),
+            points=replace(given, X=Z / unit, unit=given.unit * unit, space=space),
             maps=tuple(each.affine(given.unit, 0.0) for each in maps),
             log_slopes=map_columns(maps, "log_slope", given.X) + np.log(factors),
             factors=factors,

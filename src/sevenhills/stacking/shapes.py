@@ -318,8 +318,9 @@ def _compared(
         scores, is_gaussian = _held_out(libraries, frame, judge)
         gain, error = mean_and_error(scores - plain, judge.tested)
         gain -= _n_parameters(libraries, frame) / count(weights)
-        if gain > max(highest, _STANDARD_ERRORS * error):
-            best, highest = (frame, is_gaussian), gain
+        is_clear = gain > _STANDARD_ERRORS * error
+        if gain > highest and (is_clear or is_gaussian):
+            best, highest = (frame, is_clear and is_gaussian), gain
     return best
 
 

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from .. import compat
 from ..atomic_write import atomic_write
 from ..clustering.optics import NOISE
-from ..density import KernelMixture
+from ..density import ChainMap, KernelMixture
 from ..estimators import ESTIMATORS, DensityClassifier
 from ..validation import check_count
 from .archive import ModelFileError, naming_part, pack, unpack
@@ -202,7 +202,8 @@ def _check_features(fitted: Mapping[str, Any], name: str) -> None:
         _require(number == n_features, part_of(name, key), problem)
     for support in fitted.get("support_", ()):
         maps = getattr(fitted["density_"], "maps", None) or ()
-        agrees = 0 <= support.feature < len(maps) and maps[support.feature] == support.map
+        own = maps[support.feature] if 0 <= support.feature < len(maps) else None
+        agrees = support.map == (own.first if isinstance(own, ChainMap) else own)
         _require(agrees, part_of(name, "support_"), "not the maps of the density")
     known = getattr(fitted.get("density_"), "feature_names", None)
     agrees = known is None or list(known) == list(fitted.get("feature_names_in_", known))
