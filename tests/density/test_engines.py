@@ -8,7 +8,7 @@ from numpy.testing import assert_array_equal
 from scipy.special import logsumexp
 
 from sevenhills import ROME, GaussianKDE, KernelMixture, ManifoldParzen, datasets
-from sevenhills.density import engines, mixture
+from sevenhills.density import engines
 from sevenhills.kernels.gauss_transform import N_TERMS, translate
 from sevenhills.kernels.mixture import add_exponentials
 
@@ -22,12 +22,12 @@ LOW, HIGH = [1, 2, 3], [4, 6, 7, 24, 40]
 def by_engine(density, X, tol=1e-8, n_jobs=None):
     """The log density by the engine for many points, however few there are."""
     constant = density.n_features / 2 * np.log(2 * np.pi)
-    return density._engine.sums_at(np.ascontiguousarray(X), tol, n_jobs) - constant
+    return density._sums.engine.sums_at(np.ascontiguousarray(X), tol, n_jobs) - constant
 
 
 def n_series(density):
     """How many cells have a series."""
-    return len(density._engine.within(0.1).func.__self__.prepared.keys)
+    return len(density._sums.engine.within(0.1).func.__self__.prepared.keys)
 
 
 def assert_within(density, X, tol=1e-8):
@@ -294,11 +294,11 @@ def test_logpdf_takes_the_engine_for_many_pairs_only(monkeypatch):
     X = rng.standard_normal((200, 2))
     X[::7, 1] = np.nan
     direct = density.logpdf(X, missing="marginal")
-    assert "_engine" not in vars(density)
+    assert "engine" not in vars(density._sums)
     assert_array_equal(direct, density.logpdf(X, missing="marginal", tol=1e-3))
-    monkeypatch.setattr(mixture, "FEW_PAIRS", 0)
+    monkeypatch.setattr(engines, "FEW_PAIRS", 0)
     found = density.logpdf(X, missing="marginal")
-    assert "_engine" in vars(density)
+    assert "engine" in vars(density._sums)
     assert 0 < np.abs(found - direct).max() <= 1e-8
     loose = density.logpdf(X, missing="marginal", tol=1e-3)
     assert np.abs(loose - direct).max() <= 1e-3
@@ -333,7 +333,7 @@ def test_series_are_made_in_parts_if_they_are_many(monkeypatch):
 
 @pytest.mark.parametrize("n_features", [1, 2, 3, 5, 12])
 def test_single_precision_is_what_its_numbers_are_in_double(n_features, monkeypatch):
-    monkeypatch.setattr(mixture, "FEW_PAIRS", 0)
+    monkeypatch.setattr(engines, "FEW_PAIRS", 0)
     rng = np.random.RandomState(0)
     X = (1000 + rng.standard_normal((2000, n_features))).astype(np.float32)
     Q = (1000 + 3 * rng.standard_normal((300, n_features))).astype(np.float32)

@@ -328,6 +328,24 @@ def test_a_mode_of_the_latent_coordinates_may_be_a_minimum():
         assert around.argmax() == 1
 
 
+@pytest.mark.parametrize("names", [(name, name) for name in FOLDING] + TRIPLES, ids="-".join)
+def test_images_of_kernels_are_those_of_points(names):
+    density = triple(names)
+    X = density.sample(60, random_state=0)
+    X[::2, 1] *= 30  # far from all kernels
+    found = density._answers(X, None, preimages.Preimages.log_densities)
+    assert_allclose(density.logpdf(X), found, rtol=1e-10, atol=1e-10)
+
+
+def test_many_images_of_kernels_are_not_made(monkeypatch):
+    density = triple(("circle", "two mirrors"))
+    monkeypatch.setattr(preimages, "_MAX_GROWTH", 1)
+    monkeypatch.setattr(preimages, "_FEW_IMAGES", 1)
+    assert density._chart.unfolded() is None
+    X = density.sample(20, random_state=0)
+    assert_allclose(density.logpdf(X), np.log(slow_pdf(density, X)), rtol=1e-9)
+
+
 @each_map
 def test_densities_integrate_to_one(name):
     assert integral(mixture(MAPS[name])) == pytest.approx(

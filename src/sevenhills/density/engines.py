@@ -7,7 +7,7 @@ within the tolerance. Kernels that have covariances of their own are always summ
 """
 
 from collections.abc import Callable, Sequence
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +16,7 @@ from ..kernels.blocks import build_blocks
 from ..kernels.gauss_transform import BATCH, N_TERMS, add_moments, fast_log_sums, translate
 from ..kernels.mixture import NEGLIGIBLE, add_exponentials
 from .sums import (
+    LOG_2PI,
     POINTS,
     Kernels,
     LogSums,
@@ -41,6 +42,31 @@ _PRODUCT_FEATURES = 7
 TOLERANCE = 1e-8
 #: Larger tolerances are replaced by this, which the bounds below need.
 _MAX_TOL = 0.5
+
+
+class KernelSums:
+    """The sum of kernels, prepared when it is first needed."""
+
+    def __init__(self, kernels: Kernels) -> None:
+        self.kernels = kernels
+
+    @cached_property
+    def direct(self) -> LogSums:
+        """The sums one by one."""
+        return log_sums_of(self.kernels)
+
+    @cached_property
+    def engine(self) -> "Engine":
+        """The sums at many points."""
+        return Engine.from_kernels(self.kernels, lambda: self.direct)
+
+    def log_density(self, X: np.ndarray, n_jobs: int | None, tol: float) -> np.ndarray:
+        """Return the log of the sum at points, by direct sums if there are few pairs."""
+        if len(X) * self.kernels.n_kernels <= FEW_PAIRS:
+            log_sums = sums_at(self.direct, X, n_jobs)
+        else:
+            log_sums = self.engine.sums_at(X, tol, n_jobs)
+        return log_sums - 0.5 * self.kernels.n_features * LOG_2PI
 
 
 class Engine(NamedTuple):

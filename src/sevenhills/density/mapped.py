@@ -222,14 +222,14 @@ def _climbed(density: Any, chart: Chart, start: np.ndarray) -> np.ndarray:
     sides = _SIDE * np.concatenate([np.diag(stds), -np.diag(stds), np.zeros((1, len(stds)))])
 
     def heights(Z: np.ndarray) -> np.ndarray:
-        return np.asarray(density._heights(map_columns(density.maps, "inverse", Z)))
+        return np.asarray(density._logpdf(map_columns(density.maps, "inverse", Z)))
 
     def descent(z: np.ndarray) -> tuple[float, np.ndarray]:
         x = map_columns(density.maps, "inverse", z[None] * stds)
         pairs = zip(density.maps, z * stds, x[0], strict=True)
         slopes = [each.orientation(a) * np.exp(-each.log_slope(b)) for each, a, b in pairs]
         gradient = density.grad_logpdf(x)[0] * slopes * stds
-        return -float(density._heights(x)[0]), -gradient
+        return -float(density._logpdf(x)[0]), -gradient
 
     for _ in range(_MAX_ASCENTS):
         found = minimize(descent, start / stds, jac=True, method="BFGS", options=_OPTIONS)

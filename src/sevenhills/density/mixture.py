@@ -30,21 +30,19 @@ from . import compression, conditioning, mapped, probabilities, torch_export
 from .bootstrap import Bootstrap, Reach
 from .compression import Compression
 from .derivatives import LogSurface
-from .engines import FEW_PAIRS, TOLERANCE, Engine
+from .engines import TOLERANCE, KernelSums
 from .maps import AnyMap, CircleMap, FeatureMap, Maps, map_columns
 from .modes import ModeTable, find_highest_mode, find_modes, label_shares
 from .moments import mapped_covariance, mapped_mean
 from .preimages import Chart, Preimages, narrowed
 from .regions import Density, check_dimension
 from .sums import (
-    LOG_2PI,
     KernelDistances,
     Kernels,
     LogSums,
     covariances,
     log_product_integral,
     log_squares_of,
-    log_sums_of,
     sums_at,
 )
 
@@ -194,19 +192,20 @@ class KernelMixture(Density):
         return Chart(self.maps or identity, self.kernels)
 
     @cached_property
-    def _log_sums(self) -> LogSums:
-        """Direct sums of the kernels."""
-        return log_sums_of(self.kernels)
+    def _sums(self) -> KernelSums:
+        """Sums of the kernels at latent coordinates."""
+        return KernelSums(self.kernels)
+
+    @cached_property
+    def _unfolded(self) -> tuple[KernelSums, float] | None:
+        """Sums of kernels and their images, and the log density above which no others matter."""
+        found = self._chart.unfolded()
+        return None if found is None else (KernelSums(found[0]), found[1])
 
     @cached_property
     def _surface(self) -> LogSurface:
         """The derivatives of the log density."""
         return LogSurface(self.kernels)
-
-    @cached_property
-    def _engine(self) -> Engine:
-        """Sums of the kernels at many points."""
-        return Engine.from_kernels(self.kernels, lambda: self._log_sums)
 
     @cached_property
     def _sample_counts(self) -> np.ndarray:
@@ -444,29 +443,24 @@ class KernelMixture(Density):
                 out[rows] = self.marginal(present)._logpdf(values, n_jobs, tol)
         return out
 
-    def _logpdf(self, X: np.ndarray, n_jobs: int | None, tol: float = TOLERANCE) -> np.ndarray:
+    def _logpdf(
+        self, X: np.ndarray, n_jobs: int | None = None, tol: float = TOLERANCE
+    ) -> np.ndarray:
         """Return the log density at checked points."""
         if self.maps is None:
             return self._log_q(X, n_jobs, tol)
-        if self._parts:
-            found = [part._heights(X, n_jobs, tol) for part in self._parts]
-            return np.asarray(np.logaddexp.reduce(found))
-        return self._heights(X, n_jobs, tol)
-
-    def _heights(
-        self, X: np.ndarray, n_jobs: int | None = None, tol: float = TOLERANCE
-    ) -> np.ndarray:
-        """Return the log density at checked points from images that all kernels share."""
-        return self._answers(X, n_jobs, Preimages.log_densities, tol)
-
-    @cached_property
-    def _parts(self) -> list[Self]:
-        """Sums of kernels that have different images; empty if all have the same."""
-        numbers = self._chart.part_of_group
-        if not self._chart.folding or not numbers.any():
-            return []
-        groups = [np.flatnonzero(numbers == number) for number in np.unique(numbers)]
-        return [self._replace(**self._chart.kernels.take(some)._asdict()) for some in groups]
+        if self._unfolded is None:
+            return self._answers(X, n_jobs, Preimages.log_densities, tol)
+        out, inside = np.full(len(X), -np.inf), np.flatnonzero(self._chart.contains(X))
+        Z, log_slopes = self._chart.latent(X[inside])
+        sums, least = self._unfolded
+        found = sums.log_density(Z, n_jobs, tol)
+        out[inside] = found + log_slopes
+        # Where images that were left out may matter, points have images instead of the kernels.
+        low = inside[~(found > least)]
+        if len(low):
+            out[low] = self._answers(X[low], n_jobs, Preimages.log_densities, tol)
+        return out
 
     def _answers(
         self,
@@ -479,12 +473,8 @@ class KernelMixture(Density):
         return self._chart.answers(X, partial(self._log_q, n_jobs=n_jobs, tol=tol), answer)
 
     def _log_q(self, X: np.ndarray, n_jobs: int | None, tol: float = TOLERANCE) -> np.ndarray:
-        """Return the log density of latent coordinates, by direct sums if there are few pairs."""
-        if len(X) * self.n_kernels <= FEW_PAIRS:
-            log_sums = sums_at(self._log_sums, X, n_jobs)
-        else:
-            log_sums = self._engine.sums_at(X, tol, n_jobs)
-        return log_sums - 0.5 * self.n_features * LOG_2PI
+        """Return the log density of latent coordinates."""
+        return self._sums.log_density(X, n_jobs, tol)
 
     @cached_property
     def _distances(self) -> KernelDistances:
@@ -1117,7 +1107,7 @@ class KernelMixture(Density):
                 return found.spread(sizes, least)
 
             return self._answers(X, n_jobs, sizes)
-        log_sums = sums_at(self._log_sums, X, n_jobs)
+        log_sums = sums_at(self._sums.direct, X, n_jobs)
         log_squares = sums_at(self._log_squares, X, n_jobs)
         most = self._sample_counts.sum()
         with np.errstate(invalid="ignore", over="ignore"):

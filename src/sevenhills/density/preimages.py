@@ -11,6 +11,7 @@ from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import logsumexp
 
 from ..kernels.blocks import build_blocks
 from .maps import CircleMap, FeatureMap, Images
@@ -19,6 +20,12 @@ from .sums import LOG_2PI, Kernels, LogSums
 #: An image whose density is smaller than that of the point by this factor, in log, is left out;
 #: the second is for more than two folded features, which have many images.
 _NEGLIGIBLE = (32.0, 20.0)
+#: Images of kernels are left out if their log density is this far below that of the kernel. They
+#: may matter where the log density is not this far above their sum.
+_DEPTH, _ACCURACY = 60.0, 32.0
+#: Upper bounds on the number of images of kernels: the larger of a multiple of the kernels, and of
+#: a number.
+_MAX_GROWTH, _FEW_IMAGES = 16, 2**15
 #: Numbers in a table of points and cells, and in the preimages that are held in memory.
 _TABLE_NUMBERS, _MAX_NUMBERS = 2**21, 2**20
 #: Of a point that has more images of kernels, those nearest to their kernels are kept.
@@ -220,6 +227,50 @@ class Chart:
             replace(each, low=middle - 0.5 * each.period) if isinstance(each, CircleMap) else each
             for each, middle in zip(self.maps, middles, strict=True)
         ]
+
+    def unfolded(self) -> tuple[Kernels, float] | None:
+        """Return kernels with their images, and the log density above which no others matter.
+
+        Points have one latent coordinate each, in the first turn or between the mirrors. Images of
+        kernels are left out if they are far from there. The result is None without folded features,
+        and if there are too many images.
+        """
+        if not self.folding:
+            return None
+        kernels = self.kernels
+        most = max(_MAX_GROWTH * kernels.n_kernels, _FEW_IMAGES)
+        rows, means = np.arange(kernels.n_kernels), kernels.means
+        stds = _stds(np.linalg.inv(kernels.transforms))[kernels.group_of_kernel]
+        flips = np.zeros(len(rows), dtype=np.int64)  # a bit for every mirrored feature
+        for k, j in enumerate(self.folding):
+            parts, (low, high) = [], self._turned[j].fold.bounds
+            for number, (sign, offset) in enumerate(zip(*self.images(j, _DEPTH), strict=True)):
+                moved = sign * (means[:, j] - offset)
+                beyond = np.maximum(np.maximum(low - moved, moved - high), 0.0)
+                with np.errstate(over="ignore"):
+                    is_near = (beyond / stds[rows, j]) ** 2 < 2 * _DEPTH
+                kept = np.flatnonzero(is_near | (number == 0))
+                own = means[kept].copy()
+                own[:, j] = moved[kept]
+                parts.append((rows[kept], own, flips[kept] | ((sign < 0) << k)))
+            rows, means, flips = (np.concatenate(each) for each in zip(*parts, strict=True))
+            if len(rows) > most:
+                return None
+        of_group, group = np.unique(
+            np.stack([kernels.group_of_kernel[rows], flips]), axis=1, return_inverse=True
+        )
+        signs = np.ones((of_group.shape[1], kernels.n_features))
+        signs[:, self.folding] -= 2 * (of_group[1][:, None] >> np.arange(len(self.folding)) & 1)
+        order = np.argsort(group, kind="stable")
+        images = Kernels(
+            kernels.log_weights[rows][order],
+            means[order],
+            np.append(0, np.cumsum(np.bincount(group))),
+            signs[:, :, None] * kernels.transforms[of_group[0]],
+            kernels.log_dets[of_group[0]],
+        )
+        top = float(logsumexp(kernels.log_heights)) - 0.5 * kernels.n_features * LOG_2PI
+        return images, top + _ACCURACY - _DEPTH
 
     def images(self, j: int, depth: float = _NEGLIGIBLE[0]) -> Images:
         """Return the images of a feature where the log density is at most so far below its bound.

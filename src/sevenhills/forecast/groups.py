@@ -110,7 +110,8 @@ class GroupedMean:
     groups of one scene it is the usual one.
 
     The interval is that of the studentized bootstrap, widened by the ratio of Student's quantiles
-    for the effective number of groups and for their number.
+    for the effective number of groups and for their number. The effective number is Kish's, or that
+    of Satterthwaite's degrees of freedom with the kurtosis of the residuals of groups, if less.
     """
 
     def __init__(self, values: np.ndarray, grouping: Grouping) -> None:
@@ -146,11 +147,17 @@ class GroupedMean:
         with np.errstate(divide="ignore", invalid="ignore"):
             return float(np.divide(deviation, error))
 
+    def _n_by_kurtosis(self) -> float:
+        """Return the number of normal groups whose variance is known as well as that of these."""
+        squares = (self._residuals / max(np.abs(self._residuals).max(initial=0.0), 1e-300)) ** 2
+        excess = self.n_groups * (squares**2).sum() - squares.sum() ** 2
+        return 1.0 + 2 * self.n_groups * squares.sum() ** 2 / excess if excess > 0 else np.inf
+
     def interval(self, replicates: np.ndarray, confidence: float) -> Interval:
         """Return standard error and limits; the limits of a single group are NaN."""
         error, kept = self.standard_error, replicates[~np.isnan(replicates)]
         outside = (1 - confidence) / 2
-        limit = _student(1 - outside, effective_groups(self.sizes))
+        limit = _student(1 - outside, min(effective_groups(self.sizes), self._n_by_kurtosis()))
         upper, lower = limit, -limit
         if self.n_groups >= _FEW_GROUPS and len(kept):
             usual = _student(1 - outside, self.n_groups)
