@@ -75,7 +75,7 @@ class Frame:
 
 
 def frames_of(given: Points, is_fixed: np.ndarray) -> Sequence[Frame]:
-    """Return the frame with the best maps and, if it is not Gaussian, the frame without maps.
+    """Return the frame with the best maps and, unless it is clear, the frame without maps.
 
     Samples that are far from all others do not take part in the choice. Features that are fixed
     (n_features,) are not mapped.
@@ -87,4 +87,4 @@ def frames_of(given: Points, is_fixed: np.ndarray) -> Sequence[Frame]:
         return [Frame.identity(given)]
     maps = tuple(chosen.maps[k] for k in np.argsort(given.features))
     mapped = Frame._mapped(given, near, maps, chosen.penalty)
-    return [mapped] if chosen.is_gaussian else [Frame.identity(given), mapped]
+    return [mapped] if chosen.is_clear else [Frame.identity(given), mapped]

@@ -8,7 +8,8 @@ feature on its own, since related features must sometimes be bent together. The 
 maps at all are then compared by the likelihood of held-out samples under mixtures of Gaussians.
 
 In both comparisons, maps must gain more than two standard errors, after :math:`p / n` for their
-:math:`p` parameters and :math:`n` samples.
+:math:`p` parameters and :math:`n` samples. If mapped samples are one Gaussian, which is simpler than
+a mixture, any gain is enough the second time.
 """
 
 from collections.abc import Sequence
@@ -67,13 +68,13 @@ _ROUND = 0.1
 class Shapes(NamedTuple):
     """The maps of all features, and their number of parameters per sample.
 
-    ``is_gaussian`` says whether the mapped samples look like one Gaussian. If not, other densities
-    than mixtures may be better, and they may need no maps.
+    ``is_clear`` says whether the mapped samples look like one Gaussian, which is clearly better than
+    no maps. If not, other densities than mixtures may be better, and they may need no maps.
     """
 
     maps: tuple[FeatureMap, ...]
     penalty: float
-    is_gaussian: bool
+    is_clear: bool
 
 
 def choose_shapes(X: np.ndarray, weights: np.ndarray, is_fixed: np.ndarray) -> Shapes | None:
@@ -107,11 +108,11 @@ def choose_shapes(X: np.ndarray, weights: np.ndarray, is_fixed: np.ndarray) -> S
     best = _compared(libraries, weights, frames)
     if best is None:
         return None
-    frame, is_gaussian = best
+    frame, is_clear = best
     maps = [FeatureMap()] * X.shape[1]
     for j, library, c in zip(varied.tolist(), libraries, frame, strict=True):
         maps[j] = library.maps[c].affine(float(stds[j]), float(mean[j]))
-    return Shapes(tuple(maps), _n_parameters(libraries, frame) / count(weights), is_gaussian)
+    return Shapes(tuple(maps), _n_parameters(libraries, frame) / count(weights), is_clear)
 
 
 def _thinned(weights: np.ndarray, n_rows: int) -> tuple[np.ndarray, np.ndarray]:
@@ -309,7 +310,7 @@ class _Judge(NamedTuple):
 def _compared(
     libraries: Sequence[Library], weights: np.ndarray, frames: Sequence[_Frame]
 ) -> tuple[_Frame, bool] | None:
-    """Return the best frame and whether it is Gaussian; None if no maps are better."""
+    """Return the best frame and whether it is clearly the best; None if no maps are better."""
     rows, weights = _thinned(weights, _MOST_COMPARED)
     judge = _Judge(rows, weights, deal_in_turn(weights, _N_FOLDS))
     plain, _ = _held_out(libraries, (0,) * len(libraries), judge)
