@@ -8,8 +8,8 @@ feature on its own, since related features must sometimes be bent together. The 
 maps at all are then compared by the likelihood of held-out samples under mixtures of Gaussians.
 
 In both comparisons, maps must gain more than two standard errors, after :math:`p / n` for their
-:math:`p` parameters and :math:`n` samples. If mapped samples are one Gaussian, which is simpler than
-a mixture, any gain is enough the second time.
+:math:`p` parameters and :math:`n` samples. If mapped samples are one Gaussian, which is simpler
+than a mixture, any gain is enough the second time.
 """
 
 from collections.abc import Sequence
@@ -68,8 +68,8 @@ _ROUND = 0.1
 class Shapes(NamedTuple):
     """The maps of all features, and their number of parameters per sample.
 
-    ``is_clear`` says whether the mapped samples look like one Gaussian, which is clearly better than
-    no maps. If not, other densities than mixtures may be better, and they may need no maps.
+    ``is_clear`` says whether the mapped samples look like one Gaussian, which is clearly better
+    than no maps. If not, other densities than mixtures may be better, and they may need no maps.
     """
 
     maps: tuple[FeatureMap, ...]
