@@ -6,7 +6,7 @@ from sklearn.base import clone
 from sevenhills import ROME, GaussianKDE
 from sevenhills.datasets import make_walks
 from sevenhills.estimators import ESTIMATORS
-from sevenhills.forecast import evaluate, inputs
+from sevenhills.forecast import compare, evaluate, inputs
 
 from .scenes import DISPLACEMENT, assert_same, refuses, shrinking, walks
 
@@ -131,3 +131,53 @@ def test_estimators_by_name(name):
         for paths, true in zip(predictions, truth, strict=True)
     ]
     assert_array_equal(found.scenes["nll"], expected)
+
+
+# Angles
+
+
+def headings(n_scenes=40, n_samples=20, n_steps=6, seed=0):
+    """Return directions in degrees that turn slowly, of which one is the truth."""
+    rng = np.random.RandomState(seed)
+    steps = rng.normal(scale=8.0, size=(n_scenes, n_samples + 1, n_steps, 1))
+    angles = rng.uniform(-180, 180, size=(n_scenes, 1, 1, 1)) + steps.cumsum(axis=2)
+    return angles[:, 1:], angles[:, 0]
+
+
+@pytest.mark.parametrize("n_scenes", [6, 40])  # by ROME, and pooled
+def test_angles_are_the_same_on_any_turn(n_scenes):
+    samples, truth = headings(n_scenes)
+    turns = 360 * np.random.RandomState(1).randint(-2, 3, size=samples.shape)
+    expected = evaluate(samples, truth, period=360, n_replicates=0)
+    found = evaluate((samples + turns) % 360, truth % 360, period=360, n_replicates=0)
+    line = evaluate(samples, truth, n_replicates=0)
+    for name, scores in found.scenes.items():
+        np.testing.assert_allclose(scores, expected.scenes[name], rtol=1e-6)
+        np.testing.assert_allclose(scores, line.scenes[name], rtol=1e-6)
+    if n_scenes == 40:  # of which some cross north
+        plain = evaluate(samples % 360, truth % 360, n_replicates=0)
+        assert found["ade"].mean < plain["ade"].mean
+
+
+def test_some_coordinates_are_angles():
+    samples, truth = headings()
+    places, goal = np.cos(np.deg2rad(samples)), np.cos(np.deg2rad(truth))
+    both = [np.concatenate(pair, axis=-1) for pair in ((places, samples), (goal, truth))]
+    expected = evaluate(*both, measures="nll", n_replicates=0, check_units=False)
+    turned = [np.concatenate([each[..., :1], each[..., 1:] % 360], axis=-1) for each in both]
+    options = {"measures": "nll", "n_replicates": 0, "check_units": False}
+    found = evaluate(*turned, period=(None, 360), **options)
+    assert found["nll"].mean == pytest.approx(expected["nll"].mean, rel=1e-6)
+
+
+def test_forecasts_of_angles_are_compared():
+    samples, truth = headings()
+    first = evaluate(samples % 360, truth % 360, period=360)
+    second = evaluate((samples + 30) % 360, truth % 360, period=360)
+    assert compare(first, second)["ade"].difference < 0
+
+
+@pytest.mark.parametrize("period", [0, -360, (360, None), "day"])
+def test_periods_are_checked(period):
+    with pytest.raises((ValueError, TypeError), match="period must"):
+        evaluate(*headings(), period=period)

@@ -60,7 +60,8 @@ def check_scenes(forecasts: Forecasts, check_units: bool) -> SceneStatistics:
         roundings["predictions"].append(_roundings(paths, forecasts.predictions))
         roundings["truth"].append(_roundings(truths, forecasts.truth))
         sizes.append(_sizes(paths, truths, spreads[-1]))
-        digest.update(np.where(np.isnan(truths), np.nan, truths + 0.0).tobytes())
+        given = forecasts.read_truths(start, stop)
+        digest.update(np.where(np.isnan(given), np.nan, given + 0.0).tobytes())
     if check_units:
         _check_units(*map(np.concatenate, zip(*sizes, strict=True)))
     found = SceneStatistics(

@@ -27,7 +27,7 @@ from ..validation import (
 )
 from .checks import SceneStatistics, check_scenes
 from .groups import check_group_labels
-from .inputs import Forecasts, PathArray, open_forecasts, open_paths
+from .inputs import Forecasts, PathArray, checked_periods, open_forecasts, open_paths
 from .mixtures import EXACT, Mixtures, exact_scores, read_mixtures
 from .path_densities import AgentForecasts, FlooredEstimator, floored_estimator, learn_pools
 from .pooled import MAX_SCENES, Pools
@@ -72,6 +72,7 @@ def evaluate(
     collision_distance: float = 0.2,
     levels: Sequence[float] = _LEVELS,
     horizon: int | None = None,
+    period: Any = None,
     agents: bool = False,
     check_units: bool = True,
     groups: Any = None,
@@ -206,6 +207,11 @@ def evaluate(
         Probabilities of the regions whose coverage is reported; 0.05 to 0.95 by default.
     horizon : int, optional
         Number of steps to evaluate, all by default; see :func:`evaluate_horizons`.
+    period : float or sequence of float and None, optional
+        The period of coordinates that are angles, such as 360 for directions in degrees;
+        ``(None, None, 360)`` for a position and a direction. Samples and truth are moved to the
+        turn around the mean direction of the samples of their step. Distances are then those on
+        the circle from samples that spread over less than half of it.
     agents : bool, default=False
         Whether there is an axis of agents.
     check_units : bool, default=True
@@ -284,11 +290,15 @@ def evaluate(
     rng = random_generator(random_state)
     mixtures = as_mixtures(predictions, truth, bool(agents))
     if mixtures is not None:
-        _refuse(weights=weights, log_prob=log_prob)
+        _refuse(weights=weights, log_prob=log_prob, period=period)
         weights = mixtures.weights
         predictions = predictions if isinstance(predictions, str | os.PathLike) else mixtures
     forecasts = open_forecasts(predictions, truth, bool(agents), bool(check_units), weights)
-    forecasts = replace(forecasts, horizon=_checked_horizon(horizon, forecasts.n_steps))
+    forecasts = replace(
+        forecasts,
+        horizon=_checked_horizon(horizon, forecasts.n_steps),
+        periods=checked_periods(period, forecasts.n_coordinates),
+    )
     groups = _checked_groups(groups, average, forecasts)
     ks = _checked_ks(k, forecasts.n_samples)
     floor = None if floor is None else check_positive(floor, "floor")

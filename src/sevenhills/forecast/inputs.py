@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..decoding import Archive, decoding
-from ..validation import check_numbers, without_tensors
+from ..validation import check_numbers, check_positive, without_tensors
 from .files import TABLE_SUFFIXES, read_submission, read_table, trajnet_columns
 
 #: Numbers in a block of scenes: 4 MB of predictions.
@@ -75,6 +75,7 @@ class Forecasts:
     n_coordinates: int
     weights: np.ndarray | None = None  # (S, K) or (S, K, A), of samples
     horizon: int | None = None  # number of steps that are read; the others are NaN
+    periods: np.ndarray | None = None  # (D,) of coordinates that are angles, 0 for others
 
     @property
     def has_joint_weights(self) -> bool:
@@ -108,17 +109,27 @@ class Forecasts:
 
         Samples without weight are absent.
         """
-        paths, truths = self.predictions.read(start, stop), self.truth.read(start, stop)
-        if self.truth.values.ndim < self.predictions.values.ndim:
-            truths = truths[:, None]
-        if not self.has_agents:
-            paths, truths = paths[:, :, None], truths[:, :, None]
+        paths, truths = self.predictions.read(start, stop), self.read_truths(start, stop)
+        paths = paths if self.has_agents else paths[:, :, None]
         weights = self.read_weights(start, stop)
         if weights is not None:
             paths[weights == 0] = np.nan
         if self.horizon is not None:
-            paths[..., self.horizon :, :] = truths[..., self.horizon :, :] = np.nan
+            paths[..., self.horizon :, :] = np.nan
+        for j, period in enumerate(() if self.periods is None else self.periods.tolist()):
+            if period > 0:
+                _unwrap(paths[..., j], truths[..., j], period)
         return paths, truths
+
+    def read_truths(self, start: int, stop: int) -> np.ndarray:
+        """Return truths (B, L, A, T, D) of a range of scenes, angles as they are given."""
+        truths = self.truth.read(start, stop)
+        if self.truth.values.ndim < self.predictions.values.ndim:
+            truths = truths[:, None]
+        truths = truths if self.has_agents else truths[:, :, None]
+        if self.horizon is not None:
+            truths[..., self.horizon :, :] = np.nan
+        return truths
 
     def read_weights(self, start: int, stop: int) -> np.ndarray | None:
         """Return weights (B, K, A) of the samples of a range of scenes, None if all are equal."""
@@ -126,6 +137,28 @@ class Forecasts:
             return None
         some = self.weights[start:stop].reshape(stop - start, self.n_samples, -1)
         return np.broadcast_to(some, (*some.shape[:2], self.n_agents))
+
+
+def _unwrap(paths: np.ndarray, truths: np.ndarray, period: float) -> None:
+    """Move angles (B, K, A, T) and (B, L, A, T) to the turn around the mean of their step."""
+    with np.errstate(invalid="ignore"):
+        turned = np.exp(2j * np.pi / period * paths)
+        direction = np.where(np.isnan(paths), 0.0, turned).sum(axis=1, keepdims=True)
+        means = np.unwrap(np.angle(direction) * (period / (2 * np.pi)), period=period, axis=3)
+        for each in (paths, truths):
+            each += period * np.round((means - each) / period)
+
+
+def checked_periods(period: Any, n_coordinates: int) -> np.ndarray | None:
+    """Return the period of every coordinate, 0 for those that are no angles."""
+    if period is None:
+        return None
+    given = [period] * n_coordinates if np.ndim(period) == 0 else list(period)
+    if len(given) != n_coordinates:
+        raise ValueError(
+            f"period must have one number for each of {n_coordinates} coordinates, got {len(given)}"
+        )
+    return np.array([0.0 if each is None else check_positive(each, "period") for each in given])
 
 
 def open_forecasts(
