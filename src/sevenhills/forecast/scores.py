@@ -393,7 +393,9 @@ def _path_scores(
         who = "all agents" if is_joint else f"agent {agent}" if agents.n_agents > 1 else "path"
         degenerate.add(kind, density.degeneracy, scoring.paths, scene, who)
         for name in of_density:
-            if density.has_truths if name.startswith("nll") else density.model is not None:
+            # Levels have a model of their own, and pooled densities of truths need none.
+            is_own = name == "ece" or (name.startswith("nll") and density.has_truths)
+            if is_own or density.model is not None:
                 scores = _OF_DENSITY[name](density, uniform[i, paths.futures])
                 out[name][i, paths.futures] = scores
     return out
