@@ -1,23 +1,28 @@
 """Held-out log density with declared supports and without, beside the usual methods.
 
-``python -m benchmarks.supports`` prints two tables of markdown, one row for each set: 12 laws of
-bounded, positive and circular features whose density is known, and 8 tables: waiting times, claims,
-shares, winds, hours of the day and torsion angles that code makes, and two that scikit-learn ships.
-A number is a mean held-out log density in nats; for laws it is relative to that of the law itself.
-``--getdist PYTHON`` names an interpreter that has getdist, which is asked about two features.
+``python -m benchmarks.supports`` prints three tables of markdown. The first two have a row for each
+set: 12 laws of bounded, positive and circular features whose density is known, and 8 tables:
+waiting times, claims, shares, winds, hours of the day and torsion angles that code makes, and two
+that scikit-learn ships. A number is a mean held-out log density in nats; for laws it is relative to
+that of the law itself. The third table has the time of scores under ROME with a support, beside
+that of the same kernels without it. ``--getdist PYTHON`` names an interpreter that has getdist,
+which is asked about two features.
 """
 
 import argparse
+import functools
+import itertools
 import json
 import subprocess
 import tempfile
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from benchmarks.measuring import Bars
+from benchmarks.measuring import Bars, best_of
 from pyvinecopulib.core import Kde1d
 from scipy import stats
 from sklearn import datasets
@@ -252,6 +257,58 @@ def print_table(title: str, laws: dict, getdist: str | None, n_seeds: int) -> No
         print(f"| {name} | {' | '.join(cells)} |", flush=True)
 
 
+def print_costs() -> None:
+    """Print the time of scores with supports, beside that of the same kernels in latent space."""
+    print(
+        "\n| support | kernels = scores | with, ms | without, ms | ratio |\n|---|---|---|---|---|"
+    )
+    rng = np.random.RandomState(0)
+    for n, (name, draw, support) in itertools.product((1000, 10_000), COSTS):
+        X = draw(rng, n)
+        density = ROME(support=support).fit(X).density_
+        latent, Z = replace(density, maps=None), density._chart.latent(X)[0]
+        pair = [(density, X), (latent, Z)]
+        found = [1e3 * best_of(functools.partial(each.logpdf, at), 5) for each, at in pair]
+        cells = [name, f"{n:,}", *(f"{each:.1f}" for each in found), f"{found[0] / found[1]:.2f}"]
+        print(f"| {' | '.join(cells)} |", flush=True)
+
+
+#: Names, functions of a generator and a number of samples, and supports, of the table of costs.
+COSTS = (
+    (
+        "log, two features",
+        lambda rng, n: rng.lognormal(size=(n, 2)),
+        {0: (0, None, "log"), 1: (0, None, "log")},
+    ),
+    (
+        "probit, two features",
+        lambda rng, n: rng.beta(0.5, 0.5, (n, 2)),
+        {0: (0, 1, "log"), 1: (0, 1, "log")},
+    ),
+    ("one mirror", lambda rng, n: rng.exponential(size=(n, 2)), {0: (0, None, "mirror")}),
+    (
+        "two mirrors",
+        lambda rng, n: rng.exponential(size=(n, 2)),
+        {0: (0, None, "mirror"), 1: (0, None, "mirror")},
+    ),
+    (
+        "four mirrors",
+        lambda rng, n: rng.uniform(size=(n, 2)),
+        {0: (0, 1, "mirror"), 1: (0, 1, "mirror")},
+    ),
+    (
+        "directions around north",
+        lambda rng, n: np.column_stack([rng.normal(0, 30, n) % 360, rng.normal(size=n)]),
+        {0: CIRCLE},
+    ),
+    (
+        "all directions",
+        lambda rng, n: np.column_stack([rng.uniform(0, 360, n), rng.normal(size=n)]),
+        {0: CIRCLE},
+    ),
+)
+
+
 def main() -> None:
     """Run what the command line asks for."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
@@ -262,6 +319,7 @@ def main() -> None:
     seeds = f"mean over {given.seeds} draws, up to {N_TRAIN:,} samples to fit"
     print_table(f"Log density minus that of the law, {seeds}", LAWS, given.getdist, given.seeds)
     print_table(f"Log density of tables, {seeds}", TABLES, given.getdist, given.seeds)
+    print_costs()
 
 
 if __name__ == "__main__":

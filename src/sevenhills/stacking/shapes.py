@@ -310,10 +310,14 @@ class _Judge(NamedTuple):
 def _compared(
     libraries: Sequence[Library], weights: np.ndarray, frames: Sequence[_Frame]
 ) -> tuple[_Frame, bool] | None:
-    """Return the best frame and whether it is clearly the best; None if no maps are better."""
+    """Return the best frame and whether it is clearly the best; None if no maps are better.
+
+    With few samples, mixtures without maps are not tried here, and no frame is clearly the best.
+    """
     rows, weights = _thinned(weights, _MOST_COMPARED)
     judge = _Judge(rows, weights, deal_in_turn(weights, _N_FOLDS))
     plain, _ = _held_out(libraries, (0,) * len(libraries), judge)
+    has_mixtures = _n_components(count(weights), len(libraries)) > 1
     best, highest = None, 0.0
     for frame in frames:
         scores, is_gaussian = _held_out(libraries, frame, judge)
@@ -321,7 +325,7 @@ def _compared(
         gain -= _n_parameters(libraries, frame) / count(weights)
         is_clear = gain > _STANDARD_ERRORS * error
         if gain > highest and (is_clear or is_gaussian):
-            best, highest = (frame, is_clear and is_gaussian), gain
+            best, highest = (frame, is_clear and is_gaussian and has_mixtures), gain
     return best
 
 
@@ -353,11 +357,16 @@ def _held_out(
     return found[best], best == 0
 
 
+def _n_components(n_samples: float, n_features: int) -> int:
+    """Return the number of components that samples determine."""
+    return int(min(n_samples // (_ROWS_PER_PARAMETER * (n_features + 2)), _MOST_COMPONENTS))
+
+
 def _starts(points: np.ndarray, Z: np.ndarray, weights: np.ndarray) -> list[np.ndarray]:
     """Return responsibilities of one component, of several by k-means, and of clusters."""
     n_samples, n_features = count(weights), Z.shape[1]
     starts = [np.ones((len(Z), 1))]
-    n_components = int(min(n_samples // (_ROWS_PER_PARAMETER * (n_features + 2)), _MOST_COMPONENTS))
+    n_components = _n_components(n_samples, n_features)
     if n_components > 1:
         rng = np.random.RandomState(n_components)
         starts.append(kmeans_start(points, weights, n_components, rng))
