@@ -254,7 +254,7 @@ class ProbitMap(FeatureMap):
         below, above = x - self.low, self.high - x
         share = xp.minimum(below, above) / (self.high - self.low)
         u = _special(xp).ndtri(xp.clip(share, _LEAST_SHARE, 0.5))
-        return xp.where(below < above, u, -u)
+        return xp.where(below <= above, u, -u)
 
     @property
     def _least_log_slope(self) -> float:
