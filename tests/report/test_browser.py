@@ -184,7 +184,10 @@ SETTLED = """() => [...document.querySelectorAll('.plot')].every(
     ("name", "font"),
     [
         *(("walks", font) for font in FONTS),
-        *(("forecasts", font) for font in FONTS),
+        ("forecasts", "default"),
+        ("forecasts", "wide"),
+        pytest.param("forecasts", "DejaVu", marks=pytest.mark.slow),
+        pytest.param("forecasts", "narrow", marks=pytest.mark.slow),
         ("forecast", "default"),
         ("plane", "default"),
         ("line", "default"),
