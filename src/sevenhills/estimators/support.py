@@ -21,7 +21,7 @@ from scipy.special import ndtri
 from sklearn.utils import check_array
 
 from ..clustering import Points
-from ..clustering.points import least_spread_cut
+from ..clustering.points import canonical_features, least_spread_cut
 from ..covariance import weighted_moments, whitening_transforms
 from ..density.maps import (
     AnyMap,
@@ -587,7 +587,7 @@ def _mirrored_if_bent(
     bent = {j: each for j, each in choices.items() if each.is_free}
     if not bent or X.shape[1] == 1:
         return {}
-    order = np.lexsort(X.T)
+    order = np.lexsort(X[:, canonical_features(X, weights)].T)
     n_rows = min(_N_LEFT_OUT, round(float(weights.sum())))
     places = _quantiles(np.arange(len(X)), weights[order], n_rows)
     rows, counts = np.unique(order[places], return_counts=True)
@@ -616,12 +616,13 @@ def _left_out_jointly(X: np.ndarray, counts: np.ndarray) -> np.ndarray:
     transform = whitening_transforms(covariance + _RIDGE * np.eye(n_features))
     Z = shares @ transform
     squares = cdist(Z, Z, "sqeuclidean")
-    wide = _FLOOR * np.exp(-0.5 * np.square(Z - counts @ Z / total).sum(axis=1))
+    wide = np.log(_FLOOR) - 0.5 * np.square(Z - counts @ Z / total).sum(axis=1)
     found = []
     for factor in (1.0, 0.5, 0.25):
         width = factor * silverman(total, n_features)
         sums = np.maximum(np.exp(-0.5 * squares / width**2) @ counts - 1.0, 0.0)
-        kernels = (1 - _FLOOR) * sums / (width**n_features * max(total - 1.0, 1.0))
-        found.append(np.log(np.maximum(kernels + wide, np.finfo(float).tiny)))
+        with np.errstate(divide="ignore"):
+            kernels = np.log((1 - _FLOOR) * sums / max(total - 1.0, 1.0))
+        found.append(np.logaddexp(kernels - n_features * np.log(width), wide))
     best = found[int(np.argmax([counts @ each for each in found]))]
     return best + np.log(np.abs(np.diag(transform))).sum() - np.log(spans).sum()
