@@ -169,19 +169,23 @@ class LogMap(FeatureMap):
 
     def latent(self, x: Any, xp: Any = np) -> tuple[Any, Any]:
         """Return the latent coordinates of values beyond the bound, and the log of the slope."""
-        distance = self._sign * (x - self.bound)
-        within = xp.clip(distance, None, self.reach)
+        distance, reach = self._sign * (x - self.bound), self._reach(x, xp)
+        within = xp.clip(distance, None, reach)
         log = xp.log(within / self.scale)
-        return self._sign * self.scale * (log + (distance - within) / self.reach), -log
+        return self._sign * self.scale * (log + (distance - within) / reach), -log
 
     def inverse(self, z: Any, xp: Any = np) -> Any:
         """Return values, which are never at the bound."""
-        log = self._sign * z / self.scale
-        within = xp.clip(log, None, float(np.log(self.reach) - np.log(self.scale)))
+        log, reach = self._sign * z / self.scale, self._reach(z, xp)
+        within = xp.clip(log, None, float(np.log(reach) - np.log(self.scale)))
         with np.errstate(over="ignore"):
-            distance = self.scale * xp.exp(within) + self.reach * (log - within)
+            distance = self.scale * xp.exp(within) + reach * (log - within)
             x = self.bound + self._sign * distance
         return _inside(x, *self.bounds, xp)
+
+    def _reach(self, x: Any, xp: Any) -> float:
+        """Return the reach, or the largest number of the type of an array if that is less."""
+        return min(self.reach, float(xp.finfo(x.dtype).max))
 
     def bends(self, x: np.ndarray) -> tuple[Any, Any]:
         """Return the derivatives of minus the log of the distance."""
