@@ -9,7 +9,7 @@ GETDIST := .venv-getdist
 ONE_CORE := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
 .PHONY: demo test quick test-slow test-strict test-torch test-lowest test-elsewhere coverage lint \
-	bench bench-study bench-auto bench-transform \
+	bench bench-study bench-auto bench-transform bench-clusters \
 	bench-questions bench-modes bench-engines bench-tasks bench-walks bench-forecast-rank \
 	bench-forecast-groups bench-many \
 	bench-forecast bench-big \
@@ -115,6 +115,15 @@ bench-transform: $(BIN)/.ready
 	mkdir -p .bench-earlier
 	git archive eb4fe90 src | tar -x -C .bench-earlier
 	$(ONE_CORE) $(BIN)/python -m benchmarks.transforms .bench-earlier
+
+# Clusters, densities and costs of AutoROME beside those of the version before clusters by likelihood.
+bench-clusters: $(BIN)/.ready
+	mkdir -p .bench-earlier/clusters
+	git archive 04b0425 src | tar -x -C .bench-earlier/clusters
+	$(ONE_CORE) $(BIN)/python -m benchmarks.clusters .bench-earlier/clusters/src \
+	    --out .bench-earlier/clusters.csv
+	$(ONE_CORE) $(BIN)/python -m benchmarks.clusters one
+	$(ONE_CORE) $(BIN)/python -m benchmarks.clusters costs .bench-earlier/clusters/src
 
 # What questions to a density cost, beside a copy of it and its log density.
 bench-questions: $(BIN)/.ready

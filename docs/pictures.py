@@ -7,6 +7,7 @@ import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.patches import Circle
+from sklearn.datasets import make_circles, make_moons
 
 from sevenhills import ROME, AutoROME, datasets, plotting
 from sevenhills.datasets import make_shapes
@@ -23,6 +24,7 @@ def main(folder):
     drawings = {
         "aniso": draw_aniso,
         "auto": draw_auto,
+        "clusters": draw_clusters,
         "questions": draw_questions,
         "steps": draw_steps,
         "supports": draw_supports,
@@ -62,6 +64,43 @@ def draw_auto():
     plotting.plot_members(auto, below.subplots())
     below.suptitle("members of every cluster's density, and the gain over a Gaussian", fontsize=12)
     return figure
+
+
+def draw_clusters():
+    """Draw the clusters of six sets by silhouettes, and by likelihood."""
+    figure, axes = plt.subplots(2, 6, figsize=(18, 6.4), layout="constrained")
+    for (name, X), pair in zip(six_sets().items(), axes.T, strict=True):
+        for estimator, ax in zip((ROME(), AutoROME()), pair, strict=True):
+            labels = estimator.fit(X).labels_
+            n_noise, n_clusters = int(np.sum(labels < 0)), int(labels.max()) + 1
+            colors = np.array([*COLORS, "#9a9a9a"])[np.where(labels < 0, -1, labels % len(COLORS))]
+            ax.scatter(*X.T, s=4, c=colors)
+            noise = f", {n_noise} noise" if n_noise else ""
+            ax.set_title(f"{name}: {n_clusters}{noise}", fontsize=10)
+            ax.set(xticks=[], yticks=[])
+    axes[0, 0].set_ylabel("by silhouettes (ROME)")
+    axes[1, 0].set_ylabel("by likelihood (AutoROME)")
+    return figure
+
+
+def six_sets():
+    """Draw 600 samples each of six sets with clusters that are hard to find."""
+    rng = np.random.default_rng(0)
+    which = rng.integers(3, size=600)
+    round_ones = rng.normal(size=(600, 2))
+    moons, _ = make_moons(600, noise=0.08, random_state=0)
+    circles, _ = make_circles(600, noise=0.05, factor=0.45, random_state=0)
+    thin = round_ones * [4.0, 0.3] + np.outer(which, [0.0, 2.0])
+    dense = np.where(which[:, None] == 0, 3.0 * round_ones, 0.3 * round_ones + 2.0 * which[:, None])
+    units = (round_ones + 4.0 * which[:, None] * [1.0, -1.0]) * [1.0, 1000.0]
+    return {
+        "blobs": round_ones + 4.0 * np.array([[0, 0], [1, 0], [0.5, 0.9]])[which],
+        "two moons": moons,
+        "circles": circles,
+        "thin clusters": thin @ [[0.8, 0.6], [-0.6, 0.8]],
+        "one wide, two dense": dense,
+        "units 1 and 1000": units,
+    }
 
 
 def draw_questions():

@@ -263,31 +263,20 @@ def _maximisation(X, shares, pulls):
 
 
 def _shrunk_scatters(scatters, sizes, prior):
-    """Scatters as if some samples more had been seen, of a round and of the common shape."""
+    """Scatters as if some samples more had been seen, of the target and of the common shape."""
     n_features = len(prior.ridge)
     mean_scatter = sum(n * S for n, S in zip(sizes, scatters, strict=True)) / sizes.sum()
     shape = mean_scatter if prior.shape is None else prior.shape
     shape = shape / max(np.trace(shape), 1e-10)
+    target = np.eye(n_features) if prior.target is None else prior.target
     out = []
     for n, S in zip(sizes, scatters, strict=True):
         trace = (n * np.trace(S) + 0.3 * np.trace(mean_scatter)) / (n + 0.3)
         total = n * S
-        total = total + prior.round * trace * np.eye(n_features) / n_features
+        total = total + prior.round * trace * target / np.trace(target)
         total = total + prior.pooled * trace * shape
         out.append(total / (n + prior.round + prior.pooled) + prior.ridge)
     return out
-
-
-def shrinkage_log_likelihood(seen, held, ridge, common, pooling, diagonal):
-    """What Gaussians with shrunk covariances say of held-out samples."""
-    total = 0.0
-    for X, rows in zip(seen, held, strict=True):
-        S = np.cov(X.T, ddof=0).reshape(X.shape[1], X.shape[1])
-        if common is not None:
-            S = (1 - pooling) * S + pooling * common
-        S = (1 - diagonal) * S + diagonal * np.diag(np.diag(S))
-        total += multivariate_normal(X.mean(axis=0), S + ridge).logpdf(rows).sum()
-    return total
 
 
 def neighbourhood(X, neighbours, seen, row, n_neighbors):

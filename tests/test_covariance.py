@@ -1,4 +1,4 @@
-"""Covariances of weighted samples, and both rules that shrink them."""
+"""Covariances of weighted samples, and the rule that shrinks them."""
 
 import numpy as np
 import pytest
@@ -9,17 +9,14 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sevenhills import ROME, datasets
 from sevenhills.covariance import (
     Ellipse,
-    Shrinkage,
-    Weighted,
-    choose_shrinkage,
+    Pooled,
     shrink,
     shrunk_ellipse,
     weighted_moments,
 )
-from sevenhills.folds import deal
 from sevenhills.whitening import Grouping
 
-from .oracles import log_density, shrinkage_log_likelihood, shrunk_covariances
+from .oracles import log_density, shrunk_covariances
 from .strategies import awkward, repeats_of, samples, wild_weights
 
 seeds = st.integers(0, 2**31)
@@ -197,25 +194,7 @@ def test_bad_values():
             ROME(shrinkage=value).fit(np.eye(6))
 
 
-# By folds
-
-
-POOLINGS = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9)
-
-
-DIAGONALS = (0.0, 1e-3, 0.01, 0.03, 0.1, 0.25, 0.5, 1.0)
-
-
-def moments_and_held(X, folds):
-    moments = [weighted_moments(X[fold.train], fold.train_weights) for fold in folds]
-    return moments, [Weighted(X[fold.test], fold.test_weights) for fold in folds]
-
-
-def copies_of(X, folds):
-    """What folds see and are asked, copy by copy."""
-    seen = [np.repeat(X[fold.train], fold.train_weights.astype(int), axis=0) for fold in folds]
-    asked = [np.repeat(X[fold.test], fold.test_weights.astype(int), axis=0) for fold in folds]
-    return seen, asked
+# Of one cell
 
 
 @given(samples(min_samples=1, max_samples=40, scales=(1e-9, 1.0, 1e9)))
@@ -266,52 +245,58 @@ def test_seen_from_leads_to_the_same_coordinates(seed, n_features):
     assert_allclose(itself.transform, np.eye(n_features), atol=1e-9)
 
 
-@given(samples(min_samples=3, max_samples=30, max_features=4), st.booleans())
-def test_an_ellipse_has_the_shrunk_covariance(X, shared):
-    n_features = X.shape[1]
-    ridge, pooled = 1e-3 * np.eye(n_features), np.eye(n_features) + 1 if shared else None
-    moments = weighted_moments(X, np.ones(len(X)))
-    found = shrunk_ellipse(moments, ridge, pooled, Shrinkage(0.25, 0.5))
-    S = np.cov(X.T, ddof=0).reshape(n_features, n_features)
-    S = S if pooled is None else 0.75 * S + 0.25 * pooled
-    S = 0.5 * S + 0.5 * np.diag(np.diag(S)) + ridge
-    assert_allclose(found.transform.T @ S @ found.transform, np.eye(n_features), atol=1e-6)
-    assert_allclose(found.covariance, S, atol=1e-9 * np.trace(S))
-    assert_allclose(found.mean, X.mean(axis=0), atol=1e-12 * (1 + np.abs(X).max()))
+def ellipse_of(parts, weights, ridge=1e-12):
+    """The ellipse of the first of some cells, and its shrinkage."""
+    covariances = [weighted_moments(*each).covariance for each in zip(parts, weights, strict=True)]
+    sizes = [each.sum() for each in weights]
+    dof = sum(max(size - 1, 0.0) for size in sizes)
+    pooled = None
+    if len(parts) > 1:
+        pooled = Pooled(np.tensordot(sizes, covariances, axes=1) / dof, dof)
+    return shrunk_ellipse(parts[0], weights[0], ridge * np.eye(parts[0].shape[1]), pooled)
 
 
-@given(seeds, st.integers(1, 6), st.integers(3, 30), st.booleans(), st.booleans())
-def test_shrinkage_is_the_best_of_a_plain_search(seed, n_features, n, shared, alike):
-    """First towards the common covariance, then towards its diagonal."""
+@pytest.mark.parametrize(
+    ("sizes", "n_features"), [((6,), 4), ((20,), 24), ((9, 30), 4), ((3, 5), 3), ((2, 9, 4), 5)]
+)
+def test_an_ellipse_is_that_of_leaving_out_every_sample(sizes, n_features):
+    """In features that are divided by their standard deviations in the cell."""
+    parts, weights = clusters_of(random_state(len(sizes)), sizes, n_features)
+    found, shrinkage = ellipse_of(parts, weights)
+    stds = np.sqrt(np.diag(weighted_moments(parts[0], weights[0]).covariance))
+    (expected,) = shrunk_covariances([each / stds for each in parts], weights, [0])
+    expected = expected * np.outer(stds, stds)
+    assert_allclose(found.covariance, expected, rtol=1e-6, atol=1e-8 * np.trace(expected))
+    assert_allclose(found.mean, weighted_moments(parts[0], weights[0]).mean)
+    assert 0 <= shrinkage.pooling <= 1
+    assert 0 <= shrinkage.diagonal <= 1
+    assert len(sizes) > 1 or shrinkage.pooling == 0
+
+
+@given(seeds, st.booleans())
+def test_an_ellipse_follows_the_units_of_features(seed, shared):
     rng = random_state(seed)
-    mixing = rng.standard_normal((n_features, n_features))
-    mixing = np.eye(n_features) if alike else mixing
-    X = rng.standard_normal((n, n_features)) @ mixing
-    common = np.eye(n_features) + mixing.T @ mixing if shared else None
+    parts, weights = clusters_of(rng, (12, 20) if shared else (12,), 4)
+    units = 10.0 ** rng.uniform(-3, 3, size=4)
+    one, other = (ellipse_of(each, weights, 0.0) for each in (parts, [X * units for X in parts]))
+    assert_allclose(other[0].covariance, one[0].covariance * np.outer(units, units), rtol=1e-6)
+    assert_allclose(other[1], one[1], rtol=1e-6, atol=1e-9)
+
+
+@given(samples(min_samples=1, max_samples=30, max_features=4), wild_weights(30, 30), st.booleans())
+def test_an_ellipse_of_any_samples_has_the_ridge(X, weights, shared):
+    n_features, weights = X.shape[1], weights[: len(X)]
     ridge = 1e-3 * np.eye(n_features)
-    repeats = rng.randint(1, 4, size=n)
-    folds = deal(repeats.astype(float), rng)
-    found = choose_shrinkage(*moments_and_held(X, folds), ridge, common)
-    data = *copies_of(X, folds), ridge, common
-    if shared:
-        poolings = [shrinkage_log_likelihood(*data, p, 0.0) for p in POOLINGS]
-        chosen = shrinkage_log_likelihood(*data, found.pooling, 0.0)
-        assert_allclose(chosen, max(poolings), rtol=1e-8, atol=1e-8)
-    else:
-        assert found.pooling == 0
-    pooling = found.pooling
-    diagonals = [shrinkage_log_likelihood(*data, pooling, d) for d in DIAGONALS]
-    chosen = shrinkage_log_likelihood(*data, *found)
-    assert_allclose(chosen, max(diagonals), rtol=1e-8, atol=1e-8)
+    pooled = Pooled(np.eye(n_features) + 1, 50.0) if shared else None
+    found, _ = shrunk_ellipse(X, weights, ridge, pooled)
+    assert np.isfinite(found.transform).all()
+    assert np.linalg.eigvalsh(found.covariance).min() > 1e-3 * (1 - 1e-6)
 
 
 def test_few_samples_are_shrunk_and_many_are_not():
     rng = random_state()
     mixing = rng.standard_normal((5, 5))
-    strengths = []
-    for n in (8, 5000):
-        X = rng.standard_normal((n, 5)) @ mixing
-        data = moments_and_held(X, deal(np.ones(n), rng))
-        strengths.append(choose_shrinkage(*data, 1e-8 * np.eye(5), None).diagonal)
-    assert strengths[0] > 0.05
-    assert strengths[1] < 0.01
+    found = [ellipse_of([rng.standard_normal((n, 5)) @ mixing], [np.ones(n)]) for n in (8, 5000)]
+    few, many = (shrinkage.diagonal for _, shrinkage in found)
+    assert few > 0.05
+    assert many < 0.01

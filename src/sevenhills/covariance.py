@@ -1,17 +1,13 @@
-r"""Covariances of weighted samples, and two rules that shrink those of small clusters.
+r"""Covariances of weighted samples, and the rule that shrinks those of small clusters.
 
-A covariance of few samples is noisy and often singular. Both rules shrink it towards the pooled
-covariance of all clusters first, and then towards a simpler matrix:
+A covariance of few samples is noisy and often singular. It is shrunk towards the pooled covariance
+of all clusters, and then towards a multiple of the identity. The strengths are averaged, weighted
+by their leave-one-out likelihood. :func:`shrink`, used by :class:`~sevenhills.ROME`, does it for
+all clusters at once, and follows rotations of the data. :func:`shrunk_ellipse`, used by
+:class:`~sevenhills.AutoROME`, does it for one cell in standardized features, and follows changes of
+their units.
 
-:func:`shrink`, used by :class:`~sevenhills.ROME`
-    shrinks towards a multiple of the identity, so that the density follows rotations of the data.
-    It averages over all strengths, weighted by their leave-one-out likelihood.
-:func:`choose_shrinkage`, used by :class:`~sevenhills.AutoROME`
-    shrinks towards the diagonal, so that the density follows changes of the units of features. It
-    picks the strengths of the highest likelihood over the folds that judge the members, too.
-
-Both rules evaluate all strengths at once, in coordinates in which the target is a multiple of the
-identity and the covariance diagonal.
+All strengths are evaluated at once, in coordinates in which the covariance is diagonal.
 """
 
 from collections.abc import Sequence
@@ -31,11 +27,6 @@ POOLING = np.array([0.0, 1.0])
 _MIN_SHARE = 1e-14
 #: Rows that are evaluated at once, which limits the memory.
 _BLOCK_ROWS = 4096
-#: Strengths of :func:`choose_shrinkage`, towards the pooled covariance and towards the diagonal.
-_POOLING = np.array([0.0, 0.1, 0.25, 0.5, 0.75, 0.9])
-_DIAGONAL = np.array([0.0, 1e-3, 0.01, 0.03, 0.1, 0.25, 0.5, 1.0])
-#: Lower bound on variances relative to the target: without shrinkage some may be zero.
-_MIN_RATIO = np.finfo(float).tiny ** 0.25
 
 
 class Moments(NamedTuple):
@@ -257,18 +248,21 @@ def _leave_one_out(
     return np.asarray(-0.5 * out)
 
 
-# Pooled covariance and the diagonal, by the likelihood of held-out folds
+# The same for one cell, in standardized features
 
 
 class Shrinkage(NamedTuple):
-    r"""The strengths :math:`\mu` and :math:`\lambda` of the shrinkage.
-
-    .. math:: S_\mu = (1 - \mu) S + \mu S_{\text{pooled}}, \qquad
-              \Sigma = (1 - \lambda) S_\mu + \lambda \operatorname{diag} S_\mu .
-    """
+    """The shares of the pooled covariance and of the diagonal in a shrunk covariance."""
 
     pooling: float
     diagonal: float
+
+
+class Pooled(NamedTuple):
+    """A covariance pooled over cells, and its degrees of freedom."""
+
+    covariance: np.ndarray
+    dof: float
 
 
 class Ellipse(NamedTuple):
@@ -295,65 +289,31 @@ class Ellipse(NamedTuple):
 
 
 def shrunk_ellipse(
-    moments: Moments, ridge: np.ndarray, pooled: np.ndarray | None, shrinkage: Shrinkage
-) -> Ellipse:
-    """Return a mean and the shrunk covariance plus a ridge."""
-    mean, covariance = moments
-    if pooled is not None:
-        covariance = (1 - shrinkage.pooling) * covariance + shrinkage.pooling * pooled
-    diagonal = np.diag(np.diag(covariance))
-    covariance = (1 - shrinkage.diagonal) * covariance + shrinkage.diagonal * diagonal
-    variances, axes = np.linalg.eigh(covariance + ridge)
-    return Ellipse(mean, axes / np.sqrt(np.maximum(variances, np.diag(ridge).min())))
+    X: np.ndarray, weights: np.ndarray, ridge: np.ndarray, pooled: Pooled | None
+) -> tuple[Ellipse, Shrinkage]:
+    """Return the mean and the shrunk covariance of samples plus a ridge, and the shrinkage.
 
-
-def choose_shrinkage(
-    moments: Sequence[Moments],
-    held_out: Sequence[Weighted],
-    ridge: np.ndarray,
-    pooled: np.ndarray | None,
-) -> Shrinkage:
-    """Return the strengths under which Gaussians make held-out samples likeliest.
-
-    There are moments of training samples and a set of held-out samples for each fold. The ridge is
-    added to every covariance. ``pooled`` is None if there is one cluster only.
+    The rule is that of :func:`shrink` after every feature is divided by its standard deviation: the
+    covariance is shrunk towards its diagonal. ``pooled`` is None if there is one cell only.
     """
-    pooling = 0.0
+    mean, covariance = weighted_moments(X, weights)
+    stds = np.sqrt(np.diag(covariance + ridge))
+    rows = Weighted((X - mean) / stds, weights)
+    units, n_features, n_samples = np.outer(stds, stds), X.shape[1], float(weights.sum())
+    own, dof = n_samples * covariance / units, max(n_samples - 1, 0.0)
+    scatter, pooling = own, np.empty(0)
     if pooled is not None:
-        targets = [pooled] * len(moments)
-        pooling = _likeliest(_POOLING, moments, held_out, targets, ridge)
-        moments = [Moments(mean, (1 - pooling) * S + pooling * pooled) for mean, S in moments]
-    targets = [np.diag(np.diag(covariance)) for _, covariance in moments]
-    return Shrinkage(pooling, _likeliest(_DIAGONAL, moments, held_out, targets, ridge))
-
-
-def _likeliest(
-    strengths: np.ndarray,
-    moments: Sequence[Moments],
-    held_out: Sequence[Weighted],
-    targets: Sequence[np.ndarray],
-    ridge: np.ndarray,
-) -> float:
-    scores = sum(
-        _log_likelihoods(strengths, mean, covariance + ridge, target + ridge, samples)
-        for (mean, covariance), target, samples in zip(moments, targets, held_out, strict=True)
+        dof, pooling = pooled.dof, n_features * POOLING
+        scatter = dof * pooled.covariance / units
+    scatters = _Scatters(own[None], np.array([n_samples]), scatter, dof, _axes_of(scatter), pooling)
+    min_variance = float((np.diag(ridge) / stds**2).min())
+    chances = _posterior(scatters, [rows], min_variance)
+    variances, directions = (each[0] for each in _mean_axes(scatters, chances))
+    shrunk = (directions * variances) @ directions.T * units + ridge
+    variances, directions = np.linalg.eigh(shrunk)
+    transform = directions / np.sqrt(np.maximum(variances, np.diag(ridge).min()))
+    shares = np.append(pooling / np.maximum(n_samples - 1 + pooling, 1.0), pooled is not None)
+    shrinkage = Shrinkage(
+        float(chances.sum(axis=1) @ shares), float(chances.sum(axis=0) @ STRENGTHS)
     )
-    return float(strengths[int(np.argmax(scores))])
-
-
-def _log_likelihoods(
-    strengths: np.ndarray,
-    mean: np.ndarray,
-    covariance: np.ndarray,
-    target: np.ndarray,
-    samples: Weighted,
-) -> np.ndarray:
-    """Return the log likelihood of samples, up to a constant, for every strength."""
-    factor = np.linalg.cholesky(target)
-    inner = np.linalg.solve(factor, np.linalg.solve(factor, covariance).T)
-    variances, directions = _axes_of(0.5 * (inner + inner.T))
-    rows, weights = samples
-    squares = weights @ np.square(np.linalg.solve(factor, (rows - mean).T).T @ directions)
-    shrunk = np.maximum(_interpolated(variances[:, None], 1.0, strengths), _MIN_RATIO)
-    log_dets = np.log(shrunk).sum(axis=0) + 2 * np.log(np.diag(factor)).sum()
-    return np.asarray(-0.5 * (squares @ (1 / shrunk) + weights.sum() * log_dets))
+    return Ellipse(mean, transform), shrinkage

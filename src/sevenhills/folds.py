@@ -15,8 +15,8 @@ N_FOLDS = 5
 #: little.
 _MAX_SUBSET = 6000
 _MAX_TESTED = 3000
-#: Above this number of rows only two folds are tested.
-_MANY_ROWS = 8000
+#: Folds are tested until there are this many test rows, but two at least.
+_ENOUGH_TESTED = 500
 #: Upper bound on the copies of a row; copies of heavier rows have a larger weight.
 _MAX_COPIES = 25
 #: Weights above this are not counts: not every whole number is representable there.
@@ -63,7 +63,7 @@ def deal(weights: np.ndarray, rng: np.random.RandomState) -> tuple[Fold, ...]:
     copies, order = _shuffled(weights, rng)
     each = weights / copies
     n_folds = min(N_FOLDS, len(order))
-    n_tested = n_folds if n_rows <= _MANY_ROWS else 2
+    n_tested = int(np.clip(-(-_ENOUGH_TESTED * n_folds // len(order)), 2, n_folds))
     max_tested = -(-_MAX_TESTED // n_tested)
     folds = []
     for f in range(n_folds):
@@ -78,13 +78,6 @@ def deal(weights: np.ndarray, rng: np.random.RandomState) -> tuple[Fold, ...]:
         test_weights = times * each[test]
         folds.append(Fold(train, left[train], subset, left[subset], test, test_weights))
     return tuple(folds)
-
-
-def without_a_fifth(weights: np.ndarray, rng: np.random.RandomState) -> np.ndarray:
-    """Return the weights that remain after a random fifth of the copies is removed."""
-    copies, order = _shuffled(weights, rng)
-    removed = np.bincount(order[: len(order) // 5], minlength=len(weights))
-    return np.asarray((copies - removed) * (weights / copies))
 
 
 def deal_in_turn(weights: np.ndarray, n_folds: int) -> np.ndarray:

@@ -13,11 +13,13 @@ from .runner import ANISO, done, refused, write_csv
 
 def test_fit_saves_the_model_that_the_library_fits(folder, tmp_path):
     result = done("fit", folder / "first.csv", "-o", tmp_path / "m.sevenhills")
-    assert "fitted 150 rows of 2 columns (x, y): 3 clusters" in result.stdout
     assert result.stderr == ""
     saved = sevenhills.load(tmp_path / "m.sevenhills")
     X = np.loadtxt(folder / "first.csv", delimiter=",", skiprows=1)
-    assert_array_equal(saved.density_.logpdf(X), sevenhills.ROME().fit(X).density_.logpdf(X))
+    same = sevenhills.ROME(scale="auto").fit(X)
+    assert_array_equal(saved.density_.logpdf(X), same.density_.logpdf(X))
+    said = f"fitted 150 rows of 2 columns (x, y): {len(same.clusters_)} clusters"
+    assert said in result.stdout
     assert saved.feature_names_in_.tolist() == ["x", "y"]
     assert saved.density_.feature_names == ("x", "y")
     assert_allclose(saved.density_.counts.sum(), 150)
@@ -25,7 +27,8 @@ def test_fit_saves_the_model_that_the_library_fits(folder, tmp_path):
 
 def test_fit_tells_machines(folder, tmp_path):
     out = tmp_path / "m.sevenhills"
-    found = json.loads(done("fit", folder / "first.csv", "-o", out, "--json").stdout)
+    options = ["--scale", "none", "--json"]
+    found = json.loads(done("fit", folder / "first.csv", "-o", out, *options).stdout)
     assert found == {
         "model": str(out),
         "estimator": "rome",
@@ -69,6 +72,28 @@ def test_options_of_the_recipe(folder, tmp_path):
     assert line == "error: --min-std has no meaning with --estimator gmm"
     line = refused("fit", folder / "first.csv", "-o", out, "--min-std", "wide")
     assert line == "error: --min-std must be a number or auto, got 'wide'"
+
+
+@pytest.mark.parametrize("estimator", ["rome", "auto"])
+def test_scales(estimator, folder, tmp_path):
+    out, data = tmp_path / "m.sevenhills", folder / "first.csv"
+    options = ["fit", data, "-o", out, "--estimator", estimator]
+    done(*options)
+    assert sevenhills.load(out).scale == "auto"
+    for given, scale in (("auto", "auto"), ("std", "std"), ("none", None)):
+        done(*options, "--scale", given)
+        assert sevenhills.load(out).scale == scale
+
+
+def test_scales_that_have_no_meaning(folder, tmp_path):
+    out, data = tmp_path / "m.sevenhills", folder / "first.csv"
+    line = refused("fit", data, "-o", out, "--estimator", "kde", "--scale", "std")
+    assert line == "error: --scale has no meaning with --estimator kde"
+    line = refused("fit", data, "-o", out, "--density", "knn", "--scale", "auto")
+    assert "scale needs a mixture of kernels" in line
+    done("fit", data, "-o", out, "--density", "knn")
+    assert "is a model" in refused("report", out, "--scale", "std")
+    assert "no meaning with --model" in refused("outliers", data, "--model", out, "--scale", "std")
 
 
 def test_weights_are_repetitions(tmp_path):

@@ -32,7 +32,7 @@ def test_fit(table, tmp_path):
     assert "share from 0 to 1 (log); heading on a circle of 360" in text
     saved = sevenhills.load(out)
     support = {0: (0, None), 1: (0, 1, "log"), 2: ("circular", 360)}
-    same = sevenhills.ROME(support=support).fit(X)
+    same = sevenhills.ROME(support=support, scale="auto").fit(X)
     assert_array_equal(saved.density_.logpdf(X), same.density_.logpdf(X))
     found = json.loads(done("fit", table, "-o", out, *SUPPORT, "--json").stdout)["support"]
     assert found["share"] == {"kind": "log", "low": 0.0, "high": 1.0, "n_at_bounds": 0.0}
@@ -51,7 +51,8 @@ def test_outliers(table):
     rows = done("outliers", table, *SUPPORT, "--all").stdout
     X = values_of(table)
     support = {0: (0, None), 1: (0, 1, "log"), 2: ("circular", 360)}
-    detector = sevenhills.DensityOutlierDetector(sevenhills.ROME(support=support)).fit(X)
+    rome = sevenhills.ROME(support=support, scale="auto")
+    detector = sevenhills.DensityOutlierDetector(rome).fit(X)
     table = np.loadtxt(rows.splitlines(), delimiter=",", skiprows=1)
     np.testing.assert_allclose(table[:, 2], detector.training_scores_, rtol=1e-9)
 

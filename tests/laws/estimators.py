@@ -17,6 +17,7 @@ REGISTERED = [cls(**_CHEAP.get(name, {})) for name, cls in ESTIMATORS.items()]
 #: Parameters with which a fit takes another path through the code.
 SETTINGS = [
     ROME(selection="dbcv"),
+    ROME(scale="auto"),
     ROME(density="gaussian"),
     ROME(density="knn"),
     ROME(density="mpw", decorrelate=False),

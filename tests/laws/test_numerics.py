@@ -345,7 +345,9 @@ def test_the_origin_does_not_matter(estimator, name, sets):
     expected = here.score_samples(queries)
     allowed = 1e-9 * np.abs(expected) + 1e-9
     if estimator in WITH_KERNELS and not on_samples(here, sets[name]):
-        allowed += change_by_moving_means(here.density_, queries, ROUNDING)
+        # The knots of a map are rounded, too, and its slope may be 50.
+        steepness = 1 if here.density_.maps is None else 50
+        allowed += change_by_moving_means(here.density_, queries, steepness * ROUNDING)
     errors = np.abs(far.score_samples(queries + FAR) - expected)
     assert_((errors <= allowed).all(), f"errors {errors.max()} of {allowed.max()} allowed")
 

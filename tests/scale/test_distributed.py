@@ -324,6 +324,7 @@ def test_bad_samples_are_refused_and_the_model_stays(case, hills):
         ({"sample_size": 1}, ValueError, "sample_size must be at least 2"),
         ({"estimator": "rome"}, TypeError, "estimator must be a ROME"),
         ({"estimator": ROME(density="knn")}, ValueError, "density='kde', got 'knn'"),
+        ({"estimator": ROME(scale="auto")}, ValueError, "scale=None, got 'auto'"),
         ({"estimator": ROME(k_min=0)}, ValueError, "k_min"),
         ({"random_state": "x"}, TypeError, "random_state"),
     ],

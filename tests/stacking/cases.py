@@ -37,6 +37,8 @@ def crescent(n_samples=120, seed=0):
     return np.stack([x, x**2 + 0.3 * rng.standard_normal(n_samples)], axis=1)
 
 
-def cell_of(X, pooled=None, least=1e-6, weights=None):
+def cell_of(X, pooled=None, least=1e-6, weights=None, pieces=None):
     weights = np.ones(len(X)) if weights is None else weights
-    return Cell.from_samples(X, weights, least * np.eye(X.shape[1]), pooled, random_state())
+    pieces = np.zeros(len(X), dtype=int) if pieces is None else pieces
+    ridge = least * np.eye(X.shape[1])
+    return Cell.from_samples(X, weights, pieces, ridge, pooled, random_state())

@@ -59,17 +59,20 @@ def test_densities_are_direct_sums(seed, n_components, n_features, dof):
     st.sampled_from([(0.0, 0.0), (1.0, 3.0), (2.0, 0.0)]),
     st.booleans(),
     st.booleans(),
+    st.booleans(),
 )
 def test_fit_equals_plain_expectation_maximisation(
-    seed, kind, n_components, n_features, dof, strengths, known, tied
+    seed, kind, n_components, n_features, dof, strengths, known, targeted, tied
 ):
     X = awkward(kind, seed, 40, n_features)
     repeats = repeats_of(40, seed) if tied else np.ones(40, dtype=int)
     weights = repeats.astype(float)
     shape = np.diag(1.0 + np.arange(n_features)) if known else None
-    prior = Prior(*strengths, shape, 1e-4 * np.eye(n_features))
+    target = np.eye(n_features) + 0.5 if targeted else None
+    prior = Prior(*strengths, shape, 1e-4 * np.eye(n_features), target)
     start = kmeans_start(X, weights, n_components, random_state(seed))
-    components, shares = fit_components(quadratic_features(X), weights, start, prior, dof)
+    components = fit_components(quadratic_features(X), weights, start, prior, dof)
+    shares = components.shares(quadratic_features(X))
     copies, starts = np.repeat(X, repeats, axis=0), np.repeat(start, repeats, axis=0)
     expected, found_shares, likelihoods = expectation_maximisation(copies, starts, prior, dof)
     expected_shares = found_shares[np.cumsum(repeats) - 1]
@@ -90,14 +93,15 @@ def test_likelihood_never_falls_where_nothing_is_shrunk(seed, n_components, dof)
     start = one_hot(random_state(seed).randint(n_components, size=60), n_components)
     prior = Prior(0.0, 0.0, None, np.zeros((2, 2)))
     features, ones = quadratic_features(X), np.ones(60)
-    components = fit_components(features, ones, start, prior, dof).components
+    components = fit_components(features, ones, start, prior, dof)
     found = components.log_density(features).mean()
     steps = expectation_maximisation(X, start, prior, dof)[2]
     assert (np.diff(steps) > -1e-8).all()
     assert_allclose(found, steps[-1], atol=1e-6)
     before, shares = -np.inf, start
     for _ in range(6):  # every fit goes on from the responsibilities of the one before
-        components, shares = fit_components(features, ones, shares, prior)
+        components = fit_components(features, ones, shares, prior)
+        shares = components.shares(features)
         after = components.log_density(features).mean()
         assert after >= before - 1e-8
         before = after
@@ -107,7 +111,7 @@ def test_far_samples_pull_less_on_a_student():
     X = np.append(awkward("random", 0, 50, 1), [[100.0]], axis=0)
     prior = Prior(0.0, 0.0, None, 1e-8 * np.eye(1))
     data = quadratic_features(X), np.ones(51), np.ones((51, 1))
-    means = [fit_components(*data, prior, dof)[0].means for dof in (4.0, np.inf)]
+    means = [fit_components(*data, prior, dof).means for dof in (4.0, np.inf)]
     assert abs(means[0]) < 0.3 < 1.5 < means[1]
 
 
@@ -119,7 +123,7 @@ def test_a_component_of_equal_samples_far_out_is_known_well(seed, n_features, fa
     X = np.concatenate([bulk, np.repeat(far * spot, 4, axis=0)])
     start = one_hot(np.repeat([0, 1], [30, 4]), 2)
     prior = Prior(0.0, 0.0, None, 1e-8 * np.eye(n_features))
-    components = fit_components(quadratic_features(X), np.ones(34), start, prior)[0]
+    components = fit_components(quadratic_features(X), np.ones(34), start, prior)
     squares = squared_distances(quadratic_features(X), *components[1:3])[0][30:, 1]
     assert_allclose(squares, 0.0, atol=1e-5 * far**2)
 
@@ -130,10 +134,10 @@ def test_priors_make_components_round_or_alike():
     X[40:] += 50
     data = quadratic_features(X), np.ones(80), one_hot(np.repeat([0, 1], 40), 2)
     nothing = np.zeros((2, 2))
-    round_ones = fit_components(*data, Prior(1e9, 0.0, None, nothing))[0].covariances
+    round_ones = fit_components(*data, Prior(1e9, 0.0, None, nothing)).covariances
     for scatter in round_ones:
         assert_allclose(scatter, scatter[0, 0] * np.eye(2), atol=1e-4 * scatter[0, 0])
-    alike = fit_components(*data, Prior(0.0, 1e9, None, nothing))[0].covariances
+    alike = fit_components(*data, Prior(0.0, 1e9, None, nothing)).covariances
     shapes = [scatter / np.trace(scatter) for scatter in alike]
     assert_allclose(shapes[0], shapes[1], atol=1e-4)
     assert np.trace(alike[0]) > 1.5 * np.trace(alike[1])
@@ -160,7 +164,7 @@ def test_equal_rows_have_one_centre_and_can_be_fitted():
     shares = kmeans_start(X, weights, 3, random_state())
     assert_array_equal(shares.sum(axis=1), 1.0)
     prior = Prior(1.0, 3.0, None, 1e-8 * np.eye(2))
-    components = fit_components(quadratic_features(X), weights, shares, prior)[0]
+    components = fit_components(quadratic_features(X), weights, shares, prior)
     assert np.isfinite(components.log_density(quadratic_features(X))).all()
 
 

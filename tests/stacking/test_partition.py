@@ -1,4 +1,4 @@
-"""Which samples form clusters, and the sum of the densities of clusters."""
+"""Which samples form cells, and the sum of the densities of cells."""
 
 from types import SimpleNamespace
 
@@ -7,13 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.metrics import adjusted_rand_score
+from scipy.stats import multivariate_normal
 
 from sevenhills import datasets
-from sevenhills.stacking import OUTLIER, Partition, join_small, merge_unstable, split_by_category
-from sevenhills.stacking.partition import adjusted_rand
+from sevenhills.clustering.joining import join_small
+from sevenhills.stacking import OUTLIER, Partition, fit_cells, join_overlapping, split_by_category
+from sevenhills.stacking.partition import _left_out_log_density
 
-from ..strategies import repeats_of, samples, wild_weights
+from ..strategies import samples, wild_weights
 from .cases import blobs, crescent, random_state
 
 seeds = st.integers(0, 2**31)
@@ -21,67 +22,6 @@ seeds = st.integers(0, 2**31)
 
 def two_moons(n_samples, seed):
     return datasets.load("two_moons").sample(n_samples, random_state=seed)
-
-
-@given(seeds, st.integers(1, 60), st.integers(1, 5), st.integers(1, 5))
-def test_it_is_scikit_learns_of_repeated_rows(seed, n_rows, n_here, n_there):
-    rng = random_state(seed)
-    here, there = rng.randint(n_here, size=n_rows), rng.randint(-1, n_there, size=n_rows)
-    if rng.uniform() < 0.5:
-        there = np.where(rng.uniform(size=n_rows) < 0.1, there, here)
-    repeats = repeats_of(n_rows, seed)
-    expected = adjusted_rand_score(np.repeat(here, repeats), np.repeat(there, repeats))
-    assert_allclose(adjusted_rand(here, there, repeats.astype(float)), expected, atol=1e-12)
-
-
-@given(wild_weights())
-def test_any_weights(weights):
-    labels = np.arange(len(weights)) % 3
-    assert adjusted_rand(labels, 2 - labels, weights) == 1
-    assert adjusted_rand(labels, np.arange(len(weights)) % 2, weights) <= 1
-
-
-def test_small_clusters_and_noise_join_the_nearest():
-    X, group = blobs([30, 30, 5], apart=7.0)
-    labels = group.copy()
-    labels[:3] = -1
-    expected = np.where(group == 2, 1, group)
-    assert_array_equal(join_small(X, np.ones(65), labels), expected)
-
-
-def test_a_gross_outlier_stays_alone():
-    X, group = blobs([30, 30, 1])
-    X[-1] = 1e6
-    for label in (2, -1):
-        labels = np.where(group == 2, label, group)
-        found = join_small(X, np.ones(61), labels)
-        assert_array_equal(found, np.where(group == 2, OUTLIER, group))
-
-
-def test_labels_are_numbered_anew():
-    X, group = blobs([5, 30, 30], apart=8.0)
-    assert_array_equal(np.unique(join_small(X, np.ones(65), group)), [0, 1])
-
-
-@pytest.mark.parametrize("label", [-1, 0])
-def test_all_noise_or_all_small_is_one_cluster(label):
-    X, _ = blobs([9])
-    assert_array_equal(join_small(X, np.ones(9), np.full(9, label)), 0)
-    assert_array_equal(join_small(X, np.ones(9), np.arange(9)), 0)
-
-
-@given(samples(min_samples=1, max_samples=60, max_features=4), seeds)
-def test_joined_clusters_are_large_and_whole(X, seed):
-    labels = random_state(seed).randint(-1, 4, size=len(X))
-    found = join_small(X, np.ones(len(X)), labels)
-    sizes = np.bincount(found[found >= 0])
-    assert len(sizes) == 1 or (sizes >= 10).all()
-    assert (sizes > 0).all()
-    for label in range(4):  # no cluster is torn apart, but for samples that are far away
-        inside = found[labels == label]
-        if len(inside) >= max(10, X.shape[1] + 2):
-            assert (inside == inside[0]).all()
-            assert inside[0] >= 0
 
 
 @pytest.mark.parametrize("values", [(0.0, 1.0), (-1.0, 0.0, 1e5)])
@@ -125,53 +65,6 @@ def test_rare_values_stay_together():
     assert_array_equal(found, np.minimum(value, 2))  # enough together
 
 
-def test_clusters_that_change_without_some_samples_are_merged():
-    X, group = blobs([15, 15], n_features=1)
-    calls = []
-
-    def fickle(rows, weights):
-        calls.append(weights.sum())
-        return np.arange(len(rows)) % 2
-
-    torn, n_fragments = merge_unstable(X, np.ones(30), group, fickle, random_state())
-    assert n_fragments == 2
-    assert_array_equal(torn, 0)
-    assert calls == [24]
-    firm, n_fragments = merge_unstable(X, np.ones(30), group, right_of(50), random_state())
-    assert n_fragments == 0
-    assert_array_equal(firm, group)
-    one, two = (fitted(X, np.ones(30), labels) for labels in (torn, firm))
-    assert two.held_out > one.held_out
-
-
-def test_fragments_that_are_merged_take_in_samples_between_them():
-    """It may be far from every fragment, as measured by the fragment's own spread."""
-    x = np.concatenate([0.01 * random_state(0).standard_normal(30), [0.5]])
-    x[15:30] += 1.0
-    labels = np.append(np.repeat([0, 1], 15), -1)
-    X, ones = x[:, None], np.ones(31)
-    assert join_small(X, ones, labels)[-1] == OUTLIER
-    found, n_fragments = merge_unstable(
-        X,
-        ones,
-        join_small(X, ones, labels),
-        lambda rows, _: np.arange(len(rows)) % 2,
-        random_state(),
-    )
-    assert n_fragments == 2
-    assert_array_equal(found, 0)
-
-
-def test_sizes_are_sums_of_weights():
-    X, group = blobs([30, 30, 5], apart=7.0)
-    tenths, ones = np.full(65, 0.1), np.ones(65)
-    assert_array_equal(join_small(X, tenths, group), 0)  # all are small
-    assert_array_equal(join_small(X, np.where(group == 2, 2.0, 1.0), group), group)
-    assert_array_equal(join_small(X, ones, group), np.minimum(group, 1))
-    thirds = np.where(group == 0, 1 / 3, 1.0)  # which are just enough, up to rounding
-    assert_array_equal(join_small(X, thirds, group), np.minimum(group, 1))
-
-
 @given(seeds, st.integers(1, 4))
 def test_splits_of_weights_are_those_of_repeated_rows(seed, n_values):
     rng = random_state(seed)
@@ -183,24 +76,173 @@ def test_splits_of_weights_are_those_of_repeated_rows(seed, n_values):
     assert_array_equal(np.repeat(found, repeats), split_by_category(*copies))
 
 
-def right_of(border):
-    """A clustering of two clusters."""
-    return lambda rows, weights: (rows[:, 0] > border).astype(int)
+# Cells
 
 
-def fitted(X, weights, labels, min_std=0.0, seed=0):
-    """Return a partition with its fits and density."""
+def without_one(X, weights, row):
+    """Weights without one sample of a row, or without the row if it weighs less."""
+    weights = weights.copy()
+    weights[row] -= min(1.0, weights[row])
+    return weights
+
+
+@pytest.mark.parametrize("weights", [(1.0,), (1.0, 3.0), (0.5, 1.0, 2.5)])
+@pytest.mark.parametrize("n_features", [1, 2, 5])
+def test_left_out_densities_are_those_of_fits_without_a_sample(weights, n_features):
+    rng = random_state(n_features)
+    X, weights = rng.standard_normal((30, n_features)), rng.choice(weights, size=30)
+    rows, pooled = np.arange(0, 30, 2), np.eye(n_features) + 0.5
+    found = _left_out_log_density(X, weights, rows, pooled)
+    prior = n_features + 2
+    for i in range(30):
+        own = without_one(X, weights, i)[rows] if i in rows else weights[rows]
+        mean = np.average(X[rows], axis=0, weights=own)
+        scatter = (X[rows] - mean).T @ (own[:, None] * (X[rows] - mean))
+        S = (scatter + prior * pooled) / (own.sum() + prior)
+        expected = multivariate_normal(mean, S).logpdf(X[i]) + np.log(weights[rows].sum())
+        constant = 0.5 * n_features * np.log(2 * np.pi)
+        assert_allclose(found[i], expected + constant, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("n_features", [1, 2, 6])
+@pytest.mark.parametrize(("apart", "n_cells"), [(20.0, 3), (2.0, 1)])
+def test_clusters_that_overlap_are_one_cell(n_features, apart, n_cells):
+    X, group = blobs([40, 60, 50], apart / np.sqrt(n_features), n_features)
+    found = join_overlapping(X, np.ones(150), group, group)
+    assert_array_equal(found, group if n_cells == 3 else 0)
+
+
+def test_one_of_three_clusters_is_apart():
+    X, group = blobs([60, 60, 60], apart=0.0)
+    X += np.array([[0.0, 0.0], [30.0, 0.0], [2.5, 0.0]])[group]
+    assert_array_equal(join_overlapping(X, np.ones(180), group, group), np.array([0, 1, 0])[group])
+
+
+def test_bent_clusters_overlap_where_their_pieces_do():
+    """One Gaussian for each cluster would cover the other."""
+    angle = random_state(0).uniform(0, np.pi, 400)
+    ring = (
+        np.stack([np.cos(angle), np.sin(angle)], axis=1) * np.where(angle > 0, 10.0, 0.0)[:, None]
+    )
+    ring += 0.3 * random_state(1).standard_normal((400, 2))
+    inside = 0.3 * random_state(2).standard_normal((100, 2)) + [0.0, 4.0]
+    X, clusters = np.concatenate([ring, inside]), np.repeat([0, 1], [400, 100])
+    pieces = np.append((angle * 8 / np.pi).astype(int), np.full(100, 8))
+    assert_array_equal(join_overlapping(X, np.ones(500), clusters, pieces), clusters)
+    assert_array_equal(join_overlapping(X, np.ones(500), clusters, clusters), 0)
+
+
+def test_outliers_are_in_no_cell():
+    X, group = blobs([30, 30], apart=2.0)
+    clusters = np.where(np.arange(60) % 10 == 0, OUTLIER, group)
+    found = join_overlapping(X, np.ones(60), clusters, clusters)
+    assert_array_equal(found, np.where(clusters == OUTLIER, OUTLIER, 0))
+    # A piece of which all samples are outliers is none, and samples may be in no piece.
+    pieces = np.where(clusters == OUTLIER, 0, np.where(np.arange(60) % 7 == 0, OUTLIER, group + 1))
+    assert_array_equal(join_overlapping(X, np.ones(60), clusters, pieces), found)
+
+
+@pytest.mark.parametrize("values", [(0.0,), (0.0, 1.0)])
+def test_features_of_one_value_within_clusters_are_no_crash(values):
+    rng = random_state(0)
+    group = np.repeat([0, 1], 40)
+    column = np.array(values)[group % len(values)]
+    X = np.stack([rng.standard_normal(80), column, np.zeros(80)], axis=1)
+    X[:, 2] = X[:, 0]
+    found = join_overlapping(X, np.ones(80), group, group)
+    assert_array_equal(found, group if len(values) == 2 else 0)
+
+
+@given(seeds, st.sampled_from([1e-3, 1.0, 1e3]))
+def test_cells_do_not_depend_on_order_and_units(seed, unit):
     rng = random_state(seed)
-    partition = Partition.from_labels(X, weights, labels, min_std)
-    fits = partition.fit((), rng)
+    X, group = blobs([20, 30, 25], apart=rng.uniform(1, 8), seed=seed % 1000)
+    weights = rng.randint(1, 4, size=75).astype(float)
+    expected = join_overlapping(X, weights, group, group)
+    rows = rng.permutation(75)
+    found = join_overlapping(X[rows], weights[rows], group[rows], group[rows])
+    assert_array_equal(found, expected[rows])
+    scaled = X[:, ::-1] * [unit, 1.0]
+    assert_array_equal(join_overlapping(scaled, weights, group, group), expected)
+
+
+@given(samples(min_samples=1, max_samples=60, max_features=4), wild_weights(60, 60), seeds)
+def test_any_samples_have_cells(X, weights, seed):
+    weights = weights[: len(X)]
+    pieces = random_state(seed).randint(-1, 4, size=len(X))
+    clusters = join_small(X, weights, pieces)
+    found = join_overlapping(X, weights, clusters, pieces)
+    assert_array_equal(found == OUTLIER, clusters == OUTLIER)
+    inside = found[found != OUTLIER]
+    assert_array_equal(np.unique(inside), np.arange(inside.max() + 1))
+    pairs = set(zip(clusters.tolist(), found.tolist(), strict=True))
+    assert len(pairs) == len(set(clusters.tolist()))  # a cluster is in one cell
+
+
+# Densities
+
+
+def fitted(X, weights, labels, min_std=0.0, seed=0, clusters=None):
+    """Return a partition with its fits and density; cells are clusters unless these are given."""
+    clusters = labels if clusters is None else clusters
+    partition = Partition.from_labels(X, weights, labels, clusters, clusters, min_std)
+    fits = fit_cells(partition.cells(random_state(seed)))
     return SimpleNamespace(
-        fits=fits, density=partition.density(fits), held_out=partition.held_out(fits)
+        partition=partition,
+        fits=fits,
+        density=partition.density(fits),
+        held_out=partition.held_out([fit.held_out for fit in fits]),
     )
 
 
-def test_rows_that_repeat_are_in_training_and_test():
+def test_clusters_that_are_apart_are_more_likely_than_one():
+    X, group = blobs([15, 15], n_features=1)
+    one, two = (fitted(X, np.ones(30), labels) for labels in (np.zeros(30, dtype=int), group))
+    assert two.held_out > one.held_out
+
+
+def test_held_out_scores_are_those_of_rows():
+    X, group = blobs([40, 60])
+    found = fitted(X, np.ones(100), group)
+    scores = found.partition.scores(found.fits)
+    assert scores.shape == (100,)
+    assert_allclose(scores.mean(), found.held_out)
+
+
+def test_the_background_is_wide_and_light():
+    X = random_state(0).standard_normal((1000, 2)) @ [[2.0, 1.0], [0.0, 0.5]]
+    density = fitted(X, np.ones(1000), np.zeros(1000, dtype=int)).density
+    far = X.mean(axis=0) + 500 * X.std(axis=0) * np.array([[1.0, 0.0], [0.0, -1.0]])
+    assert (density.logpdf(far) > -80).all()
+    sample = np.cov(X.T, ddof=0)
+    assert np.linalg.norm(density.cov() - sample) < 0.01 * np.linalg.norm(sample)
+    behind = density.clusters == OUTLIER
+    assert_allclose(
+        density.weights[np.repeat(behind, np.diff(density.offsets))].sum(), 1e-4, rtol=1e-3
+    )
+    assert behind.sum() == 10
+
+
+def test_kernels_are_in_the_cluster_of_the_nearest_sample():
+    """Overlapping clusters share a cell, and others have their own."""
+    X, group = blobs([80, 80, 80], apart=0.0)
+    X += np.array([[0.0, 0.0], [6.0, 0.0], [100.0, 0.0]])[group]
+    cells = np.array([0, 0, 1])[group]
+    found = fitted(X, np.ones(240), cells, clusters=group)
+    assert found.partition.cells_of_clusters() == [0, 0, 1]
+    assert_array_equal(np.unique(found.density.clusters), [OUTLIER, 0, 1, 2])
+    assert np.mean(found.density.predict(X) == group) > 0.98
+    # Labels change no density.
+    cell, rows = found.fits[0].density, np.flatnonzero(cells == 0)
+    labeled = found.partition._in_clusters(cell, rows)
+    points = found.partition.points
+    assert_allclose(labeled.logpdf(points), cell.logpdf(points), rtol=1e-9)
+
+
+@pytest.mark.parametrize("single", [12.01, 24.0])
+def test_rows_that_repeat_are_in_training_and_test(single):
     """Kernels on values that repeat do well on samples that repeat them."""
-    X = np.arange(25.0)[:, None]
+    X = np.append(np.arange(24.0), single)[:, None]
     labels, weights = np.zeros(25, dtype=int), np.append(np.full(24, 40.0), 1.0)
     density = fitted(X, weights, labels, 0.01).density
     assert density.logpdf(X).mean() > density.logpdf(X + 0.5).mean() + 2
@@ -268,4 +310,4 @@ def test_any_weights_give_a_finite_density(X, weights, seed):
 
 def test_the_number_of_samples_is_named_where_they_have_no_spread():
     with pytest.raises(ValueError, match="n_samples = 7"):
-        Partition.from_labels(np.ones((1, 2)), np.array([7.0]), np.zeros(1, dtype=int), 0.0)
+        fitted(np.ones((1, 2)), np.array([7.0]), np.zeros(1, dtype=int))

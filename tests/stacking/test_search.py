@@ -11,7 +11,15 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import logsumexp
 
 from sevenhills.stacking.members import Cell, Kernels, Member
-from sevenhills.stacking.search import _climb, fit_cell, stack, stacking_weights
+from sevenhills.stacking.search import (
+    _climb,
+    fit_cell,
+    fit_cells,
+    preview,
+    pruned,
+    stack,
+    stacking_weights,
+)
 
 from ..strategies import repeats_of
 from .cases import cell_of, crescent, random_state
@@ -19,31 +27,37 @@ from .cases import cell_of, crescent, random_state
 seeds = st.integers(0, 2**31)
 
 
-def climb(scores, others=()):
+def climb(scores, middle=None, patience=1):
     """Return the scores that a climb finds, and the members that it judges; NaN is no member."""
     tried = []
 
-    def judge(_, place):
+    def judge(cell, folds, place):
         tried.append(place)
         if np.isnan(scores[place]):
             raise np.linalg.LinAlgError
         return SimpleNamespace(score=scores[place], held_out=np.zeros(1))
 
     members = [SimpleNamespace(judge=partial(judge, place=place)) for place in range(len(scores))]
-    return [trial.score for trial in _climb(None, members, others)], tried
+    middle = len(scores) // 2 if middle is None else middle
+    found = _climb(SimpleNamespace(scanned=(0,)), members, middle, patience)
+    return [trial.score for trial in found], tried
 
 
 @pytest.mark.parametrize("n_values", [1, 2, 6, 7])
-def test_the_top_is_found_wherever_it_is(n_values):
+@pytest.mark.parametrize("patience", [1, 2])
+def test_the_top_is_found_wherever_it_is(n_values, patience):
     for top in range(n_values):
-        found, _ = climb(-np.abs(np.arange(n_values) - top))
-        assert max(found) == 0
+        for middle in range(n_values):
+            found, _ = climb(-np.abs(np.arange(n_values) - top), middle, patience)
+            assert max(found) == 0
 
 
 def test_it_ends_behind_the_top():
     assert climb([0, 1, 2, 3, 2, 1, 0])[1] == [3, 2, 4]
     assert climb([0, 4, 3, 2, 1, 0, 9])[1] == [3, 2, 1, 0, 4]
     assert climb([9, 0, 1, 2, 3, 4, 0])[1] == [3, 2, 4, 5, 6]
+    assert climb([0, 1, 2, 3, 2, 1, 0], patience=2)[1] == [3, 2, 1, 4, 5]
+    assert climb([9, 4, 1, 3, 0, 4, 9], patience=2)[1] == [3, 2, 1, 0, 4, 5, 6]
 
 
 def test_what_does_not_exist_ends_a_side():
@@ -51,15 +65,9 @@ def test_what_does_not_exist_ends_a_side():
     assert climb([1, 2, np.nan, 2, 1])[0] == [2, 1, 2, 1]
 
 
-def test_it_does_not_begin_far_behind_others():
-    far, near = (SimpleNamespace(score=9, gain_over=lambda _, g=g: (g, 1.0)) for g in (6, 4))
-    assert climb([4, 3, 2], [far])[1] == [1]
-    assert climb([4, 3, 2], [near])[1] == [1, 0, 2]
-
-
 def test_a_cluster_that_looks_gaussian_is_one_gaussian():
     X = random_state(3).standard_normal((400, 2))
-    fit = fit_cell(cell_of(X), 0)
+    fit = fit_cell(cell_of(X))
     assert len(fit.stack.members) == 1
     assert fit.density.n_kernels == 1
     assert fit.stack.reason
@@ -67,7 +75,7 @@ def test_a_cluster_that_looks_gaussian_is_one_gaussian():
 
 
 def test_others_gain():
-    fit = fit_cell(cell_of(crescent()), 0)
+    fit = fit_cell(cell_of(crescent()))
     assert fit.stack.gain > 5 * fit.stack.gain_error > 0
     assert fit.stack.n_tried > 15
     assert len(fit.stack.members) == len(fit.stack.weights) <= 6
@@ -78,17 +86,17 @@ def test_others_gain():
 
 
 def test_few_samples_try_few_members():
-    few = fit_cell(cell_of(random_state(0).standard_normal((12, 2))), 0)
-    many = fit_cell(cell_of(random_state(0).standard_normal((40, 2))), 0)
+    few = fit_cell(cell_of(random_state(0).standard_normal((12, 2))))
+    many = fit_cell(cell_of(random_state(0).standard_normal((40, 2))))
     assert few.stack.reason
     assert few.stack.n_tried < many.stack.n_tried
 
 
 def test_members_that_would_take_too_long_are_not_tried(monkeypatch):
     cell = cell_of(crescent())
-    whole = fit_cell(cell, 0)
+    whole = fit_cell(cell)
     monkeypatch.setattr(Cell, "allows_matrices", lambda cell, n_rows: False)
-    part = fit_cell(cell, 0)
+    part = fit_cell(cell)
     assert 1 < part.stack.n_tried < whole.stack.n_tried
     assert part.stack.gain > 0
 
@@ -165,6 +173,77 @@ def test_few_are_kept(seed, n_members, spread):
     assert weights.min() >= 0.02
 
 
+@given(seeds, st.integers(1, 12), st.sampled_from([0.0, 0.01, 0.1, 1.0]))
+def test_little_is_lost_where_members_are_dropped(seed, n_members, spread):
+    """At most 0.008, and only for members of many kernels more than 0.002."""
+    rng = random_state(seed)
+    held_out = rng.standard_normal((80, 1)) + spread * rng.standard_normal((80, n_members))
+    ones, n_kernels = np.ones(80), rng.choice([1, 10, 100, 1000], size=n_members)
+    kept = stack(held_out, ones)[0]
+    before = likelihood(held_out[:, kept], stacking_weights(held_out[:, kept], ones))
+    stays, weights = pruned(held_out, ones, kept, n_kernels)
+    after = likelihood(held_out[:, stays], weights)
+    dropped = np.setdiff1d(kept, stays)
+    assert after >= before - (0.002 if n_kernels[dropped].sum() <= 200 else 0.008) - 1e-9
+    assert 1 <= len(stays) == len(weights)
+    assert np.isin(stays, kept).all()
+    assert_allclose(weights.sum(), 1.0)
+    assert (np.diff(weights) <= 0).all()
+
+
+def test_the_best_single_member_stays():
+    rng = random_state(0)
+    held_out = 0.01 * rng.standard_normal((200, 4))
+    held_out[:, 2] += 0.5
+    for n_kernels in ([1, 1, 1000, 1], [1, 1, 1, 1], [1000, 1, 1, 1]):
+        kept, weights = pruned(held_out, np.ones(200), np.arange(4), np.array(n_kernels))
+        assert_array_equal(kept, [2])
+        assert_allclose(weights, 1.0)
+
+
+def test_of_equal_members_the_one_with_few_kernels_stays():
+    held_out = np.repeat(random_state(0).standard_normal((50, 1)), 3, axis=1)
+    kept, _ = pruned(held_out, np.ones(50), np.arange(3), np.array([9, 3, 500]))
+    assert_array_equal(kept, [1])
+
+
+def test_members_that_gain_together_stay():
+    rng = random_state(0)
+    half = np.arange(100) < 50
+    held_out = np.stack([np.where(half, 0.0, -5.0), np.where(half, -5.0, 0.0)], axis=1)
+    kept, weights = pruned(held_out, np.ones(100), np.arange(2), np.array([1, 10_000]))
+    assert len(kept) == 2
+    assert_allclose(weights, 0.5)
+    counts = rng.randint(1, 5, size=100)  # counts are repeated rows
+    copies = np.repeat(held_out, counts, axis=0)
+    found = pruned(held_out, counts.astype(float), np.arange(2), np.ones(2, dtype=int))
+    expected = pruned(copies, np.ones(len(copies)), np.arange(2), np.ones(2, dtype=int))
+    assert_array_equal(found[0], expected[0])
+    assert_allclose(found[1], expected[1])
+
+
+def test_a_preview_is_near_the_score_of_the_whole_search():
+    rng = random_state(0)
+    for X in (rng.standard_normal((300, 3)), crescent(300), np.exp(rng.standard_normal((300, 2)))):
+        cell = cell_of(X)
+        score = preview(cell)
+        assert abs(score - fit_cell(cell).held_out) < 0.25
+        # It is in the units of the data.
+        scaled = preview(cell_of(10 * X, least=1e-4))
+        assert_allclose(scaled, score - X.shape[1] * np.log(10), atol=1e-4)
+
+
+def test_a_preview_of_equal_samples():
+    assert np.isfinite(preview(cell_of(np.full((20, 2), 3.0))))
+
+
+def test_threads_change_nothing():
+    cells = [cell_of(crescent(60, seed)) for seed in range(3)]
+    for one, other in zip(fit_cells(cells), fit_cells(cells, n_jobs=3), strict=True):
+        assert one.held_out == other.held_out
+        assert one.stack.members == other.stack.members
+
+
 class Copy(Member):
     """The true density of the crescent, up to its margins."""
 
@@ -177,10 +256,10 @@ class Copy(Member):
 def test_members_of_users_are_tried_on_every_cluster():
     for n_samples in (20, 120):
         cell = cell_of(crescent(n_samples))
-        plain, extended = fit_cell(cell, 0), fit_cell(cell, 0, [Copy()])
+        plain, extended = fit_cell(cell), fit_cell(cell, [Copy()])
         assert extended.stack.n_tried == plain.stack.n_tried + 1
     gaussian = cell_of(random_state(3).standard_normal((400, 2)))
-    assert fit_cell(gaussian, 0, [Copy()]).stack.members == ("Gaussian",)
+    assert fit_cell(gaussian, [Copy()]).stack.members == ("Gaussian",)
 
 
 class Singular(Member):
@@ -191,4 +270,5 @@ class Singular(Member):
 
 
 def test_members_that_do_not_exist_are_left_out():
-    assert fit_cell(cell_of(crescent(20)), 0, [Singular()]).stack.n_tried == 6
+    cell = cell_of(crescent(20))
+    assert fit_cell(cell, [Singular()]).stack.n_tried == fit_cell(cell).stack.n_tried

@@ -54,25 +54,27 @@ def maps_of(X):
 def test_values_and_slopes_are_those_of_the_maps(feature):
     x, weights = feature
     library = Library.from_values(x, weights, 1e-14)
-    assert type(library.maps[0]) is FeatureMap
+    maps = [make() for make in library.maps]
+    assert type(maps[0]) is FeatureMap
     assert library.dof[0] == 0
     assert_allclose(library.values[0], x, atol=1e-9)
-    for each, values, log_slopes in zip(
-        library.maps, library.values, library.log_slopes, strict=True
-    ):
+    for each, values, log_slopes in zip(maps, library.values, library.log_slopes, strict=True):
         z = each.forward(x)
         mean = np.average(z, weights=weights)
         std = np.sqrt(np.average((z - mean) ** 2, weights=weights))
         assert_allclose(values, (z - mean) / std, rtol=1e-6, atol=1e-6)
         assert_allclose(log_slopes, each.log_slope(x) - np.log(std), rtol=1e-6, atol=1e-6)
-        assert_allclose(each.inverse(z), x, rtol=1e-6, atol=1e-6)
+        # Where a map is flat, its rounded values have wide preimages.
+        blurred = 1e-14 * np.abs(z).max() * np.exp(-each.log_slope(x))
+        assert (np.abs(each.inverse(z) - x) <= 1e-6 * (1 + np.abs(x)) + blurred).all()
 
 
 @given(features())
 def test_slopes_at_repeated_values_are_bounded(feature):
     x, weights = feature
     x = np.where(np.arange(len(x)) < len(x) // 2, x[0], x)
-    for each in Library.from_values(x, weights, 1e-14).maps:
+    maps = [make() for make in Library.from_values(x, weights, 1e-14).maps]
+    for each in maps:
         if isinstance(each, TableMap):
             assert each.slopes.max() <= 50 * (1 + 1e-9)
 

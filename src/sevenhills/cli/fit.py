@@ -18,14 +18,17 @@ def fit(
     layout: options.Layout,
     weights: Annotated[str | None, Option(help="Column with the repetitions of rows.")] = None,
     estimator: options.Estimator = "rome",
-    min_std: Annotated[str | None, Option(help="Smallest standard deviation, or auto.")] = None,
+    min_std: Annotated[
+        str | None, Option(help="Smallest standard deviation, in units of --scale, or auto.")
+    ] = None,
     resolution: Annotated[
         str | None, Option(help="Unit to which values are rounded: a number, auto or none.")
     ] = None,
     support: options.Support = None,
+    scale: options.Scale = None,
     selection: Annotated[
-        Literal["silhouette", "dbcv", "none"] | None,
-        Option(help="Score by which ROME chooses clusters; none makes one cluster."),
+        Literal["silhouette", "dbcv", "auto", "none"] | None,
+        Option(help="Rule by which ROME chooses clusters; none makes one cluster."),
     ] = None,
     density: Annotated[
         Literal["kde", "gaussian", "knn", "mpw"] | None,
@@ -70,6 +73,7 @@ def fit(
             min_std=min_std,
             resolution=resolution,
             support=parse_support(support, samples.frame, samples.weights),
+            scale=scale,
             density=density,
             selection=selection,
             n_jobs=jobs,

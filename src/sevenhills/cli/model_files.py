@@ -23,9 +23,14 @@ _NUMBERS = {"min_std": "a number or auto", "resolution": "a number, auto or none
 
 
 def make_estimator(name: str, **options: Any) -> Any:
-    """Return an unfitted estimator; options that are None keep their defaults."""
+    """Return an unfitted estimator; options that are None keep their defaults.
+
+    Scales are automatic by default, for tables have columns of many units.
+    """
     estimator = ESTIMATORS[name]()
     known = estimator.get_params()
+    if "scale" in known and options.get("density") != "knn":
+        estimator.set_params(scale="auto")
     for option, value in options.items():
         if value is None:
             continue
@@ -37,7 +42,7 @@ def make_estimator(name: str, **options: Any) -> Any:
 
 def _parsed(option: str, value: Any) -> Any:
     """Return the value of an option as estimators take it."""
-    if option in ("selection", "resolution") and value == "none":
+    if option in ("selection", "resolution", "scale") and value == "none":
         return None
     if option not in _NUMBERS or value == "auto":
         return value

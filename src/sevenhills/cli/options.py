@@ -40,6 +40,13 @@ Support = Annotated[
         "Repeat it for several columns.",
     ),
 ]
+Scale = Annotated[
+    Literal["auto", "std", "none"] | None,
+    Option(
+        help="Scales of columns in ROME and AutoROME: typical differences between rows (auto, the "
+        "default but for --density knn), standard deviations, or none."
+    ),
+]
 Jobs = Annotated[int | None, Option(help="Number of threads, -1 for one per core.")]
 Json = Annotated[bool, Option("--json", help="Print one JSON object.")]
 

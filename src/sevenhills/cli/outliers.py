@@ -29,6 +29,7 @@ def outliers(
     every_row: Annotated[bool, Option("--all", help="Write all rows; outliers have a 1.")] = False,
     estimator: options.Estimator = "rome",
     support: options.Support = None,
+    scale: options.Scale = None,
     constant: options.Constant = "drop",
 ) -> None:
     """Find the rows where the density is low.
@@ -55,15 +56,18 @@ def outliers(
     known = None if model is None else read_model(model)
     if known is None:
         samples = samples_of(read_table(data, layout), choices, constant)
-    elif contamination is not None or choices.columns is not None or support:
-        raise ValueError("--contamination, --columns and --support have no meaning with --model")
+    elif contamination is not None or choices.columns is not None or support or scale:
+        raise ValueError(
+            "--contamination, --columns, --support and --scale have no meaning with --model"
+        )
     else:
         samples = read_complete_queries(known, data, layout)
     remark(*samples.remarks)
     n_rows = counted(len(samples.frame), "row")
     with working(f"scoring {n_rows}"):
         if known is None:
-            recipe = make_estimator(estimator, support=parse_support(support, samples.frame))
+            bounds = parse_support(support, samples.frame)
+            recipe = make_estimator(estimator, support=bounds, scale=scale)
             scored, rule = _by_cross_validation(samples.X, recipe, contamination, p_value)
         else:
             scored, rule = _by_model(samples.X, known, str(model), p_value)

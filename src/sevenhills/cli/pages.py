@@ -24,6 +24,7 @@ def report(
     title: Annotated[str | None, Option(help="The title of the page.")] = None,
     estimator: options.Estimator = "rome",
     support: options.Support = None,
+    scale: options.Scale = None,
     constant: options.Constant = "drop",
     json: options.Json = False,
 ) -> None:
@@ -44,8 +45,9 @@ def report(
     check_page_output(output)
     with opened(source) as file:
         if is_model(file):
-            if support:
-                raise ValueError(f"--support belongs to data, but {source} is a model")
+            for option, value in (("support", support), ("scale", scale)):
+                if value:
+                    raise ValueError(f"--{option} belongs to data, but {source} is a model")
             model, shown = _saved_model(file, source, data, layout)
         elif data is not None:
             raise ValueError(f"--data belongs to a model, but {source} is not a model")
@@ -53,7 +55,8 @@ def report(
             samples = samples_of(table_of(file, source, layout), choices, constant)
             remark(*samples.remarks)
             with working(f"fitting {counted(len(samples.frame), 'row')}"):
-                recipe = make_estimator(estimator, support=parse_support(support, samples.frame))
+                bounds = parse_support(support, samples.frame)
+                recipe = make_estimator(estimator, support=bounds, scale=scale)
                 model = recipe.fit(samples.frame)
             shown = _shown(samples)
     with working("writing the report"):

@@ -9,6 +9,7 @@
 (300,)
 """
 
+from .likelihood import LikelyClusters, find_likely_clusters
 from .optics import Cuts, Ordering, cut, neighbors_for, order_by_reachability
 from .points import Points, find_clusters
 from .selection import Candidates, Scores, choose, score
@@ -16,12 +17,14 @@ from .selection import Candidates, Scores, choose, score
 __all__ = [
     "Candidates",
     "Cuts",
+    "LikelyClusters",
     "Ordering",
     "Points",
     "Scores",
     "choose",
     "cut",
     "find_clusters",
+    "find_likely_clusters",
     "neighbors_for",
     "order_by_reachability",
     "score",

@@ -314,11 +314,14 @@ class Points:
 
     def whole_labels(self) -> np.ndarray:
         """Return one label for every point, that of its heaviest piece."""
+        return self.labels if self.whole is None else self.labels[self.heaviest_pieces()]
+
+    def heaviest_pieces(self) -> np.ndarray:
+        """Return the heaviest piece of every point."""
         if self.whole is None:
-            return self.labels
+            return np.arange(len(self.X))
         order = np.lexsort((-self.weights, self.whole))
-        firsts = np.flatnonzero(np.append(True, np.diff(self.whole) > 0))
-        return self.labels[order[firsts]]
+        return order[np.flatnonzero(np.append(True, np.diff(self.whole) > 0))]
 
     def row_labels(self) -> np.ndarray:
         """Return the labels of the given rows, -1 for rows of weight zero."""

@@ -23,8 +23,10 @@ from ..validation import check_choice, check_field, check_permutation
 from .optics import Cuts, Partitions, best_of
 from .sampling import sample_scores
 
-#: The criteria by which candidates are scored.
+#: The criteria by which candidates are scored here.
 CRITERIA = ("silhouette", "dbcv")
+#: The criterion of :mod:`~sevenhills.clustering.likelihood`.
+LIKELIHOOD = "likelihood"
 #: The score of a candidate with one label only, below that of any other.
 TRIVIAL_SCORE = -1.1
 #: From this number of samples on, silhouettes are estimated from a sample of them.
@@ -50,14 +52,16 @@ class Candidates(Cuts):
     Attributes
     ----------
     criterion : str
-        The kind of the scores: "silhouette" or "dbcv".
+        The kind of the scores: "silhouette", "dbcv" or "likelihood".
     scores : ndarray of shape (n_candidates,)
-        The higher the better; -1.1 for a single label.
+        The higher the better; -1.1 for a single label. Likelihoods are mean log likelihoods in
+        excess of that of one cluster.
     errors : ndarray of shape (n_candidates,)
         Where scores are estimated from samples: the standard error of the chosen candidate's
         score, and of the others' distance to it. Zero where scores are exact.
     chosen : int
-        The candidate of the highest score, the first among equals.
+        The candidate of the highest score, the first among equals. By likelihood, one cluster if
+        its score is not clearly lower, and of equal ones that with the least noise.
     """
 
     criterion: str
@@ -73,7 +77,7 @@ class Candidates(Cuts):
     def _validate(self) -> None:
         """Raise an error if the arrays contradict each other, as those of a file might."""
         check_permutation(self.order, "order")
-        check_choice(self.criterion, "criterion", CRITERIA)
+        check_choice(self.criterion, "criterion", (*CRITERIA, LIKELIHOOD))
         shape, largest = (len(self.partitions),), float(np.finfo(np.float64).max)
         check_field(self.rules, "rules", "U", shape)
         check_field(self.parameters, "parameters", "f", shape, -largest, largest)

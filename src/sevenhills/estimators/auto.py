@@ -3,32 +3,42 @@
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from functools import partial
-from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..clustering import Candidates, Ordering, Points, find_clusters
+from ..clustering import Candidates, Ordering, Points
+from ..clustering.joining import join_small
+from ..clustering.likelihood import find_likely_clusters
 from ..clustering.optics import NOISE
 from ..density import KernelMixture
 from ..stacking import (
     OUTLIER,
+    Cell,
     CellFit,
     Frame,
     Member,
     Partition,
     Stack,
+    categories,
+    fit_cells,
     frames_of,
-    join_small,
-    merge_unstable,
+    join_overlapping,
+    preview,
     split_by_category,
 )
 from ..validation import check_choice, check_field, check_min_std, random_generator
 from ..whitening import Grouping, resolve_min_std
 from .base import ClusterEstimator
-from .summary import Summary, describe_maps, describe_size
+from .summary import Summary, describe_categories, describe_maps, describe_size
 from .support import Support, describe_support
+
+#: The number of samples of the fitted density to which held-out samples are compared.
+_N_DRAWN = 2000
+#: Fewer samples for each feature are scarce.
+_ENOUGH_PER_FEATURE = 3
+#: Longer lists of clusters are cut off.
+_MOST_LISTED = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,40 +49,46 @@ class StackedCluster(Stack):
     n_members: int  #: the number of its samples
     share: float  #: of the weight of all samples; in the density a wide background has weight, too
     mean: np.ndarray  #: (n_features,)
+    cell: int  #: clusters that overlap are in one cell, and share its members
 
     def _validate(self) -> None:
         """Raise an error if a value is impossible, as one of a file might be."""
         check_field(self.mean, "mean", "f", (len(self.mean),))
         check_field(self.weights, "weights", "f", (len(self.members),), least=0)
-        if self.label < NOISE or min(self.n_members, self.share, self.gain_error, self.n_tried) < 0:
+        numbers = (self.n_members, self.share, self.gain_error, self.n_tried, self.cell)
+        if self.label < NOISE or min(numbers) < 0:
             raise ValueError("numbers must not be negative, but for the label of noise")
 
 
 class AutoROME(ClusterEstimator):
     r"""Density estimation that needs no parameter.
 
-    Every feature may be mapped first, if that makes the samples more Gaussian. Clusters are found
-    as in :class:`ROME`. On every cluster several members are tried: the Gaussian, Student's t,
-    kernels of several widths, local Gaussians, and mixtures of few and many components. The best
-    are summed with the weights :math:`w` that maximize the likelihood of held-out samples:
+    Features are scaled, and mapped if that makes the samples more Gaussian. Clusters are found as
+    in ``ROME(selection="auto")``. Clusters that overlap form one cell :math:`C`; other clusters
+    are cells of their own. On every cell several members are tried: the Gaussian, Gaussians of few
+    factors, Student's t, kernels of several widths, local Gaussians, and mixtures of few and many
+    components. The best are summed with the weights :math:`w` that maximize the likelihood of
+    held-out samples:
 
     .. math:: p(x) = \sum_C \frac{n_C}{N} \sum_m w_{Cm} \, p_{Cm}(z) \prod_j t_j'(x_j), \qquad
               z_j = t_j(x_j)
 
-    A cluster on which no member is better than the Gaussian keeps the Gaussian. The density is a
+    A cell on which no member is better than the Gaussian keeps the Gaussian. The density is a
     sum of Gaussian kernels in the latent coordinates :math:`z`, whatever its members.
 
     Parameters
     ----------
     min_std : float or "auto", default=0
-        The smallest standard deviation of a kernel along any direction, in data units. "auto" is
-        0.01 times the pooled standard deviation within clusters. Where features are mapped, it
-        holds where maps are steepest.
+        The smallest standard deviation of a kernel along any direction, in scaled units; without
+        ``scale``, in data units. "auto" is 0.01 times the pooled standard deviation within
+        clusters. Where features are mapped, it holds where maps are steepest.
     resolution : "auto", None, float or array-like of shape (n_features,), default="auto"
         The unit to which values are rounded, as in :class:`ROME`. With None, repeated values get
         narrow kernels.
     support : None, "auto" or dict, default=None
         The bounds and circles of features, as in :class:`ROME`.
+    scale : {"auto", "std", None}, default="auto"
+        The scales by which features are divided before the fit, as in :class:`ROME`.
     maps : "auto" or None, default="auto"
         Whether a monotone map :math:`t_j` is chosen for every feature: the identity, a power map of
         Yeo and Johnson, or a table of smooth normal scores. ``density_.maps`` has them. With None,
@@ -93,19 +109,23 @@ class AutoROME(ClusterEstimator):
         small clusters have joined the nearest cluster.
     clusters_ : tuple of StackedCluster
         Summaries of the clusters.
-    n_fragments_ : int
-        The number of clusters that were merged, because they were not found again without a fifth
-        of the samples; 0 if clusters are stable.
     held_out_ : float
         The mean log density of held-out samples within their clusters: an estimate of that of new
         samples, if clusters are well separated. Maps are fitted to all samples; the number of their
         parameters, divided by that of samples, is subtracted.
+    held_out_scores_ : ndarray of shape (n_tested,)
+        The log densities of held-out rows within their cells, in latent coordinates.
+    categories_ : tuple of int
+        The features of few values, by which clusters are split.
     candidates_ : Candidates or None
         All distinct candidate clusterings with their scores; None for fewer than 5 samples.
     ordering_ : Ordering or None
-        Order, reachability, core distances and predecessors.
+        Order, reachability, core distances and predecessors. Distances, and the heights of
+        candidates, are in scaled units; without ``scale``, in data units.
     resolution_ : ndarray of shape (n_features,)
         The unit of every feature, 0 where values are exact.
+    scale_ : ndarray of shape (n_features,)
+        The scale of every feature, after the maps of ``support``; ones without ``scale``.
     support_ : tuple of :class:`~sevenhills.estimators.FeatureSupport`
         The maps of the features in ``support``, and the number of samples at their bounds.
 
@@ -123,8 +143,9 @@ class AutoROME(ClusterEstimator):
     _prefers_log = True
     density_: KernelMixture
     clusters_: tuple[StackedCluster, ...]
-    n_fragments_: int
     held_out_: float
+    held_out_scores_: np.ndarray
+    categories_: tuple[int, ...]
     candidates_: Candidates | None
     ordering_: Ordering | None
 
@@ -134,6 +155,7 @@ class AutoROME(ClusterEstimator):
         min_std: float | str = 0.0,
         resolution: Any = "auto",
         support: Any = None,
+        scale: str | None = "auto",
         maps: str | None = "auto",
         members: Sequence[Member] | None = None,
         random_state: Any = 0,
@@ -142,6 +164,7 @@ class AutoROME(ClusterEstimator):
         self.min_std = min_std
         self.resolution = resolution
         self.support = support
+        self.scale = scale
         self.maps = maps
         self.members = members
         self.random_state = random_state
@@ -160,58 +183,58 @@ class AutoROME(ClusterEstimator):
         frames = (
             [Frame.identity(given)] if self.maps is None else frames_of(given, support.periods > 0)
         )
-        generators = [rng, *(deepcopy(rng) for _ in frames[1:])]
-        races = [self._race(*each) for each in zip(frames, generators, strict=True)]
-        self._set_fitted(given, max(races, key=attrgetter("held_out")), support)
+        races = [self._race(frame, deepcopy(rng)) for frame in frames]
+        best = races[0] if len(races) == 1 else max(races, key=_Race.preview)
+        self._set_fitted(given, best, support)
         self.held_out_ += support.mean_log_slope(X, weights)
 
     def _race(self, frame: Frame, rng: np.random.RandomState) -> "_Race":
-        """Cluster points, and find the best members on every cluster."""
-        points = frame.points
-        clustered = find_clusters(points, self.n_jobs)
+        """Cluster the points of a frame, and divide them into cells."""
+        points, n_samples = frame.points, frame.points.weights * frame.points.grain
+        found = find_likely_clusters(_without_categories(points, n_samples))
         Y = np.ascontiguousarray(points.X[:, points.features])
-        places, n_samples = points.places(points.features), points.weights * points.grain
-
-        cluster = partial(_labels_of, grain=points.grain, n_jobs=self.n_jobs)
-        labels = join_small(places, n_samples, clustered.whole_labels())
-        labels, n_fragments = merge_unstable(places, n_samples, labels, cluster, rng)
-        labels = split_by_category(Y, n_samples, labels)
-        points = replace(points, labels=labels).unwrapped()
+        places = points.places(points.features)
+        clusters = join_small(places, n_samples, found.clusters)
+        cells = join_overlapping(places, n_samples, clusters, found.pieces)
+        cells, clusters = (split_by_category(Y, n_samples, each) for each in (cells, clusters))
+        points = replace(points, labels=cells).unwrapped()
         Y = np.ascontiguousarray(points.X[:, points.features])
-        clusters = Grouping.from_samples(Y, labels, n_samples, points.unit)
-        min_std = resolve_min_std(self.min_std, clusters)
-        partition = Partition.from_labels(Y, n_samples, labels, min_std, frame.steepest)
-        fits = partition.fit(self.members or (), rng, self.n_jobs)
-        return _Race(frame, clustered, n_fragments, partition, fits)
+        groups = Grouping.from_samples(Y, cells, n_samples, points.unit)
+        min_std = resolve_min_std(self.min_std, groups)
+        partition = Partition.from_labels(
+            Y, n_samples, cells, clusters, found.pieces, min_std, frame.steepest
+        )
+        return _Race(frame, found.points, partition, partition.cells(rng))
 
     def _set_fitted(self, given: Points, race: "_Race", support: Support) -> None:
         """Set the fitted attributes; ``given`` are the points before any map."""
-        self.density_ = race.frame.to_data(race.partition.density(race.fits))
-        self.held_out_ = race.held_out
-        self.n_fragments_ = race.n_fragments
-        given = replace(given, labels=race.partition.labels).unwrapped()
+        fits = fit_cells(race.cells, self.members or (), self.n_jobs)
+        self.density_ = race.frame.to_data(race.partition.density(fits))
+        self.held_out_ = race.held_out([fit.held_out for fit in fits])
+        given = replace(given, labels=race.partition.clusters).unwrapped()
         self.labels_ = given.row_labels()
-        self.clusters_ = tuple(_describe(given, race.fits, self.labels_, support))
+        cells = race.partition.cells_of_clusters()
+        self.clusters_ = tuple(_describe(given, fits, cells, self.labels_, support))
+        self.held_out_scores_ = race.partition.scores(fits) - race.frame.log_unit
+        self.held_out_scores_ -= np.log(self.scale_).sum()
+        self.categories_ = categories(given.X, given.weights * given.grain)
         _, _, self.ordering_, self.candidates_ = race.clustered.row_clusters()
         self.resolution_ = given.resolution
 
     def _summary(self) -> Summary:
+        names = self._feature_names()
         remarks = [
+            self._describe_scale(),
             self._describe_resolution(),
             describe_support(self.support_),
-            describe_maps(self.density_.maps, self._feature_names()),
+            describe_maps(self.density_.maps, names),
+            describe_categories(self.categories_, names),
+            _describe_cells(self.clusters_),
             f"The mean log density of held-out samples is {self.held_out_:.4g}.",
+            self._describe_calibration(),
+            _describe_scarcity(self.clusters_, self.n_features_in_),
+            _describe_outliers(int(np.sum(self.labels_ == NOISE))),
         ]
-        if self.n_fragments_:
-            remarks.append(
-                f"{self.n_fragments_} clusters were merged: they were not stable when a fifth of "
-                "the samples was left out."
-            )
-        n_outliers = int(np.sum(self.labels_ == NOISE))
-        if n_outliers:
-            remarks.append(
-                f"Samples far from all clusters, with kernels of their own: {n_outliers}."
-            )
         n_kernels, n_features = self.density_.n_kernels, self.n_features_in_
         return Summary(
             title=describe_size(n_kernels, "kernels", n_features, len(self.clusters_)),
@@ -223,40 +246,89 @@ class AutoROME(ClusterEstimator):
                     str(cluster.n_members),
                     f"{cluster.share:.1%}",
                     f"{cluster.gain:.3f} \N{PLUS-MINUS SIGN} {cluster.gain_error:.3f}",
-                    _list_members(cluster),
+                    _list_members(cluster, self.clusters_),
                 )
                 for cluster in self.clusters_
             ],
             is_ragged=True,
         )
 
+    def _describe_calibration(self) -> str:
+        """Return the share of held-out samples in a region of the fitted density."""
+        latent = self.density_._latent
+        drawn = latent.logpdf(latent.sample(_N_DRAWN, random_state=0), n_jobs=self.n_jobs)
+        inside = np.mean(self.held_out_scores_ >= np.quantile(drawn, 0.1))
+        return (
+            "The smallest region with 90 % of the fitted density holds "
+            f"{inside:.0%} of held-out samples."
+        )
+
 
 class _Race(NamedTuple):
-    """Points in a frame, their clusters and the densities of these."""
+    """Points in a frame, and their clusters."""
 
     frame: Frame
     clustered: Points
-    n_fragments: int
     partition: Partition
-    fits: Sequence[CellFit]
+    cells: Sequence[Cell]
 
-    @property
-    def held_out(self) -> float:
-        """The mean log density of held-out samples, in data units."""
-        score = self.partition.held_out(self.fits)
+    def held_out(self, cell_scores: Sequence[float]) -> float:
+        """Return the mean log density of held-out samples, in data units."""
+        score = self.partition.held_out(cell_scores)
         return self.frame.to_data_score(score, self.partition.labels != OUTLIER)
 
+    def preview(self) -> float:
+        """Return about the mean log density of held-out samples, in data units."""
+        return self.held_out([preview(cell) for cell in self.cells])
 
-def _list_members(cluster: StackedCluster) -> str:
+
+def _without_categories(points: Points, n_samples: np.ndarray) -> Points:
+    """Return points without the features of few values, which would pass for clusters."""
+    few = categories(points.X, n_samples)
+    if not 0 < len(few) < points.X.shape[1]:
+        return points
+    X = points.X.copy()
+    X[:, few] = 0.0
+    return replace(points, X=X)
+
+
+def _list_members(cluster: StackedCluster, clusters: Sequence[StackedCluster]) -> str:
     """Return one line for each member, and the reason why not all were tried."""
+    first = next(each for each in clusters if each.cell == cluster.cell)
+    if first.label != cluster.label:
+        return f"with cluster {first.label}"
     pairs = zip(cluster.members, cluster.weights, strict=True)
     lines = [f"{name} ({weight:.0%})" for name, weight in pairs]
     return "\n".join([*lines, f"[{cluster.reason}]"] if cluster.reason else lines)
 
 
-def _labels_of(X: np.ndarray, weights: np.ndarray, grain: float, n_jobs: int | None) -> np.ndarray:
-    points = Points.from_samples(X, weights / grain, start="first")
-    return find_clusters(points, n_jobs).whole_labels()
+def _describe_cells(clusters: Sequence[StackedCluster]) -> str:
+    n_cells = len({cluster.cell for cluster in clusters})
+    if n_cells == len(clusters):
+        return ""
+    one = "one density" if n_cells == 1 else f"{n_cells} densities"
+    return f"Clusters overlap: the {len(clusters)} clusters have {one}."
+
+
+def _describe_scarcity(clusters: Sequence[StackedCluster], n_features: int) -> str:
+    """Name the clusters with few samples for the number of features."""
+    few = [each.label for each in clusters if each.n_members < _ENOUGH_PER_FEATURE * n_features]
+    if not few:
+        return ""
+    which = ", ".join(str(label) for label in few[:_MOST_LISTED])
+    more = f" and {len(few) - _MOST_LISTED} more" if len(few) > _MOST_LISTED else ""
+    return (
+        f"Fewer than {_ENOUGH_PER_FEATURE} samples for each feature in cluster {which}{more}: the "
+        "density follows the pooled covariance and single features more than the samples."
+    )
+
+
+def _describe_outliers(n_outliers: int) -> str:
+    return (
+        f"Samples far from all clusters, with kernels of their own: {n_outliers}."
+        if n_outliers
+        else ""
+    )
 
 
 def _check_members(members: Any) -> None:
@@ -268,11 +340,15 @@ def _check_members(members: Any) -> None:
 
 
 def _describe(
-    points: Points, fits: Sequence[CellFit], labels: np.ndarray, support: Support
+    points: Points,
+    fits: Sequence[CellFit],
+    cells: Sequence[int],
+    labels: np.ndarray,
+    support: Support,
 ) -> list[StackedCluster]:
     """Return a summary of every cluster; ``labels`` are those of the rows of the data."""
     X, found = points.X * points.unit, []
-    for label, fit in enumerate(fits):
+    for label, cell in enumerate(cells):
         inside = points.labels == label
         weights = points.weights[inside]
         found.append(
@@ -281,7 +357,8 @@ def _describe(
                 n_members=int((labels == label).sum()),
                 share=float(weights.sum() / points.weights.sum()),
                 mean=support.values(np.average(X[inside], axis=0, weights=weights)[None])[0],
-                **vars(fit.stack),
+                cell=cell,
+                **vars(fits[cell].stack),
             )
         )
     return found

@@ -13,6 +13,7 @@ from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from ..clustering import Points
+from ..clustering.scaling import SCALES, feature_scales
 from ..density import Density, KernelMixture
 from ..density.mixture import with_samples
 from ..validation import (
@@ -22,7 +23,7 @@ from ..validation import (
     check_weights,
     unchanged_on_failure,
 )
-from .summary import Summary, describe_resolution
+from .summary import Summary, describe_resolution, describe_scale
 from .support import FeatureSupport, Support, check_support, indexed
 
 P = ParamSpec("P")
@@ -119,12 +120,14 @@ class DensityEstimator(DensityMixin, BaseEstimator, ABC):
             support = Support.from_samples(
                 declared, X, weights, names, prefers_log=self._prefers_log
             )
+            support = self._scaled(support, X, weights)
             self._fit(X, weights, support, **given)
             self.support_ = support.features
             if isinstance(self.density_, KernelMixture):
                 n_samples = len(X) if weights is None else float(weights.sum())
-                maps = support.joined_maps(self.density_.maps)
-                self.density_ = with_samples(self.density_, names, n_samples, maps)
+                density = support.unscaled(self.density_)
+                maps = support.joined_maps(density.maps)
+                self.density_ = with_samples(density, names, n_samples, maps)
         return self
 
     def _check_parameters(self) -> None:
@@ -138,6 +141,10 @@ class DensityEstimator(DensityMixin, BaseEstimator, ABC):
 
         The density is that of latent coordinates, which ``support`` gives.
         """
+
+    def _scaled(self, support: Support, X: np.ndarray, weights: np.ndarray | None) -> Support:
+        """Return the support in the latent coordinates of the fit, which may be scaled."""
+        return support
 
     def _declared_support(self) -> Any:
         """Return the parameter ``support``, None if the estimator does not have it."""
@@ -263,6 +270,21 @@ class ClusterEstimator(DensityEstimator):
 
     labels_: np.ndarray
     resolution_: np.ndarray
+    scale_: np.ndarray
+    scale: str | None
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_choice(self.scale, "scale", (*SCALES, None))
+
+    def _scaled(self, support: Support, X: np.ndarray, weights: np.ndarray | None) -> Support:
+        self.scale_ = np.ones(X.shape[1])
+        if self.scale is None:
+            return support
+        Z = support.latent(X if weights is None else X[weights > 0])
+        weights = None if weights is None else weights[weights > 0]
+        self.scale_ = feature_scales(Z, weights, self.scale)
+        return support.scaled(self.scale_, np.quantile(Z, 0.5, axis=0, method="lower"))
 
     def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> np.ndarray:
         """Fit the density and return the cluster of every sample, ``labels_``.
@@ -298,6 +320,9 @@ class ClusterEstimator(DensityEstimator):
 
     def _describe_resolution(self) -> str:
         return describe_resolution(self.resolution_, self._feature_names())
+
+    def _describe_scale(self) -> str:
+        return describe_scale(self.scale)
 
 
 def points_with_spread(X: np.ndarray, weights: np.ndarray | None, purpose: str) -> Points:

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..clustering import Points
 from ..clustering.optics import NOISE
 from ..covariance import Axes, Shrunk, shrink
 from ..density import KernelMixture, NeighborCluster, NeighborDensity
@@ -233,6 +234,46 @@ def _neighbor_density(clusters: Grouping, whitening: ClusterWhitening) -> Neighb
         clusters=tuple(parts),
         noise=_mixture(noise, unit, float(shares[-1])) if len(noise.sizes) else None,
     )
+
+
+def show_clusters(
+    density: KernelMixture | NeighborDensity, points: Points, labels: np.ndarray
+) -> KernelMixture | NeighborDensity:
+    """Return a density with the labels (n_points,) of clusters that kernels do not follow.
+
+    Groups of kernels are divided by cluster, so that a cluster may have kernels of several shapes
+    and a shape may occur in several clusters. ``points`` are those of the density, which stays as
+    it is. A group of one Gaussian belongs to the cluster of most of its samples.
+    """
+    if not isinstance(density, KernelMixture):
+        return density
+    own = points.labels
+    order = np.argsort(np.where(own == NOISE, own.max() + 1, own), kind="stable")
+    if density.n_kernels == len(order):
+        labels = labels[order]
+    else:
+        proper = range(int(own.max()) + 1)
+        most = [_most_frequent(labels[own == c], points.weights[own == c]) for c in proper]
+        labels = np.append(most, labels[own == NOISE]).astype(np.int64)
+    groups = np.repeat(np.arange(density.n_groups), np.diff(density.offsets))
+    order = np.lexsort((labels, groups))
+    groups, labels = groups[order], labels[order]
+    starts = np.flatnonzero(np.append(True, np.diff(groups) + np.abs(np.diff(labels)) > 0))
+    return unchecked_mixture(
+        weights=density.weights[order],
+        means=density.means[order],
+        offsets=np.append(starts, len(order)),
+        transforms=density.transforms[groups[starts]],
+        log_dets=density.log_dets[groups[starts]],
+        log_weights=density.log_weights[order],
+        clusters=labels[starts],
+        counts=None,
+        feature_names=None,
+    )
+
+
+def _most_frequent(labels: np.ndarray, weights: np.ndarray) -> int:
+    return int(np.bincount(labels + 1, weights).argmax()) - 1
 
 
 def _mixture(kernels: _Kernels, unit: float, total: float = 1.0) -> KernelMixture:

@@ -1,5 +1,7 @@
 """ROME, the robust multi-modal estimator."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,7 @@ from ..clustering import (
     order_by_reachability,
     score,
 )
+from ..clustering.likelihood import choose_by_likelihood
 from ..clustering.optics import NOISE
 from ..clustering.points import FEWEST_TO_CLUSTER
 from ..clustering.selection import CRITERIA
@@ -37,6 +40,7 @@ from .cluster_densities import (
     ClusterWhitening,
     describe_clusters,
     put_kernels,
+    show_clusters,
     whiten_clusters,
 )
 from .summary import (
@@ -48,6 +52,10 @@ from .summary import (
 )
 from .support import Support, describe_support
 
+#: Numbers of folds, and of points of a fold that are tested, by which ``selection="auto"`` decides
+#: which clusters have kernels.
+_N_FOLDS = 5
+_MOST_TESTED = 100
 #: The parts of the density of a cluster, for every choice of ``density``.
 _PARTS = {"kde": "kernels", "gaussian": "kernels", "knn": "neighbors", "mpw": "windows"}
 
@@ -64,11 +72,18 @@ class ROME(ClusterEstimator):
     Parameters
     ----------
     min_std : float or "auto", default="auto"
-        The smallest standard deviation of the density along any direction, in data units. "auto"
-        is 0.01 times the pooled standard deviation within clusters, so that units do not matter.
-    selection : {"silhouette", "dbcv", None}, default="silhouette"
+        The smallest standard deviation of the density along any direction, in data units; with
+        ``scale``, in scaled units. "auto" is 0.01 times the pooled standard deviation within
+        clusters. It is one number for all features: without ``scale``, features of a small spread
+        are smoothed away beside features of a large one. On the breast cancer table the mean log
+        density of held-out samples is -48.8, and 29.5 with a limit for every feature.
+    selection : {"silhouette", "dbcv", "auto", None}, default="silhouette"
         The score by which a candidate clustering is chosen: silhouettes, or density-based
-        validation. None keeps all samples in one cluster.
+        validation. None keeps all samples in one cluster. With "auto", the leave-one-out likelihood
+        of one Gaussian for each cluster chooses a candidate, clusters are split where that is
+        likelier, and merged where the samples show no valley. Kernels are then put on the pieces
+        before merging, on the clusters, on those of the best silhouette or on one cluster,
+        whichever has the highest log density of held-out samples.
     decorrelate : bool, default=True
         Whether to rotate every cluster onto its principal axes.
     normalize : bool, default=True
@@ -97,6 +112,11 @@ class ROME(ClusterEstimator):
         "heading": ("circular", 360)}``. The density is zero outside, and clusters are found where
         distances make sense. A third item, "log" or "mirror", chooses the map of a bounded feature;
         by default the samples do. "auto" proposes bounds, and warns which ones it took.
+    scale : {"auto", "std", None}, default=None
+        The scales by which features are divided before clusters are found and kernels are put on
+        them: typical differences between samples within clusters, standard deviations, or none, as
+        in the published method. With scales, the unit of a feature does not matter. The density is
+        that of the features as given.
     start : {"canonical", "first"}, default="canonical"
         The start of the ordering: the sample nearest to the mean, which makes the result
         independent of the order of the rows, or the first row.
@@ -126,13 +146,19 @@ class ROME(ClusterEstimator):
         the most frequent one of their copies after spreading.
     clusters_ : tuple of Cluster
         Size, mean, spread and bandwidth of every cluster. With a ``support``, the mean is that of
-        latent coordinates, mapped to a value, and the spread that of latent coordinates.
+        latent coordinates, mapped to a value, and the spread that of latent coordinates. With a
+        ``scale``, means are in data units and spreads in scaled units.
     candidates_ : Candidates or None
-        All distinct candidate clusterings with their scores; None if there was no choice.
+        All distinct candidate clusterings with their scores; None if there was no choice. The
+        heights of cuts are in data units; with ``scale``, in scaled units.
     ordering_ : Ordering or None
         Order, reachability, core distances and predecessors; None if there was no choice.
+        Distances are in data units; with ``scale``, in scaled units.
     min_std_ : float
-        The smallest standard deviation that was used, in data units.
+        The smallest standard deviation that was used, in data units; with ``scale``, in scaled
+        units.
+    scale_ : ndarray of shape (n_features,)
+        The scale of every feature, after the maps of ``support``; ones without ``scale``.
     resolution_ : ndarray of shape (n_features,)
         The unit of every feature, 0 where values are exact.
     support_ : tuple of :class:`~sevenhills.estimators.FeatureSupport`
@@ -179,6 +205,7 @@ class ROME(ClusterEstimator):
         shrinkage: str | None = None,
         resolution: Any = "auto",
         support: Any = None,
+        scale: str | None = None,
         start: str = "canonical",
         k_min: int = 5,
         k_max: int = 20,
@@ -197,6 +224,7 @@ class ROME(ClusterEstimator):
         self.shrinkage = shrinkage
         self.resolution = resolution
         self.support = support
+        self.scale = scale
         self.start = start
         self.k_min = k_min
         self.k_max = k_max
@@ -235,19 +263,62 @@ class ROME(ClusterEstimator):
     ) -> None:
         progress = print_progress() if self.verbose else None
         labels = None if labels is None else check_labels(labels, len(X))
-        points = support.points(X, weights, self.resolution, self.start, labels)
+        points = shown = support.points(X, weights, self.resolution, self.start, labels)
         if labels is None and self.selection and points.n_counted >= FEWEST_TO_CLUSTER:
-            points, k = points.split(), self._n_neighbors(points)
-            ordering = order_by_reachability(points.places(), k, points.weights, progress)
-            cuts = cut(ordering, self.n_eps, self.n_xi, points.weights)
-            scores = self._score(points, cuts, k, progress)
-            points = points.clustered(ordering, choose(cuts, scores))
+            points, shown = self._find_clusters(points, progress)
         clusters = Grouping.from_points(points.unwrapped())
         whitening = self._whiten(clusters)
         self.density_ = put_kernels(clusters, whitening, self.density, self.n_jobs)
-        self.labels_, n_members, self.ordering_, self.candidates_ = points.row_clusters()
-        self.clusters_ = describe_clusters(clusters, whitening, self.density, n_members, support)
         self.min_std_, self.resolution_ = whitening.min_std * points.unit, points.resolution
+        self.labels_, n_members, self.ordering_, self.candidates_ = shown.row_clusters()
+        if shown is not points:
+            self.density_ = show_clusters(self.density_, points, shown.whole_labels())
+            clusters = Grouping.from_points(shown.unwrapped())
+            whitening = self._whiten(clusters)
+        self.clusters_ = describe_clusters(clusters, whitening, self.density, n_members, support)
+        if shown is not points:
+            self.clusters_ = tuple(replace(each, bandwidth=None) for each in self.clusters_)
+
+    def _find_clusters(self, points: Points, progress: Progress | None) -> tuple[Points, Points]:
+        """Return points in the clusters of kernels, and in those to show."""
+        split, k = points.split(), self._n_neighbors(points)
+        ordering = order_by_reachability(split.places(), k, split.weights, progress)
+        cuts = cut(ordering, self.n_eps, self.n_xi, split.weights)
+        scores = self._score(split, cuts, k, progress)
+        clustered = split.clustered(ordering, choose(cuts, scores))
+        if self.selection != "auto":
+            return clustered, clustered
+        found = choose_by_likelihood(points, split, ordering, cuts)
+        one = np.zeros_like(found.clusters)
+        choices = (found.clusters, found.pieces, clustered.whole_labels(), one)
+        whole = slice(None) if split.whole is None else split.whole
+        shown = replace(found.points, labels=found.clusters[whole])
+        labels = self._likeliest(points, choices)
+        return (shown if labels is found.clusters else replace(points, labels=labels)), shown
+
+    def _likeliest(self, points: Points, choices: Sequence[np.ndarray]) -> np.ndarray:
+        """Return the labels under which the log density of held-out points is highest."""
+        distinct = list({labels.tobytes(): labels for labels in reversed(choices)}.values())
+        if len(distinct) == 1:
+            return distinct[0]
+        return max(distinct, key=lambda labels: self._held_out(replace(points, labels=labels)))
+
+    def _held_out(self, points: Points) -> float:
+        """Return the mean log density of points that are left out of the fit, in turn."""
+        X, labels, weights = points.unwrapped().joined()
+        fold = np.arange(len(X)) % _N_FOLDS
+        total = 0.0
+        for f in range(_N_FOLDS):
+            train, test = np.flatnonzero(fold != f), np.flatnonzero(fold == f)
+            test = test[:: -(-len(test) // _MOST_TESTED)]
+            clusters = Grouping.from_samples(X[train], labels[train], weights[train], points.unit)
+            try:
+                density = put_kernels(clusters, self._whiten(clusters), self.density, self.n_jobs)
+            except ValueError:  # a cluster has no spread
+                return -np.inf
+            scores = density.logpdf(X[test] * points.unit)
+            total += float(np.average(scores, weights=weights[test]))
+        return total / _N_FOLDS
 
     def _n_neighbors(self, points: Points) -> int:
         n_features = points.X.shape[1]
@@ -257,7 +328,7 @@ class ROME(ClusterEstimator):
         return score(
             points.places(),
             cuts,
-            str(self.selection),
+            "silhouette" if self.selection == "auto" else str(self.selection),
             n_neighbors=k,
             weights=points.weights,
             n_jobs=self.n_jobs,
@@ -279,7 +350,7 @@ class ROME(ClusterEstimator):
         check_min_std(self.min_std)
         check_choice(self.density, "density", DENSITIES)
         check_choice(self.shrinkage, "shrinkage", SHRINKAGE)
-        check_choice(self.selection, "selection", (*CRITERIA, None))
+        check_choice(self.selection, "selection", (*CRITERIA, "auto", None))
         check_choice(self.start, "start", ("canonical", "first"))
         check_flag(self.decorrelate, "decorrelate")
         check_flag(self.normalize, "normalize")
@@ -292,11 +363,12 @@ class ROME(ClusterEstimator):
         if check_count(self.n_eps, "n_eps") + check_count(self.n_xi, "n_xi") == 0:
             raise ValueError("n_eps and n_xi must not both be zero")
         check_count(self.exact_below, "exact_below")
-        if self.density == "knn" and self.support is not None:
-            raise ValueError(
-                "support needs a mixture of kernels, which density='knn' does not fit; choose "
-                "density='kde', 'gaussian' or 'mpw'"
-            )
+        for name in ("support", "scale"):
+            if self.density == "knn" and getattr(self, name) is not None:
+                raise ValueError(
+                    f"{name} needs a mixture of kernels, which density='knn' does not fit; choose "
+                    "density='kde', 'gaussian' or 'mpw'"
+                )
 
     def _density_class(self) -> type[Density]:
         return NeighborDensity if self.density == "knn" else KernelMixture
@@ -309,7 +381,11 @@ class ROME(ClusterEstimator):
         noise = f" and {n_noise} noise samples" if n_noise else ""
         return Summary(
             title=f"{size}{noise}, min_std = {self.min_std_:.4g}",
-            remarks=[self._describe_resolution(), describe_support(self.support_)],
+            remarks=[
+                self._describe_scale(),
+                self._describe_resolution(),
+                describe_support(self.support_),
+            ],
             headings=("cluster", "samples", "share", "widest std", "narrowest std", "bandwidth"),
             rows=[
                 (

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..clustering import Candidates
 from ..clustering.optics import NOISE
-from ..clustering.selection import TRIVIAL_SCORE
+from ..clustering.selection import LIKELIHOOD, TRIVIAL_SCORE
 from ..density import ChainMap, FeatureMap, TableMap, YeoJohnson
 from ..texts import counted, html_table
 from ..validation import check_field
@@ -31,7 +31,9 @@ class Cluster:
     n_members: int  #: the number of its samples
     share: float  #: of the weight of all samples, which is the weight in the density
     mean: np.ndarray  #: (n_features,)
-    stds: np.ndarray  #: (n_features,) standard deviations along its axes, in data units
+    #: (n_features,) standard deviations along its axes, in data units; with a ``scale``, in the
+    #: coordinates that are divided by it
+    stds: np.ndarray
     bandwidth: float | None  #: of its kernels after whitening; None if they have no common width
 
     @property
@@ -106,6 +108,14 @@ def describe_resolution(
     )
 
 
+def describe_scale(scale: str | None) -> str:
+    """Return a sentence that names the scales of features; empty if there are none."""
+    if scale is None:
+        return ""
+    scales = {"auto": "typical differences between samples", "std": "standard deviations"}[scale]
+    return f"Features are divided by their {scales}; scale=None leaves them as they are."
+
+
 def describe_maps(maps: Sequence[FeatureMap] | None, names: Sequence[str] | None) -> str:
     """Return a sentence that names the features with power maps and tables; empty without any."""
     kinds = {}
@@ -119,10 +129,16 @@ def describe_maps(maps: Sequence[FeatureMap] | None, names: Sequence[str] | None
     return f"Mapped features: {listed}; maps=None leaves all as they are." if listed else ""
 
 
+def describe_categories(features: Sequence[int], names: Sequence[str] | None) -> str:
+    """Return a sentence that names the features of few values; empty if there are none."""
+    listed = _listed(dict.fromkeys(features, ""), names)
+    return f"Clusters are split by the values of {listed}." if listed else ""
+
+
 def _listed(remarks: Mapping[int, str], names: Sequence[str] | None) -> str:
     """Return the first features with remarks about them, and the number of the others."""
     found = [
-        f"{f'feature {j}' if names is None else names[j]} {remark}"
+        f"{f'feature {j}' if names is None else names[j]} {remark}".rstrip()
         for j, remark in list(remarks.items())[:_MAX_FEATURES]
     ]
     more = len(remarks) - len(found)
@@ -138,6 +154,12 @@ def describe_choice(candidates: Candidates | None) -> str:
     if candidates.n_clusters[i] == 1 and candidates.noise_share[i] == 0:
         return f"One cluster: none of the {distinct} separates the samples."
     rule = {"dbscan": "a cut at height", "xi": "a cut at steepness"}[candidates.rules[i]]
+    if candidates.criterion == LIKELIHOOD:
+        return (
+            f"From {rule} {candidates.parameters[i]:.4g}: its log likelihood is the best of "
+            f"{distinct}, {candidates.scores[i]:.4f} per sample above that of one cluster. "
+            "Clusters were then split and merged."
+        )
     return (
         f"Chosen by {rule} {candidates.parameters[i]:.4g}: the best {candidates.criterion} score "
         f"({candidates.scores[i]:.4f}) of {distinct}."

@@ -11,7 +11,7 @@ kernels of all features without any map, mirrors are taken.
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -23,6 +23,7 @@ from sklearn.utils import check_array
 from ..clustering import Points
 from ..clustering.points import canonical_features, least_spread_cut
 from ..covariance import weighted_moments, whitening_transforms
+from ..density import KernelMixture
 from ..density.maps import (
     AnyMap,
     ChainMap,
@@ -165,6 +166,10 @@ class Support:
     n_features: int
     features: tuple[FeatureSupport, ...] = ()
     chosen: tuple[_Chosen, ...] = ()  #: one for each of ``features``
+    #: (n_features,) by which latent coordinates are divided; None if they are in data units
+    scales: np.ndarray | None = None
+    #: (n_features,) subtracted before: far from zero, quotients would lose digits of samples
+    origins: np.ndarray | None = None
 
     @classmethod
     def from_samples(
@@ -208,9 +213,13 @@ class Support:
             _warn_of(features)
         return cls(X.shape[1], tuple(features), tuple(choices.values()))
 
+    def scaled(self, scales: np.ndarray, origins: np.ndarray) -> "Support":
+        """Return the support with latent coordinates ``(z - origins) / scales``."""
+        return replace(self, scales=scales, origins=origins)
+
     @cached_property
     def maps(self) -> Maps | None:
-        """The maps of all features; None if there is no support."""
+        """The maps of all features, in data units; None if there is no support."""
         if not self.features:
             return None
         maps: list[AnyMap] = [FeatureMap()] * self.n_features
@@ -230,13 +239,17 @@ class Support:
         out = np.zeros(self.n_features)
         for each in self.features:
             out[each.feature] = each.map.period if isinstance(each.map, CircleMap) else 0.0
-        return out
+        return out if self.scales is None else out / self.scales
 
     def without(self, features: np.ndarray) -> "Support":
         """Return the support of all other features."""
         pairs = zip(self.features, self.chosen, strict=True)
         kept = [pair for pair in pairs if pair[0].feature not in features]
-        return Support(self.n_features, *(tuple(each) for each in zip(*kept, strict=True)))
+        return replace(
+            self,
+            features=tuple(each for each, _ in kept),
+            chosen=tuple(chosen for _, chosen in kept),
+        )
 
     def wrapped(self, X: np.ndarray) -> np.ndarray:
         """Return samples with all angles in the first turn of their circle."""
@@ -248,18 +261,23 @@ class Support:
 
     def latent(self, X: np.ndarray) -> np.ndarray:
         """Return the latent coordinates of samples, which may be spread over a bound."""
-        if not self.features:
-            return X
-        Z = X.copy()
+        Z = X.copy() if self.features else X
         for each, chosen in zip(self.features, self.chosen, strict=True):
             Z[:, each.feature] = chosen.latent(X[:, each.feature])
-        return Z
+        return Z if self.scales is None else (Z - self.origins) / self.scales
 
     def places(self, Z: np.ndarray, features: np.ndarray) -> np.ndarray:
         """Return the places of latent coordinates, from features in an order."""
         chosen = {each.feature: one for each, one in zip(self.features, self.chosen, strict=True)}
-        columns = [chosen[j].places(Z[:, j]) if j in chosen else [Z[:, j]] for j in features]
-        return np.stack([column for each in columns for column in each], axis=1)
+        scales = np.ones(self.n_features) if self.scales is None else self.scales
+        unscaled = self._unscaled(Z) if self.features else Z
+        columns: list[np.ndarray] = []
+        for j in features:
+            if j in chosen:
+                columns += [each / scales[j] for each in chosen[j].places(unscaled[:, j])]
+            else:
+                columns.append(Z[:, j])
+        return np.stack(columns, axis=1)
 
     def points(
         self,
@@ -270,17 +288,27 @@ class Support:
         labels: np.ndarray | None = None,
     ) -> Points:
         """Return the points of samples in latent coordinates."""
-        if not self.features:
+        if not self.features and self.scales is None:
             return Points.from_samples(X, weights, resolution, start, labels)
         return Points.from_samples(self.wrapped(X), weights, resolution, start, labels, self)
 
     def values(self, Z: np.ndarray) -> np.ndarray:
         """Return the values of latent coordinates."""
+        Z = self._unscaled(Z)
         return Z if self.maps is None else map_columns(self.maps, "inverse", Z)
+
+    def _unscaled(self, Z: np.ndarray) -> np.ndarray:
+        return Z if self.scales is None else Z * self.scales + self.origins
+
+    def unscaled(self, density: KernelMixture) -> KernelMixture:
+        """Return a density of latent coordinates as one of those in data units."""
+        if self.scales is None:
+            return density
+        return density.affine(np.diag(self.scales), self.origins)
 
     def latent_range(self, lower: np.ndarray, upper: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the range of latent coordinates of values in a range."""
-        if not self.features:
+        if not self.features and self.scales is None:
             return lower, upper
         low, high = self.latent(np.stack([lower, upper]))
         return low, np.where(self.periods > 0, low + self.periods, high)
@@ -290,12 +318,13 @@ class Support:
         return {each.feature: declared(each.map) for each in self.features}
 
     def mean_log_slope(self, X: np.ndarray, weights: np.ndarray | None) -> float:
-        """Return the mean log determinant of the slopes of the maps at samples."""
+        """Return the mean log determinant of the slopes of maps and scales at samples."""
+        log_scales = 0.0 if self.scales is None else float(np.log(self.scales).sum())
         if self.maps is None:
-            return 0.0
+            return -log_scales
         inside = self.values(self.latent(X))
         slopes = map_columns(self.maps, "log_slope", inside).sum(axis=1)
-        return float(np.average(slopes, weights=weights))
+        return float(np.average(slopes, weights=weights)) - log_scales
 
 
 def _chained(first: AnyMap, second: AnyMap) -> AnyMap:

@@ -95,7 +95,7 @@ def plot_candidates(rome: ROME | AutoROME, ax: Any = None) -> Any:
     _, candidates = _ordering_of(rome)
     ax = current_axes(ax)
     names = {"dbscan": "cut at a height ε", "xi": "steep slopes ξ"}
-    scored = candidates.scores > TRIVIAL_SCORE
+    scored = candidates.scores != TRIVIAL_SCORE
     for color, (rule, name) in zip(COLORS, names.items(), strict=False):
         of = scored & (candidates.rules == rule)
         x, y = candidates.n_clusters[of], candidates.scores[of]

@@ -173,14 +173,7 @@ def _tiles(
 def _choice(subject: Subject) -> str:
     if subject.labels is None:
         return f"{subject.kind} fits one density to all samples and finds no clusters."
-    text = describe_choice(subject.candidates)
-    n_fragments = getattr(subject.model, "n_fragments_", 0)
-    if n_fragments:
-        text += (
-            f" {n_fragments} clusters were merged: they were not stable when a part of the samples "
-            "was left out."
-        )
-    return text
+    return describe_choice(subject.candidates)
 
 
 def _cluster_table(subject: Subject) -> Table | None:

@@ -150,11 +150,13 @@ def _agrees(X: np.ndarray, subject: Subject) -> bool:
     """
     ordering: Any = subject.ordering
     maps = getattr(subject.density, "maps", None) or ()
-    X = np.delete(X, [j for j, each in enumerate(maps) if type(each) is not FeatureMap], axis=1)
+    scale = getattr(subject.model, "scale_", 1.0)
+    mapped = [j for j, each in enumerate(maps) if type(each) is not FeatureMap]
+    X = np.delete(X / scale, mapped, axis=1)
     rows = np.flatnonzero(ordering.predecessor >= 0)
     steps = np.linalg.norm(X[rows] - X[ordering.predecessor[rows]], axis=1)
     # Rounded values were spread by up to half a unit before samples were ordered.
-    spread = float(np.linalg.norm(getattr(subject.model, "resolution_", 0.0)))
+    spread = float(np.linalg.norm(getattr(subject.model, "resolution_", 0.0) / scale))
     slack = 1e-9 * float(np.abs(X).max(initial=0.0)) + spread
     return bool((steps <= ordering.reachability[rows] * (1 + 1e-6) + slack).all())
 

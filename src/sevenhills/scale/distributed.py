@@ -55,8 +55,9 @@ class DistributedROME(DensityMixin, BaseEstimator):
     Parameters
     ----------
     estimator : ROME, optional
-        The estimator of the clusters and their kernels, with ``density="kde"``. The sample
-        chooses the maps of its ``support``; where a row is at a bound, it is a mirror.
+        The estimator of the clusters and their kernels, with ``density="kde"`` and
+        ``scale=None``. The sample chooses the maps of its ``support``; where a row is at a bound,
+        it is a mirror.
     sample_size : int, default=30_000
         The number of distinct rows in the sample.
     kernels : "all" or int, default="all"
@@ -170,6 +171,11 @@ class DistributedROME(DensityMixin, BaseEstimator):
             raise ValueError(
                 "estimator must be a ROME with kernels on its clusters, density='kde', got "
                 f"{recipe.density!r}"
+            )
+        if recipe is not None and recipe.scale is not None:
+            raise ValueError(
+                f"estimator must be a ROME with scale=None, got {recipe.scale!r}; divide the "
+                "features by their scales before the fit"
             )
         check_count(self.sample_size, "sample_size", least=2)
         if isinstance(self.kernels, str):

@@ -8,21 +8,25 @@ mixtures.
 Every member is a sum of Gaussian kernels, and so is the whole.
 """
 
+from ..clustering.joining import OUTLIER
 from .frames import Frame, frames_of
-from .members import Member, Samples
-from .partition import OUTLIER, Partition, join_small, merge_unstable, split_by_category
-from .search import CellFit, Stack
+from .members import Cell, Member, Samples
+from .partition import Partition, categories, join_overlapping, split_by_category
+from .search import CellFit, Stack, fit_cells, preview
 
 __all__ = [
     "OUTLIER",
+    "Cell",
     "CellFit",
     "Frame",
     "Member",
     "Partition",
     "Samples",
     "Stack",
+    "categories",
+    "fit_cells",
     "frames_of",
-    "join_small",
-    "merge_unstable",
+    "join_overlapping",
+    "preview",
     "split_by_category",
 ]

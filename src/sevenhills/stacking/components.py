@@ -14,17 +14,14 @@ from scipy.special import gammaln
 
 from ..covariance import whitening_transforms
 from ..density import KernelMixture
+from ..kernels.components import maximize_likelihood
 
 #: Iterations of k-means that start a fit.
 _KMEANS_STEPS = 3
 #: Upper bound on the iterations of a fit, which ends when the mean log likelihood rises by less
 #: than this tolerance.
 _MAX_STEPS = 60
-_TOLERANCE = 1e-3
-#: Added to the size of a component, so that empty components have a finite logarithm.
-_EPSILON = 1e-10
-#: Samples that the pooled size of components counts for, since one sample has no size of its own.
-_POOLED_SIZE = 0.3
+_TOLERANCE, _TOLERANCE_PER_FEATURE = 1e-3, 1e-4
 #: Distance of the logarithms of precisions in Student's t, in widths of a Gaussian's likelihood.
 _SPACING = 1.2
 #: Precisions less likely than this share of the likeliest are dropped.
@@ -60,6 +57,12 @@ class Components(NamedTuple):
         """Return the log density at rows given as :func:`quadratic_features`."""
         distances, log_dets = squared_distances(features, self.means, self.covariances)
         return log_sum_exp(_log_parts(distances, log_dets, self))
+
+    def shares(self, features: np.ndarray) -> np.ndarray:
+        """Return the responsibilities (n_rows, n_components) at rows."""
+        distances, log_dets = squared_distances(features, self.means, self.covariances)
+        parts = _log_parts(distances, log_dets, self)
+        return np.asarray(np.exp(parts - log_sum_exp(parts)[:, None]))
 
     def density(self, ridge: np.ndarray) -> KernelMixture:
         """Return the mixture as Gaussian kernels.
@@ -199,22 +202,17 @@ def _weighted(rows: np.ndarray, weights: np.ndarray) -> np.ndarray:
 class Prior(NamedTuple):
     """The shrinkage of the covariances of components.
 
-    ``round`` and ``pooled`` are the weights, in samples, of a multiple of the identity and of the
-    pooled covariance ``shape``, both scaled to the trace. If ``shape`` is None, the covariance is
-    pooled over the components. The ridge is added to every covariance, so that none is singular.
+    ``round`` and ``pooled`` are the weights, in samples, of a ``target`` and of the pooled
+    covariance ``shape``, both scaled to the trace. If ``shape`` is None, the covariance is pooled
+    over the components; without a ``target``, it is the identity. The ridge is added to every
+    covariance, so that none is singular.
     """
 
     round: float
     pooled: float
     shape: np.ndarray | None
     ridge: np.ndarray
-
-
-class ComponentFit(NamedTuple):
-    """Fitted components, and the responsibilities (n_rows, n_components) from which they come."""
-
-    components: Components
-    shares: np.ndarray
+    target: np.ndarray | None = None
 
 
 def fit_components(
@@ -223,72 +221,30 @@ def fit_components(
     shares: np.ndarray,
     prior: Prior,
     dof: float = np.inf,
-) -> ComponentFit:
+) -> Components:
     """Fit components by expectation maximization.
 
     Rows are given as :func:`quadratic_features`, with the number of samples that each stands for.
     The fit starts from the responsibilities ``shares`` (n_rows, n_components).
     """
-    weighted, total = _weighted(features, weights), weights.sum()
-    before, pulls = -np.inf, None
-    for _ in range(_MAX_STEPS):
-        components = _estimate(weighted, weights, shares, pulls, prior, dof)
-        _, means, covariances, _ = components
-        distances, log_dets = squared_distances(features, means, covariances)
-        parts = _log_parts(distances, log_dets, components)
-        highest = parts.max(axis=1, keepdims=True)
-        shares = np.exp(parts - highest)
-        sums = shares.sum(axis=1, keepdims=True)
-        shares /= sums
-        if not np.isinf(dof):
-            pulls = (dof + means.shape[1]) / (dof + distances)
-        likelihood = float(weights @ (highest + np.log(sums))[:, 0] / total)
-        if likelihood - before < _TOLERANCE:
-            break
-        before = likelihood
-    return ComponentFit(components, shares)
-
-
-def _estimate(
-    weighted: np.ndarray,
-    weights: np.ndarray,
-    shares: np.ndarray,
-    pulls: np.ndarray | None,
-    prior: Prior,
-    dof: float,
-) -> Components:
-    """Return components from responsibilities; distant samples pull less on Student's t."""
-    n_features = prior.ridge.shape[0]
-    pulling = shares if pulls is None else shares * pulls
-    sizes, total = weights @ shares + _EPSILON, weights @ pulling + _EPSILON
-    sums = pulling.T @ weighted
-    means = sums[:, 1 : n_features + 1] / total[:, None]
-    covariances = _symmetric(sums[:, n_features + 1 :], n_features)
-    covariances -= total[:, None, None] * means[:, :, None] * means[:, None, :]
-    covariances /= sizes[:, None, None]
-    return Components(sizes / sizes.sum(), means, _shrunk(covariances, sizes, prior), dof)
-
-
-def _shrunk(covariances: np.ndarray, sizes: np.ndarray, prior: Prior) -> np.ndarray:
-    """Shrink covariances towards the identity and the pooled shape, both scaled to their traces."""
-    n_components, n_features, _ = covariances.shape
-    flat = covariances.reshape(n_components, -1)
-    traces = flat[:, :: n_features + 1].sum(axis=1)
-    pooled_trace = float(sizes @ traces) / sizes.sum()
-    traces = (sizes * traces + _POOLED_SIZE * pooled_trace) / (sizes + _POOLED_SIZE)
-    shape = prior.shape
-    if shape is None:
-        shape = (sizes @ flat / sizes.sum()).reshape(n_features, n_features)
-    shape = shape / max(float(shape.trace()), _EPSILON)
-    target = prior.round / n_features * np.eye(n_features) + prior.pooled * shape
-    strength = sizes + prior.round + prior.pooled
-    shrunk = sizes[:, None, None] * covariances + np.maximum(traces, 0.0)[:, None, None] * target
-    return np.asarray(shrunk / strength[:, None, None] + prior.ridge)
-
-
-def _symmetric(upper: np.ndarray, n_features: int) -> np.ndarray:
-    i, j, _ = _pairs(n_features)
-    out = np.empty((len(upper), n_features, n_features))
-    out[:, i, j] = upper
-    out[:, j, i] = upper
-    return out
+    n_components, n_features = shares.shape[1], len(prior.ridge)
+    sizes, means = np.empty(n_components), np.empty((n_components, n_features))
+    covariances = np.empty((n_components, n_features, n_features))
+    is_fitted = maximize_likelihood(
+        features,
+        weights,
+        np.ascontiguousarray(shares.T),
+        float(dof),
+        np.array([prior.round, prior.pooled]),
+        np.eye(n_features) if prior.target is None else prior.target,
+        np.zeros_like(prior.ridge) if prior.shape is None else prior.shape,
+        prior.ridge,
+        _MAX_STEPS,
+        max(_TOLERANCE, _TOLERANCE_PER_FEATURE * n_features),
+        sizes,
+        means,
+        covariances,
+    )
+    if not is_fitted:
+        raise np.linalg.LinAlgError("a covariance is not positive definite")
+    return Components(sizes / sizes.sum(), means, covariances, dof)

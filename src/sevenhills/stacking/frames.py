@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..clustering import Points
+from ..clustering.joining import is_far
 from ..clustering.points import unit_of
 from ..covariance import weighted_moments
 from ..density import FeatureMap, KernelMixture
 from ..density.maps import map_columns
-from .partition import is_far
 from .shapes import choose_shapes
 
 
@@ -66,6 +66,12 @@ class Frame:
         matrix = np.diag(self.points.unit / self.factors)[self.points.features]
         found = density.affine(matrix, np.zeros(len(self.maps)))
         return replace(found, maps=self.maps) if self.penalty else found
+
+    @property
+    def log_unit(self) -> float:
+        """The log of the volume of the unit of the points, in latent coordinates of the data."""
+        factors = float(np.log(self.factors).sum())
+        return len(self.maps) * float(np.log(self.points.unit)) - factors
 
     def to_data_score(self, score: float, rows: np.ndarray) -> float:
         """Return a mean log density of some points as one of the data, less the penalty."""

@@ -1,148 +1,37 @@
 """The density of all clusters: which samples form clusters, and the sum of their densities."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.sparse.csgraph import connected_components
 from scipy.spatial import KDTree
 
-from ..covariance import weighted_moments
+from ..clustering.joining import OUTLIER, min_cluster_size, rows_of
+from ..covariance import Pooled, weighted_moments, whitening_transforms
 from ..density import KernelMixture
-from ..folds import count, counts, without_a_fifth
-from ..threads import map_blocks
+from ..folds import count, counts
 from ..whitening import silverman
-from .components import gaussian_kernels
-from .members import Cell, Member
-from .search import ENOUGH_TO_STOP, CellFit, fit_cell
+from .components import gaussian_kernels, log_sum_exp
+from .members import BACKGROUND, Cell
+from .search import CellFit
 
-OUTLIER = -1
-#: Samples farther than this number of standard deviations from all clusters are outliers.
-_MAX_STDS = 10.0
-#: So are samples whose distance to the median of their own cluster exceeds the typical distance by
-#: this factor: they alone would determine the covariance of the cluster.
-_MAX_RATIO = 2.0**20
 #: Smallest variance of a kernel, relative to the variance within clusters.
 _MIN_VARIANCE = 1e-8
 #: Slopes beyond this do not widen kernels further, which would blur thin relations.
 _MAX_STEEPNESS = 100.0
-#: Weight of the wide background, in samples.
-_BACKGROUND = 0.1
-#: Clusters are stable if the adjusted Rand index without a fifth of the samples reaches this.
-_MIN_AGREEMENT = 0.95
+#: The number of widths of the background; the widest is a thousand times as wide as the samples.
+_N_WIDTHS = 10
+#: Clusters overlap if they exchange more than this share of the samples of the smaller one.
+_MAX_OVERLAP = 0.01
+#: Ridge of their covariances, relative to the pooled one, and the least spread within clusters
+#: relative to that of all samples.
+_OVERLAP_RIDGE, _LEAST_SPREAD = 1e-6, 1e-12
 #: A feature with at most this many values, each repeated this often on average, is a category.
 _MAX_VALUES = 12
 _MIN_REPEATS = 20
 
-#: A function of rows and weights that returns labels, -1 for noise.
-Clustering = Callable[[np.ndarray, np.ndarray], np.ndarray]
-
-
-def min_cluster_size(n_features: int) -> int:
-    """Return the smallest number of samples of a cluster."""
-    return max(10, n_features + 2)
-
-
 # Labels
-
-
-def join_small(X: np.ndarray, weights: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Assign noise and small clusters to the cluster of the nearest sample.
-
-    Samples that are far from all clusters, including their own, become outliers. Clusters are
-    renumbered.
-    """
-    inside = (labels >= 0) & ~is_far(X, labels)
-    sizes = counts(labels[inside], weights[inside])
-    kept = inside.copy()
-    kept[inside] = sizes[labels[inside]] >= min_cluster_size(X.shape[1])
-    if not kept.any():
-        return np.zeros(len(X), dtype=np.int64)
-    numbers = np.unique(labels[kept], return_inverse=True)[1]
-    out = np.full(len(X), OUTLIER, dtype=np.int64)
-    out[kept] = numbers
-    if kept.all():
-        return out
-    distances, nearest = KDTree(X[kept]).query(X[~kept])
-    near = distances <= _MAX_STDS * _radii(X[kept], weights[kept], numbers)[numbers[nearest]]
-    out[~kept] = np.where(near, numbers[nearest], OUTLIER)
-    return out
-
-
-def is_far(X: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Return which rows are far from the median of their cluster."""
-    far = np.zeros(len(X), dtype=bool)
-    for label in np.unique(labels[labels >= 0]):
-        rows = np.flatnonzero(labels == label)
-        apart = np.abs(X[rows] - np.quantile(X[rows], 0.5, axis=0, method="lower")).max(axis=1)
-        if apart.any():
-            far[rows] = apart > _MAX_RATIO * np.quantile(apart[apart > 0], 0.5, method="lower")
-    return far
-
-
-def _radii(X: np.ndarray, weights: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Return the standard deviation of every cluster, but at least the pooled one.
-
-    If all clusters are single values, the standard deviation is that of all samples.
-    """
-    moments = [weighted_moments(X[rows], weights[rows]) for rows in _rows_of(labels)]
-    own = np.array([np.trace(each.covariance) for each in moments])
-    within = float(own @ np.bincount(labels, weights)) / weights.sum()
-    if within == 0:
-        within = float(np.trace(weighted_moments(X, weights).covariance))
-    return np.sqrt(np.maximum(own, within if within > 0 else np.inf))
-
-
-def _rows_of(labels: np.ndarray) -> list[np.ndarray]:
-    """Return the rows of every cluster."""
-    order = np.argsort(labels, kind="stable")
-    return np.split(order, np.searchsorted(labels[order], np.arange(labels.max() + 1)))[1:]
-
-
-def merge_unstable(
-    X: np.ndarray,
-    weights: np.ndarray,
-    labels: np.ndarray,
-    cluster: Clustering,
-    rng: np.random.RandomState,
-) -> tuple[np.ndarray, int]:
-    """Merge all clusters if ``cluster`` does not find them again without a fifth of the samples.
-
-    Gaps that happen to be in the samples move when samples are left out. If all clusters are large,
-    the test is skipped: the density is then good even if they are fragments. The second result is
-    the number of clusters that were merged.
-    """
-    inside = labels != OUTLIER
-    if labels.max() == 0 or counts(labels[inside], weights[inside]).min() >= ENOUGH_TO_STOP:
-        return labels, 0
-    left = np.zeros(len(X))
-    left[inside] = without_a_fifth(weights[inside], rng)
-    seen = left > 0
-    again = join_small(X[seen], left[seen], cluster(X[seen], left[seen]))
-    if adjusted_rand(labels[seen], again, left[seen]) >= _MIN_AGREEMENT:
-        return labels, 0
-    return join_small(X, weights, np.minimum(labels, 0)), int(labels.max()) + 1
-
-
-def adjusted_rand(labels: np.ndarray, others: np.ndarray, weights: np.ndarray) -> float:
-    r"""Return the adjusted Rand index of two clusterings of weighted rows.
-
-    .. math:: \frac{\sum_{ij} p(n_{ij}) - e}{\frac{1}{2} (a + b) - e}, \quad e = a b / p(n), \quad
-              a = \sum_i p(n_{i \cdot}), \quad b = \sum_j p(n_{\cdot j})
-
-    with the number of samples :math:`n_{ij}` in cluster :math:`i` of the one and :math:`j` of the
-    other clustering, and :math:`p(n) = n (n - 1) / 2` pairs of :math:`n` samples.
-    """
-    here, there = (np.unique(each, return_inverse=True)[1] for each in (labels, others))
-    shape = here.max() + 1, there.max() + 1
-    table = np.bincount(here * shape[1] + there, weights, shape[0] * shape[1]).reshape(shape)
-    both, one, other = (_n_pairs(sizes) for sizes in (table, table.sum(axis=1), table.sum(axis=0)))
-    by_chance = one * (other / max(_n_pairs(weights.sum()), np.finfo(float).tiny))
-    most = 0.5 * (one + other)
-    return (both - by_chance) / (most - by_chance) if most > by_chance else 1.0
-
-
-def _n_pairs(sizes: np.ndarray) -> float:
-    return float(np.maximum(0.5 * sizes * (sizes - 1), 0.0).sum())
 
 
 def split_by_category(X: np.ndarray, weights: np.ndarray, labels: np.ndarray) -> np.ndarray:
@@ -151,7 +40,7 @@ def split_by_category(X: np.ndarray, weights: np.ndarray, labels: np.ndarray) ->
     Rare values stay together. Clusters are renumbered.
     """
     out = np.full(len(X), OUTLIER, dtype=np.int64)
-    queue = _rows_of(labels)
+    queue = rows_of(labels)
     n_done = 0
     while queue:
         rows = queue.pop(0)
@@ -162,6 +51,74 @@ def split_by_category(X: np.ndarray, weights: np.ndarray, labels: np.ndarray) ->
         else:
             queue = [rows[parts == part] for part in range(parts.max() + 1)] + queue
     return out
+
+
+def categories(X: np.ndarray, weights: np.ndarray) -> tuple[int, ...]:
+    """Return the features of few values, by which clusters are split."""
+    values = [len(np.unique(x)) for x in X.T]
+    most = min(_MAX_VALUES, count(weights) / _MIN_REPEATS)
+    return tuple(j for j, n_values in enumerate(values) if 1 < n_values <= most)
+
+
+def join_overlapping(
+    X: np.ndarray, weights: np.ndarray, clusters: np.ndarray, pieces: np.ndarray
+) -> np.ndarray:
+    """Return cells: clusters that overlap are in one cell.
+
+    Clusters are mixtures of one Gaussian for each of their pieces. Two overlap if more than a
+    hundredth of the samples of the smaller one is expected to come from the other.
+    """
+    inside = clusters != OUTLIER
+    n_clusters, n_samples = int(clusters.max()) + 1, weights * inside
+    if n_clusters == 1:
+        return clusters
+    # Samples that joined a cluster later are in none of its pieces, and some pieces are outliers.
+    in_piece = inside & (pieces != OUTLIER)
+    numbers = np.unique(pieces[in_piece], return_inverse=True)[1]
+    pieces = np.full(len(X), OUTLIER, dtype=np.int64)
+    pieces[in_piece] = numbers
+    # Without a ridge, features of few values and linear relations make covariances singular.
+    variances = np.diag(weighted_moments(X[inside], weights[inside]).covariance)
+    ridge = _MIN_VARIANCE * np.where(variances > 0, variances, 1.0)
+    pooled = _pooled(X, weights, pieces) + np.diag(ridge)
+    log_parts = np.full((len(X), n_clusters), -np.inf)
+    for rows in rows_of(pieces):
+        log_density = _left_out_log_density(X, weights, rows, pooled)
+        cluster = clusters[rows[0]]
+        log_parts[:, cluster] = np.logaddexp(log_parts[:, cluster], log_density)
+    shares = np.exp(log_parts - log_sum_exp(log_parts)[:, None]) * n_samples[:, None]
+    sizes = counts(clusters[inside], weights[inside])
+    exchanged = np.zeros((n_clusters, n_clusters))
+    np.add.at(exchanged, clusters[inside], shares[inside])
+    exchanged += exchanged.T
+    overlaps = exchanged > _MAX_OVERLAP * np.minimum(sizes[:, None], sizes)
+    cells = connected_components(overlaps, directed=False)[1]
+    return np.where(inside, np.unique(cells, return_inverse=True)[1][clusters], OUTLIER)
+
+
+def _left_out_log_density(
+    X: np.ndarray, weights: np.ndarray, rows: np.ndarray, pooled: np.ndarray
+) -> np.ndarray:
+    r"""Return the log density of the Gaussian of some rows at all rows, times its weight.
+
+    The covariance is :math:`S = (A + \kappa W) / (n + \kappa)` with the scatter matrix :math:`A` of
+    the :math:`n` samples and :math:`\kappa = d + 2` samples of the pooled covariance :math:`W`. At
+    its own rows, one sample is left out of mean and covariance, or the row if it weighs less.
+    """
+    n_features = X.shape[1]
+    n, prior = float(weights[rows].sum()), n_features + 2.0
+    mean, covariance = weighted_moments(X[rows], weights[rows])
+    transform = whitening_transforms((n * covariance + prior * pooled) / (n + prior))
+    squares = np.square((X - mean) @ transform).sum(axis=1)
+    log_dets = np.full(len(X), 2 * np.linalg.slogdet(transform)[1])
+    # Without a sample, the scatter matrix loses a matrix of rank one.
+    lost = np.minimum(weights[rows], 1.0)
+    ratio = n / np.maximum(n - lost, _MIN_VARIANCE * n)
+    kept = np.maximum(1 - lost * ratio / (n + prior) * squares[rows], np.finfo(float).eps)
+    factor = (n + prior) / (n + prior - lost)
+    squares[rows] *= ratio**2 / (kept * factor)
+    log_dets[rows] -= n_features * np.log(factor) + np.log(kept)
+    return np.asarray(np.log(n) - 0.5 * (squares - log_dets))
 
 
 def _split(X: np.ndarray, weights: np.ndarray) -> np.ndarray | None:
@@ -188,15 +145,20 @@ def _split(X: np.ndarray, weights: np.ndarray) -> np.ndarray | None:
 
 @dataclass(frozen=True, eq=False)
 class Partition:
-    """Samples in clusters, centered and scaled to unit variance within clusters.
+    """Samples in cells, each with a density of its own.
 
-    The labels are -1 for outliers. ``center`` and ``scales`` are the origin and the unit of every
-    feature. The ridge is added to every covariance.
+    Samples are centered and scaled to unit variance within cells. A cell is one cluster or, where
+    clusters overlap, several: a cluster cut off from its neighbors has tails that are no longer
+    Gaussian. Cells and clusters are -1 for outliers; ``pieces`` are nearly Gaussian parts of
+    clusters. ``center`` and ``scales`` are the origin and
+    the unit of every feature. The ridge is added to every covariance.
     """
 
     points: np.ndarray
     weights: np.ndarray
     labels: np.ndarray
+    clusters: np.ndarray
+    pieces: np.ndarray
     center: np.ndarray
     scales: np.ndarray
     ridge: np.ndarray
@@ -207,60 +169,86 @@ class Partition:
         X: np.ndarray,
         weights: np.ndarray,
         labels: np.ndarray,
+        clusters: np.ndarray,
+        pieces: np.ndarray,
         min_std: float,
         steepest: np.ndarray | None = None,
     ) -> "Partition":
         """Center and scale samples; no kernel is narrower than ``min_std``.
 
-        If features are mapped, ``steepest`` are their steepest slopes, and kernels are not narrower
-        than ``min_std`` before the map.
+        The labels are those of cells. If features are mapped, ``steepest`` are their steepest
+        slopes, and kernels are not narrower than ``min_std`` before the map.
         """
         slopes = np.ones(X.shape[1]) if steepest is None else steepest
         scales = _scales(X, weights, labels, min_std)
         center = np.average(X, axis=0, weights=weights * (labels != OUTLIER))
         ridge = np.diag(least_variances(slopes) + _squares(min_std * slopes / scales))
-        return cls((X - center) / scales, weights, labels, center, scales, ridge)
+        return cls((X - center) / scales, weights, labels, clusters, pieces, center, scales, ridge)
 
     @property
     def sizes(self) -> np.ndarray:
-        """The number of samples of every cluster."""
+        """The number of samples of every cell."""
         inside = self.labels != OUTLIER
         return np.bincount(self.labels[inside], self.weights[inside])
 
-    def fit(
-        self, members: Sequence[Member], rng: np.random.RandomState, n_jobs: int | None = None
-    ) -> list[CellFit]:
-        """Fit the density of every cluster, in threads; ``members`` are tried in addition."""
-        Z, weights, clusters = self.points, self.weights, _rows_of(self.labels)
-        pooled = _pooled(Z, weights, self.labels) if len(clusters) > 1 else None
-        seeds = rng.randint(2**30, size=len(clusters))
-        cells = [
-            Cell.from_samples(Z[rows], weights[rows], self.ridge, pooled, rng) for rows in clusters
+    def cells(self, rng: np.random.RandomState) -> list[Cell]:
+        """Return the samples of every cell, divided into folds and whitened."""
+        Z, weights, cells = self.points, self.weights, rows_of(self.labels)
+        pooled = None
+        if len(cells) > 1:
+            dof = sum(max(weights[rows].sum() - 1, 0.0) for rows in cells)
+            pooled = Pooled(_pooled(Z, weights, self.labels), float(dof))
+        return [
+            Cell.from_samples(Z[rows], weights[rows], self.pieces[rows], self.ridge, pooled, rng)
+            for rows in cells
         ]
-        fits: dict[int, CellFit] = {}
 
-        def work(block: range) -> None:
-            for c in block:
-                fits[c] = fit_cell(cells[c], int(seeds[c]), members)
-
-        map_blocks(work, len(clusters), n_jobs)
-        return [fits[c] for c in range(len(clusters))]
+    def cells_of_clusters(self) -> list[int]:
+        """Return the cell in which most samples of every cluster are."""
+        inside = self.clusters != OUTLIER
+        n_cells = int(self.labels.max()) + 1
+        pairs = self.clusters[inside] * n_cells + np.maximum(self.labels[inside], 0)
+        n_clusters = int(self.clusters.max()) + 1
+        sizes = np.bincount(pairs, self.weights[inside], n_clusters * n_cells)
+        return sizes.reshape(n_clusters, n_cells).argmax(axis=1).tolist()
 
     def density(self, fits: Sequence[CellFit]) -> KernelMixture:
-        """Return the sum of the densities of clusters, in data units.
+        """Return the sum of the densities of cells, in data units.
 
         Outliers have one kernel each, and a wide background weighs as much as a part of one sample.
         """
         outside = self.labels == OUTLIER
-        others = [(self._background(~outside), _BACKGROUND)]
+        parts = [
+            self._in_clusters(fit.density, rows)
+            for fit, rows in zip(fits, rows_of(self.labels), strict=True)
+        ]
+        others, sizes = [self._background(~outside)], [*self.sizes, BACKGROUND]
         if outside.any():
-            others.insert(0, (self._outliers(outside), self.weights[outside].sum()))
-        labels = [*range(len(fits)), *(OUTLIER for _ in others)]
-        parts = [*(fit.density for fit in fits), *(part for part, _ in others)]
-        sizes = np.append(self.sizes, [size for _, size in others])
-        clusters = np.repeat(labels, [part.n_groups for part in parts])
-        whole = replace(KernelMixture.merge(parts, sizes / sizes.sum()), clusters=clusters)
+            others.append(self._outliers(outside))
+            sizes.append(self.weights[outside].sum())
+        parts += [replace(part, clusters=np.full(part.n_groups, OUTLIER)) for part in others]
+        clusters = np.concatenate([part.clusters for part in parts])
+        whole = replace(KernelMixture.merge(parts, np.divide(sizes, sum(sizes))), clusters=clusters)
         return whole.affine(np.diag(self.scales), self.center)
+
+    def _in_clusters(self, density: KernelMixture, rows: np.ndarray) -> KernelMixture:
+        """Return the density of a cell with every kernel in the cluster of the nearest sample."""
+        points, clusters = self.points[rows], self.clusters[rows]
+        if (clusters == clusters[0]).all():
+            return replace(density, clusters=np.full(density.n_groups, clusters[0]))
+        labels = clusters[KDTree(points).query(density.means)[1]]
+        groups = density.kernels.group_of_kernel
+        order = np.lexsort((labels, groups))
+        labels, groups = labels[order], groups[order]
+        is_first = np.append(True, (np.diff(labels) != 0) | (np.diff(groups) != 0))
+        starts = np.flatnonzero(is_first)
+        return KernelMixture(
+            weights=density.weights[order],
+            means=density.means[order],
+            offsets=np.append(starts, len(order)),
+            transforms=density.transforms[groups[starts]],
+            clusters=labels[starts],
+        )
 
     def _outliers(self, rows: np.ndarray) -> KernelMixture:
         """Return a kernel as wide as a cluster on every outlier."""
@@ -269,19 +257,33 @@ class Partition:
         return gaussian_kernels(self.weights[rows], self.points[rows], covariance)
 
     def _background(self, rows: np.ndarray) -> KernelMixture:
-        """Return one Gaussian twice as wide as all clusters together.
+        """Return Gaussians that are 2, 4, 8, ... times as wide as all clusters together.
 
-        Without it, the density between narrow kernels would be zero.
+        Without them, the density would be zero between narrow kernels and far from all samples.
+        The weight falls with the square of the width, as in Student's t of two degrees of freedom:
+        every width adds the same to the variance.
         """
         mean, covariance = weighted_moments(self.points[rows], self.weights[rows])
-        stds = np.sqrt(4 * np.diag(covariance) + np.diag(self.ridge))
-        return KernelMixture(np.ones(1), mean[None], np.array([0, 1]), np.diag(1 / stds)[None])
+        widths = 2.0 ** np.arange(1, _N_WIDTHS + 1)
+        stds = np.sqrt(np.outer(widths**2, np.diag(covariance)) + np.diag(self.ridge))
+        n_features = self.points.shape[1]
+        return KernelMixture(
+            weights=widths**-2 / (widths**-2).sum(),
+            means=np.broadcast_to(mean, (_N_WIDTHS, n_features)),
+            offsets=np.arange(_N_WIDTHS + 1),
+            transforms=np.eye(n_features) / stds[:, None, :],
+        )
 
-    def held_out(self, fits: Sequence[CellFit]) -> float:
-        """Return the mean log density of held-out samples in their own clusters."""
+    def held_out(self, cell_scores: Sequence[float]) -> float:
+        """Return the mean log density of held-out samples, from those of their own clusters."""
         sizes = self.sizes
-        scores = np.array([fit.held_out for fit in fits]) + np.log(sizes / self.weights.sum())
+        scores = np.array(cell_scores) + np.log(sizes / self.weights.sum())
         return float(sizes @ scores / sizes.sum()) - float(np.log(self.scales).sum())
+
+    def scores(self, fits: Sequence[CellFit]) -> np.ndarray:
+        """Return the log densities of held-out rows in their own cells."""
+        shares = np.log(self.sizes / self.weights.sum()) - np.log(self.scales).sum()
+        return np.concatenate([fit.scores + share for fit, share in zip(fits, shares, strict=True)])
 
 
 def least_variances(steepest: np.ndarray) -> np.ndarray:
@@ -319,6 +321,6 @@ def _scales(X: np.ndarray, weights: np.ndarray, labels: np.ndarray, min_std: flo
 
 def _pooled(X: np.ndarray, weights: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """Return the pooled covariance within clusters."""
-    clusters = _rows_of(labels)
+    clusters = rows_of(labels)
     covariances = [weighted_moments(X[rows], weights[rows]).covariance for rows in clusters]
     return np.average(covariances, axis=0, weights=[weights[rows].sum() for rows in clusters])

@@ -12,7 +12,8 @@ In both comparisons, maps must gain more than two standard errors, after :math:`
 than a mixture, any gain is enough the second time.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -20,12 +21,13 @@ from scipy.interpolate import PchipInterpolator
 from scipy.special import ndtri
 
 from ..clustering import Points, find_clusters
+from ..clustering.joining import join_small
 from ..covariance import weighted_moments, whitening_transforms
 from ..density import FeatureMap, TableMap, YeoJohnson
 from ..folds import count, deal_in_turn
 from .components import Prior, fit_components, kmeans_start, quadratic_features
 from .members import FREE, mean_and_error
-from .partition import join_small, least_variances
+from .partition import least_variances
 
 #: With fewer samples than this, or than this many for each feature, no feature is mapped.
 _FEWEST, _FEWEST_PER_FEATURE = 30, 3
@@ -111,7 +113,7 @@ def choose_shapes(X: np.ndarray, weights: np.ndarray, is_fixed: np.ndarray) -> S
     frame, is_clear = best
     maps = [FeatureMap()] * X.shape[1]
     for j, library, c in zip(varied.tolist(), libraries, frame, strict=True):
-        maps[j] = library.maps[c].affine(float(stds[j]), float(mean[j]))
+        maps[j] = library.maps[c]().affine(float(stds[j]), float(mean[j]))
     return Shapes(tuple(maps), _n_parameters(libraries, frame) / count(weights), is_clear)
 
 
@@ -132,11 +134,13 @@ def _thinned(weights: np.ndarray, n_rows: int) -> tuple[np.ndarray, np.ndarray]:
 class Library(NamedTuple):
     """Maps of a feature, the identity first, with their values at samples.
 
+    Maps are made when they are called: most are not chosen.
+
     Samples are standardized. So are the values (n_maps, n_rows) of every map; the slopes are those
     of the map from samples to these values.
     """
 
-    maps: tuple[FeatureMap, ...]
+    maps: tuple[Callable[[], FeatureMap], ...]
     dof: np.ndarray
     values: np.ndarray
     log_slopes: np.ndarray
@@ -146,7 +150,7 @@ class Library(NamedTuple):
         cls, x: np.ndarray, weights: np.ndarray, spacing: float, is_fixed: bool = False
     ) -> "Library":
         """Compute the maps of standardized samples, which are multiples of a spacing."""
-        parts = [_Part([FeatureMap()], 0.0, x[None], np.zeros((1, len(x))))]
+        parts = [_Part([FeatureMap], 0.0, x[None], np.zeros((1, len(x))))]
         order = np.argsort(x, kind="stable")
         starts = np.flatnonzero(np.append(True, np.diff(x[order]) > spacing))
         if len(starts) > _MOST_VALUES and not is_fixed:
@@ -167,7 +171,7 @@ class Library(NamedTuple):
 class _Part(NamedTuple):
     """Maps of one kind, the parameters of each, and their values and log slopes at samples."""
 
-    maps: list[FeatureMap]
+    maps: Sequence[Callable[[], FeatureMap]]
     dof: float
     values: np.ndarray
     log_slopes: np.ndarray
@@ -194,8 +198,9 @@ def _powers_around(x: np.ndarray, center: float, scale: float, powers: np.ndarra
     values = np.sign(u) * np.where(exponents == 0, logs, np.expm1(safe * logs) / safe)
     ends = float(x.min()), float(x.max())
     # Powers beyond these squeeze one tail into an interval.
-    maps = [YeoJohnson(p, center, scale, *(() if 0 <= p <= 2 else ends)) for p in powers.tolist()]
-    return _Part([*maps], _POWER_DOF, scale * values, (exponents - 1) * logs)
+    settings = [(p, center, scale, *(() if 0 <= p <= 2 else ends)) for p in powers.tolist()]
+    maps = [partial(YeoJohnson, *each) for each in settings]
+    return _Part(maps, _POWER_DOF, scale * values, (exponents - 1) * logs)
 
 
 def _tables(
@@ -214,7 +219,8 @@ def _tables(
     ):
         table = _table(x[order], weights[order], scores, knots, min_rise, spacing)
         values, log_slopes = table.forward(x), table.log_slope(x)
-        parts.append(_Part([table], float(len(knots)), values[None], log_slopes[None]))
+        make = partial(TableMap, table.knots, table.slopes, table.start)
+        parts.append(_Part([make], float(len(knots)), values[None], log_slopes[None]))
     return parts
 
 
@@ -317,7 +323,8 @@ def _compared(
     rows, weights = _thinned(weights, _MOST_COMPARED)
     judge = _Judge(rows, weights, deal_in_turn(weights, _N_FOLDS))
     plain, _ = _held_out(libraries, (0,) * len(libraries), judge)
-    has_mixtures = _n_components(count(weights), len(libraries)) > 1
+    n_mapped = sum(len(each.maps) > 1 for each in libraries)
+    has_mixtures = _n_components(count(weights), n_mapped) > 1
     best, highest = None, 0.0
     for frame in frames:
         scores, is_gaussian = _held_out(libraries, frame, judge)
@@ -332,8 +339,11 @@ def _compared(
 def _held_out(
     libraries: Sequence[Library], frame: _Frame, judge: _Judge
 ) -> tuple[np.ndarray, bool]:
-    """Return the log densities of held-out rows, and whether one Gaussian is the best mixture."""
-    pairs = list(zip(libraries, frame, strict=True))
+    """Return the log densities of held-out rows, and whether one Gaussian is the best mixture.
+
+    Features that cannot be mapped are left out: a component on one of few values would decide.
+    """
+    pairs = [each for each in zip(libraries, frame, strict=True) if len(each[0].maps) > 1]
     Z = np.stack([each.values[c, judge.rows] for each, c in pairs], axis=1)
     log_slopes = np.stack([each.log_slopes[c, judge.rows] for each, c in pairs], axis=1)
     ridge = np.diag(least_variances(np.exp(log_slopes.max(axis=0))))
@@ -351,7 +361,7 @@ def _held_out(
             left, tested = judge.weights - held, held > 0
             seen = left > 0
             fit = fit_components(features[seen], left[seen], start[seen], prior)
-            scores.append(fit.components.log_density(features[tested]) + constants[tested])
+            scores.append(fit.log_density(features[tested]) + constants[tested])
         found.append(np.concatenate(scores))
     best = int(np.argmax([judge.tested @ each for each in found]))
     return found[best], best == 0

@@ -192,7 +192,8 @@ def _check_fitted(fitted: Mapping[str, Any], name: str) -> None:
 
 def _check_features(fitted: Mapping[str, Any], name: str) -> None:
     n_features = fitted["n_features_in_"]
-    found = {key: len(fitted[key]) for key in ("feature_names_in_", "resolution_") if key in fitted}
+    of_features = ("feature_names_in_", "resolution_", "scale_")
+    found = {key: len(fitted[key]) for key in of_features if key in fitted}
     if "density_" in fitted:
         found["density_"] = fitted["density_"].n_features
     for cluster in fitted.get("clusters_", ()):

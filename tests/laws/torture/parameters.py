@@ -23,6 +23,7 @@ _NO_CHOICE = {
     "n_jobs",
     "random_state",
     "selection",
+    "scale",
     "shrinkage",
     "resolution",
     "support",
