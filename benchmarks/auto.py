@@ -11,7 +11,7 @@ import pandas as pd
 from benchmarks.measuring import Bars, report, run_part
 
 from sevenhills import AutoROME, datasets
-from sevenhills.clustering import Points, find_clusters
+from sevenhills.clustering import Points, find_likely_clusters
 
 #: Distribution, number of samples, and the seconds that may be spent beyond the clustering.
 COSTS = {
@@ -57,10 +57,10 @@ def cost(name, n_samples):
 def clustering(name, n_samples):
     """Time the clustering that a fit begins with."""
     X = datasets.load(name).sample(int(n_samples), random_state=0)
-    find_clusters(Points.from_samples(X[:1000]))
+    find_likely_clusters(Points.from_samples(X[:1000]))
 
     def work():
-        find_clusters(Points.from_samples(X))
+        find_likely_clusters(Points.from_samples(X))
 
     report(work, 3 if int(n_samples) <= 3000 else 1)
 

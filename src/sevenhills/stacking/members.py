@@ -61,7 +61,7 @@ _OWN_COST = 4
 #: Steps, tolerance, and least share of a feature's variance that is noise, in fits of factors.
 _FACTOR_STEPS, _NOISE_TOLERANCE, _LEAST_NOISE = 60, 1e-3, 0.05
 #: Kernels are summed at this number of pairs without a search for near ones.
-_MAX_PAIRS = 2**20
+_MAX_PAIRS = 2**17
 #: Weight of the pooled shape of components, in samples, if shapes are to be free; and per feature,
 #: if they are to be pooled.
 FREE, _POOLED = 3.0, 3.0

@@ -52,14 +52,14 @@ _N_COMPONENTS = (3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96)
 #: Numbers of components that are tried to compare frames.
 _PREVIEWED = (2, 6)
 #: The number of mixtures of which other kinds are tried; one with fewer or more rows than these.
-_N_VARIED, _FEW_ROWS, _MANY_ROWS = 2, 150, 2000
+_N_VARIED, _FEW_ROWS, _MANY_ROWS = 2, 150, 3000
 #: Kinds of mixtures: whether shapes are pooled, and degrees of freedom.
 _KINDS = ((False, np.inf), (True, np.inf), (False, DOF), (True, DOF))
 #: Widths of local Gaussians: the first one, and those tried at the best number of neighbors.
 _FIRST_LOCAL_WIDTH = 0.7
 _LOCAL_WIDTHS = (0.35, 0.5, 1.0)
-#: With fewer samples for each feature, local Gaussians are not tried.
-_LOCAL_PER_FEATURE = 30
+#: With fewer samples, or fewer for each feature, local Gaussians are not tried.
+_ENOUGH_FOR_LOCAL, _LOCAL_PER_FEATURE = 40, 15
 #: Upper bound on the members of a stack, and lower bounds on their weights, before and after the
 #: weights are computed again without the others.
 _MAX_MEMBERS = 6
@@ -300,10 +300,11 @@ def _local_gaussians(cell: Cell, others: Sequence[Trial[Member]]) -> list[Trial[
     """
     fewest = max(8, cell.n_features // 2 + 2)
     most = min(MAX_NEIGHBORS, int(cell.n_samples // 4))
-    enough = cell.n_samples >= _LOCAL_PER_FEATURE * cell.n_features
-    if not enough or most < fewest or not cell.allows_matrices(cell.n_rows):
+    enough = max(_ENOUGH_FOR_LOCAL, _LOCAL_PER_FEATURE * cell.n_features)
+    if cell.n_samples < enough or most < fewest or not cell.allows_matrices(cell.n_rows):
         return []
-    numbers = np.unique(np.geomspace(fewest, most, 4).astype(int)).tolist()
+    n_numbers = 4 if cell.n_rows >= _FEW_ROWS else 2
+    numbers = np.unique(np.geomspace(fewest, most, n_numbers).astype(int)).tolist()
     members = [LocalGaussians(number, _FIRST_LOCAL_WIDTH) for number in numbers]
     middle = len(numbers) // 2
     if cell.n_features > _MAX_CURVED_FEATURES:
