@@ -11,6 +11,7 @@ import numpy as np
 
 from .compile import inner, kernel
 from .mixture import LOWEST, split_power
+from .triangles import invert_lower
 
 #: Added to the size of a component, so that empty components have a finite logarithm.
 EPSILON = 1e-10
@@ -108,7 +109,7 @@ def _estimate(sums, sizes, strengths, target, shape, ridge, means, covariances):
 def _invert(sizes, means, covariances, constant, coefficients, offsets):
     """Write the coefficients of squared distances, and the logs of the components' heights."""
     n_components, n_features = means.shape
-    factor, inverse = np.zeros((n_features, n_features)), np.zeros((n_features, n_features))
+    factor = np.zeros((n_features, n_features))
     log_total = np.log(sizes.sum())
     for k in range(n_components):
         log_det = 0.0
@@ -123,21 +124,14 @@ def _invert(sizes, means, covariances, constant, coefficients, offsets):
                 return False
             factor[i, i] = np.sqrt(value)
             log_det += np.log(value)
-        # The inverse of the factor, one column after another.
-        for j in range(n_features):
-            inverse[j, j] = 1.0 / factor[j, j]
-            for i in range(j + 1, n_features):
-                value = 0.0
-                for m in range(j, i):
-                    value -= factor[i, m] * inverse[m, j]
-                inverse[i, j] = value / factor[i, i]
+        invert_lower(factor)
         coefficients[k, : n_features + 1] = 0.0
         column = 1 + n_features
         for i in range(n_features):
             for j in range(i, n_features):
                 value = 0.0
                 for m in range(j, n_features):
-                    value += inverse[m, i] * inverse[m, j]
+                    value += factor[m, i] * factor[m, j]
                 coefficients[k, 1 + i] -= 2 * value * means[k, j]
                 if j > i:
                     coefficients[k, 1 + j] -= 2 * value * means[k, i]

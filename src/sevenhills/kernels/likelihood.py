@@ -7,6 +7,7 @@ samples and vectorise.
 import numpy as np
 
 from .compile import inner, kernel, summing_inner
+from .triangles import invert_lower
 
 #: Samples that are whitened at once; the block of all features stays in the cache.
 _BLOCK = 128
@@ -204,13 +205,7 @@ def _invert_root(matrix):
             for m in range(j):
                 value -= matrix[i, m] * matrix[j, m]
             matrix[i, j] = value / root
-    for j in range(n):
-        matrix[j, j] = 1 / matrix[j, j]
-        for i in range(j + 1, n):
-            value = 0.0
-            for m in range(j, i):
-                value -= matrix[i, m] * matrix[m, j]
-            matrix[i, j] = value / matrix[i, i]
+    invert_lower(matrix)
     return log_det
 
 
