@@ -25,8 +25,12 @@ POOLING = np.array([0.0, 1.0])
 #: Lower bound on a shrunk variance, and on the share of it that leaving a sample out keeps, so that
 #: rounding errors never make either negative.
 _MIN_SHARE = 1e-14
+#: Lower bound on the share of the samples of a Gaussian that leaving one out keeps.
+_LEAST_LEFT = 1e-8
 #: Rows that are evaluated at once, which limits the memory.
 _BLOCK_ROWS = 4096
+#: Steps, tolerance, and least share of a feature's variance that is noise, in fits of factors.
+_FACTOR_STEPS, _NOISE_TOLERANCE, _LEAST_NOISE = 60, 1e-3, 0.05
 
 
 class Moments(NamedTuple):
@@ -67,6 +71,25 @@ def whitening_transforms(covariances: np.ndarray) -> np.ndarray:
     """
     factors = np.linalg.cholesky(covariances)
     return np.asarray(np.swapaxes(np.linalg.inv(factors), -1, -2))
+
+
+def factor_covariance(covariance: np.ndarray, n_factors: int) -> np.ndarray:
+    r"""Return the likeliest covariance of few factors, :math:`L L^\top + \operatorname{diag} \psi`.
+
+    The loadings :math:`L` and the noise :math:`\psi` are maximized in turn.
+    """
+    variances = np.diag(covariance)
+    noise = 0.5 * variances
+    for _ in range(_FACTOR_STEPS):
+        stds = np.sqrt(noise)
+        values, axes = np.linalg.eigh(covariance / np.outer(stds, stds))
+        gains = np.sqrt(np.maximum(values[-n_factors:] - 1, 0.0))
+        loadings = stds[:, None] * axes[:, -n_factors:] * gains
+        before, noise = noise, variances - np.square(loadings).sum(axis=1)
+        noise = np.maximum(noise, _LEAST_NOISE * variances)
+        if np.abs(noise - before).max() < _NOISE_TOLERANCE * variances.max():
+            break
+    return np.asarray(loadings @ loadings.T + np.diag(noise))
 
 
 def _axes_of(covariances: np.ndarray) -> Axes:
@@ -246,6 +269,31 @@ def _leave_one_out(
             left = np.maximum(1 - lost[g] * (weights[:, None] * ratio) * squares, _MIN_SHARE)
             out += weights @ (ratio**2 * squares / left + np.log(left))
     return np.asarray(-0.5 * out)
+
+
+def left_out_log_density(
+    X: np.ndarray, weights: np.ndarray, rows: np.ndarray, pooled: np.ndarray
+) -> np.ndarray:
+    r"""Return the log density of the Gaussian of some rows at all rows, times its weight.
+
+    The covariance is :math:`S = (A + \kappa W) / (n + \kappa)` with the scatter matrix :math:`A` of
+    the :math:`n` samples and :math:`\kappa = d + 2` samples of the pooled covariance :math:`W`. At
+    its own rows, one sample is left out of mean and covariance, or the row if it weighs less.
+    """
+    n_features = X.shape[1]
+    n, prior = float(weights[rows].sum()), n_features + 2.0
+    mean, covariance = weighted_moments(X[rows], weights[rows])
+    transform = whitening_transforms((n * covariance + prior * pooled) / (n + prior))
+    squares = np.square((X - mean) @ transform).sum(axis=1)
+    log_dets = np.full(len(X), 2 * np.linalg.slogdet(transform)[1])
+    # Without a sample, the scatter matrix loses a matrix of rank one.
+    lost = np.minimum(weights[rows], 1.0)
+    ratio = n / np.maximum(n - lost, _LEAST_LEFT * n)
+    kept = np.maximum(1 - lost * ratio / (n + prior) * squares[rows], np.finfo(float).eps)
+    factor = (n + prior) / (n + prior - lost)
+    squares[rows] *= ratio**2 / (kept * factor)
+    log_dets[rows] -= n_features * np.log(factor) + np.log(kept)
+    return np.asarray(np.log(n) - 0.5 * (squares - log_dets))
 
 
 # The same for one cell, in standardized features

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from sevenhills.stacking.members import Cell
+from sevenhills.stacking.cells import Cell
+from sevenhills.stacking.search import Trial
 
 KINDS_OF_SAMPLES = ["random", "tied", "repeated", "constant"]
 
@@ -42,3 +43,8 @@ def cell_of(X, pooled=None, least=1e-6, weights=None, pieces=None):
     pieces = np.zeros(len(X), dtype=int) if pieces is None else pieces
     ridge = least * np.eye(X.shape[1])
     return Cell.from_samples(X, weights, pieces, ridge, pooled, random_state())
+
+
+def judged(member, cell, n_folds=None):
+    """Judge a member on the first folds of a cell, by default on all that have test rows."""
+    return Trial(member, cell).on_folds(cell.n_tested if n_folds is None else n_folds)

@@ -21,21 +21,21 @@ from sevenhills.covariance import (
 )
 from sevenhills.folds import Fold
 from sevenhills.stacking import Member
+from sevenhills.stacking.cells import BACKGROUND
 from sevenhills.stacking.components import student_precisions
 from sevenhills.stacking.members import (
-    BACKGROUND,
     FactorGaussian,
     Gaussian,
     Kernels,
     LocalGaussians,
     Mixture,
     Student,
-    mean_and_error,
 )
+from sevenhills.stacking.weights import mean_and_error
 
 from ..oracles import local_log_density
 from ..strategies import repeats_of
-from .cases import awkward, blobs, cell_of, crescent, random_state
+from .cases import awkward, blobs, cell_of, crescent, judged, random_state
 
 MEMBERS = [
     Gaussian(),
@@ -68,9 +68,9 @@ def test_samples_are_whitened():
 def test_training_samples_are_those_that_a_fold_does_not_hold_out():
     cell = cell_of(crescent())
     assert_array_equal(cell.samples().points, cell.points)
-    assert_array_equal(cell.test_weights(cell.tested), np.ones(120))
+    assert_array_equal(cell.test_weights(5), np.ones(120))
     for f, fold in enumerate(cell.folds):
-        samples = cell.training_samples(f)
+        samples = cell.training[f]
         assert_array_equal(samples.points, np.delete(cell.points, fold.test, axis=0))
         assert_array_equal(samples.weights, 1.0)
         # Their ellipse is given in whitened coordinates, too.
@@ -91,10 +91,15 @@ def by_fold(member, cell):
     return [(fold, member.held_out(cell, f, None)[0]) for f, fold in enumerate(cell.folds)]
 
 
+def density_of(trial):
+    """Return the density of all samples of the cell."""
+    return trial.member.density(trial.cell, trial.learned)
+
+
 def test_judgements_have_a_background(cell):
     """So that one sample apart from all others does not decide."""
     member = Kernels(0.1)
-    trial = member.judge(cell, cell.tested[:1])
+    trial = judged(member, cell, 1)
     test = cell.points[cell.folds[0].test]
     wide = multivariate_normal(np.zeros(2), 4 * np.eye(2)).logpdf(test)
     log_background = wide + np.log(BACKGROUND / cell.n_samples)
@@ -116,9 +121,9 @@ def test_integrates_to_one(cell, member):
 
 @every_member
 def test_held_out_samples_are_less_likely_than_seen_ones(cell, member):
-    trial = member.judge(cell)
+    trial = judged(member, cell)
     test = np.concatenate([fold.test for fold in cell.folds])
-    seen = trial.density().logpdf(cell.points[test])
+    seen = density_of(trial).logpdf(cell.points[test])
     assert trial.held_out.shape == test.shape
     assert_allclose(trial.score, trial.held_out.mean())
     assert trial.score - 0.02 < seen.mean() < trial.score + 1.5
@@ -158,20 +163,19 @@ def shrunk_moments(X, pooled):
 @every_member
 def test_many_test_rows_are_those_of_the_mixture(cell, member, monkeypatch):
     """Few rows take a way of their own."""
-    expected = member.judge(cell).held_out
+    expected = judged(member, cell).held_out
     monkeypatch.setattr("sevenhills.stacking.members._MAX_PAIRS", 0)
-    assert_allclose(member.judge(cell).held_out, expected, atol=1e-7)
+    assert_allclose(judged(member, cell).held_out, expected, atol=1e-7)
 
 
 @every_member
 def test_a_member_can_be_judged_on_more_folds_later(cell, member):
-    first = member.judge(cell, cell.tested[:1])
-    assert first.folds == cell.tested[:1]
+    first = judged(member, cell, 1)
     assert len(first.held_out) == len(first.weights) == len(cell.folds[0].test)
-    later, whole = first.continued(cell.tested), member.judge(cell)
-    assert later.folds == whole.folds == cell.tested
+    later, whole = first.on_folds(5), judged(member, cell)
+    assert len(later.folds) == len(whole.folds) == cell.n_tested == 5
     assert_array_equal(later.held_out, whole.held_out)
-    assert later.continued(cell.tested).folds == cell.tested
+    assert_array_equal(later.on_folds(5).held_out, whole.held_out)
     # Members are compared on the folds on which both were judged.
     gain, error = first.gain_over(whole)
     assert gain == error == 0
@@ -180,7 +184,7 @@ def test_a_member_can_be_judged_on_more_folds_later(cell, member):
 def test_scanned_folds_are_the_first_with_enough_test_samples():
     for n_samples, n_scanned in ((40, 5), (120, 3), (300, 1), (3000, 1)):
         cell = cell_of(random_state(0).standard_normal((n_samples, 2)))
-        assert cell.scanned == cell.tested[:n_scanned]
+        assert cell.n_scanned == n_scanned
 
 
 @pytest.mark.parametrize("n_rows", [1, 7, 119, 120, 500])
@@ -230,9 +234,9 @@ def test_factors_of_many_features():
     loadings = 2 * rng.standard_normal((2, 12))
     X = rng.standard_normal((60, 2)) @ loadings + rng.standard_normal((60, 12))
     cell = cell_of(X)
-    scores = [FactorGaussian(number).judge(cell).score for number in (1, 2, 4)]
+    scores = [judged(FactorGaussian(number), cell).score for number in (1, 2, 4)]
     assert np.argmax(scores) == 1
-    assert scores[1] > Gaussian().judge(cell).score
+    assert scores[1] > judged(Gaussian(), cell).score
     density = FactorGaussian(2).fit(cell.samples()).affine(cell.back, cell.ellipse.mean)
     truth = loadings.T @ loadings + np.eye(12)
     assert np.linalg.norm(density.cov() - truth) < 0.4 * np.linalg.norm(truth)
@@ -270,10 +274,10 @@ def test_the_scores_of_a_fold_do_not_depend_on_its_own_samples(cell, member):
 
 
 def test_mixtures_can_start_from_others(cell):
-    start = Mixture(3, False, np.inf, 0).judge(cell)
-    again = Mixture(3, False, np.inf, 1, start.learned).judge(cell)
+    start = judged(Mixture(3, False, np.inf, 0), cell)
+    again = judged(Mixture(3, False, np.inf, 1, start.learned), cell)
     assert abs(again.score - start.score) < 0.05
-    other = Mixture(3, True, 4.0, 1, start.learned).judge(cell)
+    other = judged(Mixture(3, True, 4.0, 1, start.learned), cell)
     assert abs(other.score - start.score) < 0.5
 
 
@@ -281,9 +285,9 @@ def test_mixtures_start_from_as_many_pieces():
     X, group = blobs([40, 40, 40], apart=3.0)
     pieces = cell_of(X, pieces=group + 5)
     assert pieces.n_pieces == 3
-    scores = [Mixture(3, False, np.inf, seed).judge(pieces).score for seed in range(4)]
+    scores = [judged(Mixture(3, False, np.inf, seed), pieces).score for seed in range(4)]
     assert len(set(scores)) == 1  # no seed matters
-    scores = [Mixture(3, False, np.inf, seed).judge(cell_of(X)).score for seed in range(4)]
+    scores = [judged(Mixture(3, False, np.inf, seed), cell_of(X)).score for seed in range(4)]
     assert len(set(scores)) > 1
 
 
@@ -295,25 +299,27 @@ def plain_ellipse(X, weights, ridge, pooled):
 @pytest.mark.parametrize("member", MEMBERS[:5], ids=lambda member: member.name)
 def test_weights_are_repetitions(member, monkeypatch):
     """For all members that start from no random draw. Shrinkage leaves out rows, not samples."""
-    monkeypatch.setattr("sevenhills.stacking.members.shrunk_ellipse", plain_ellipse)
+    monkeypatch.setattr("sevenhills.stacking.cells.shrunk_ellipse", plain_ellipse)
     X, repeats = crescent()[:60], repeats_of(60, 0)
     one = cell_of(X, weights=repeats.astype(float))
     other = cell_of(np.repeat(X, repeats, axis=0))
     assert one.n_samples == other.n_samples == repeats.sum()
     assert_allclose(other.ellipse.transform, one.ellipse.transform, rtol=1e-9)
-    found, expected = member.judge(one), member.judge(other)
+    found, expected = judged(member, one), judged(member, other)
     assert_allclose(found.score, expected.score, rtol=1e-6)
     queries = random_state(1).standard_normal((50, 2))
-    assert_allclose(found.density().logpdf(queries), expected.density().logpdf(queries), rtol=1e-6)
+    assert_allclose(
+        density_of(found).logpdf(queries), density_of(expected).logpdf(queries), rtol=1e-6
+    )
 
 
 @every_member
 @pytest.mark.parametrize("kind", ["tied", "repeated", "constant"])
 def test_awkward_samples_have_finite_densities(kind, member):
     cell = cell_of(awkward(kind, 0, 60, 3), least=1e-8)
-    trial = member.judge(cell)
+    trial = judged(member, cell)
     assert np.isfinite(trial.held_out).all()
-    assert np.isfinite(trial.density().logpdf(cell.points)).all()
+    assert np.isfinite(density_of(trial).logpdf(cell.points)).all()
 
 
 class Wide(Member):
@@ -327,13 +333,13 @@ class Wide(Member):
 
 
 def test_a_member_needs_no_more_than_a_name_and_a_fit(cell):
-    trial = Wide().judge(cell)
+    trial = judged(Wide(), cell)
     for fold, held_out in by_fold(trial.member, cell):
         mean = cell.points[fold.train].mean(axis=0)
         expected = multivariate_normal(mean, 4 * np.eye(2)).logpdf(cell.points[fold.test])
         assert_allclose(held_out, expected)
-    assert_allclose(trial.density().mean(), cell.points.mean(axis=0), atol=1e-12)
-    gain, error = trial.gain_over(Gaussian().judge(cell))
+    assert_allclose(density_of(trial).mean(), cell.points.mean(axis=0), atol=1e-12)
+    gain, error = trial.gain_over(judged(Gaussian(), cell))
     assert gain < -4 * error < 0
 
 

@@ -11,8 +11,8 @@ from scipy.stats import multivariate_normal
 
 from sevenhills import datasets
 from sevenhills.clustering.joining import join_small
+from sevenhills.covariance import left_out_log_density
 from sevenhills.stacking import OUTLIER, Partition, fit_cells, join_overlapping, split_by_category
-from sevenhills.stacking.partition import _left_out_log_density
 
 from ..strategies import samples, wild_weights
 from .cases import blobs, crescent, random_state
@@ -92,7 +92,7 @@ def test_left_out_densities_are_those_of_fits_without_a_sample(weights, n_featur
     rng = random_state(n_features)
     X, weights = rng.standard_normal((30, n_features)), rng.choice(weights, size=30)
     rows, pooled = np.arange(0, 30, 2), np.eye(n_features) + 0.5
-    found = _left_out_log_density(X, weights, rows, pooled)
+    found = left_out_log_density(X, weights, rows, pooled)
     prior = n_features + 2
     for i in range(30):
         own = without_one(X, weights, i)[rows] if i in rows else weights[rows]
@@ -185,7 +185,9 @@ def test_any_samples_have_cells(X, weights, seed):
 def fitted(X, weights, labels, min_std=0.0, seed=0, clusters=None):
     """Return a partition with its fits and density; cells are clusters unless these are given."""
     clusters = labels if clusters is None else clusters
-    partition = Partition.from_labels(X, weights, labels, clusters, clusters, min_std)
+    partition = Partition.from_labels(
+        X, weights, labels, clusters, clusters, min_std, np.ones(X.shape[1])
+    )
     fits = fit_cells(partition.cells(random_state(seed)))
     return SimpleNamespace(
         partition=partition,

@@ -10,16 +10,10 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import logsumexp
 
-from sevenhills.stacking.members import Cell, Kernels, Member
-from sevenhills.stacking.search import (
-    _climb,
-    fit_cell,
-    fit_cells,
-    preview,
-    pruned,
-    stack,
-    stacking_weights,
-)
+from sevenhills.stacking.cells import Cell
+from sevenhills.stacking.members import Kernels, Member
+from sevenhills.stacking.search import _climb, fit_cell, fit_cells, preview
+from sevenhills.stacking.weights import pruned, stack, stacking_weights
 
 from ..strategies import repeats_of
 from .cases import cell_of, crescent, random_state
@@ -31,15 +25,19 @@ def climb(scores, middle=None, patience=1):
     """Return the scores that a climb finds, and the members that it judges; NaN is no member."""
     tried = []
 
-    def judge(cell, folds, place):
+    def held_out(cell, f, learned, place):
         tried.append(place)
         if np.isnan(scores[place]):
             raise np.linalg.LinAlgError
-        return SimpleNamespace(score=scores[place], held_out=np.zeros(1))
+        return np.array([scores[place]]), None
 
-    members = [SimpleNamespace(judge=partial(judge, place=place)) for place in range(len(scores))]
+    places = range(len(scores))
+    members = [SimpleNamespace(held_out=partial(held_out, place=place)) for place in places]
+    cell = SimpleNamespace(
+        n_scanned=1, log_background=lambda f: -np.inf, test_weights=lambda n_folds: np.ones(1)
+    )
     middle = len(scores) // 2 if middle is None else middle
-    found = _climb(SimpleNamespace(scanned=(0,)), members, middle, patience)
+    found = _climb(cell, members, middle, patience)
     return [trial.score for trial in found], tried
 
 

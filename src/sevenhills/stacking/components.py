@@ -14,6 +14,7 @@ from scipy.special import gammaln
 
 from ..covariance import whitening_transforms
 from ..density import KernelMixture
+from ..density.sums import LOG_2PI
 from ..kernels.components import maximize_likelihood
 
 #: Iterations of k-means that start a fit.
@@ -26,23 +27,17 @@ _TOLERANCE, _TOLERANCE_PER_FEATURE = 1e-3, 1e-4
 _SPACING = 1.2
 #: Precisions less likely than this share of the likeliest are dropped.
 _MIN_LIKELIHOOD = 1e-5
-_LOG_2PI = float(np.log(2 * np.pi))
 
 
 def gaussian_kernels(
     weights: np.ndarray, means: np.ndarray, covariances: np.ndarray
 ) -> KernelMixture:
-    """Return the mixture of Gaussians that share one covariance, or have one each.
+    """Return the mixture of Gaussians that have one covariance each.
 
     A covariance that is not positive definite raises ``numpy.linalg.LinAlgError``.
     """
-    shared = covariances.ndim == 2
-    return KernelMixture(
-        weights / weights.sum(),
-        means,
-        np.array([0, len(means)]) if shared else np.arange(len(means) + 1),
-        whitening_transforms(covariances[None] if shared else covariances),
-    )
+    transforms = whitening_transforms(covariances)
+    return KernelMixture(weights / weights.sum(), means, np.arange(len(means) + 1), transforms)
 
 
 class Components(NamedTuple):
@@ -55,14 +50,23 @@ class Components(NamedTuple):
 
     def log_density(self, features: np.ndarray) -> np.ndarray:
         """Return the log density at rows given as :func:`quadratic_features`."""
-        distances, log_dets = squared_distances(features, self.means, self.covariances)
-        return log_sum_exp(_log_parts(distances, log_dets, self))
+        return log_sum_exp(self._log_parts(features))
 
     def shares(self, features: np.ndarray) -> np.ndarray:
         """Return the responsibilities (n_rows, n_components) at rows."""
-        distances, log_dets = squared_distances(features, self.means, self.covariances)
-        parts = _log_parts(distances, log_dets, self)
+        parts = self._log_parts(features)
         return np.asarray(np.exp(parts - log_sum_exp(parts)[:, None]))
+
+    def _log_parts(self, features: np.ndarray) -> np.ndarray:
+        """Return the log density of every component times its weight at every row."""
+        distances, log_dets = squared_distances(features, self.means, self.covariances)
+        dof, n_features = self.dof, self.means.shape[1]
+        log_dets = log_dets - 2 * np.log(self.weights)
+        if np.isinf(dof):
+            return np.asarray(-0.5 * (distances + log_dets + n_features * LOG_2PI))
+        half = 0.5 * (dof + n_features)
+        constant = gammaln(half) - gammaln(0.5 * dof) - 0.5 * n_features * np.log(dof * np.pi)
+        return np.asarray(constant - 0.5 * log_dets - half * np.log1p(distances / dof))
 
     def density(self, ridge: np.ndarray) -> KernelMixture:
         """Return the mixture as Gaussian kernels.
@@ -70,16 +74,12 @@ class Components(NamedTuple):
         A Gaussian in a Student's t that is narrower than its scale matrix would lose a part of the
         ridge that is in the matrix; that part is added again.
         """
-        precisions, shares = np.ones(1), np.ones(1)
-        if not np.isinf(self.dof):
-            precisions, shares = student_precisions(self.dof, self.means.shape[1])
+        precisions, shares = student_precisions(self.dof, self.means.shape[1])
         widths = 1 / np.tile(precisions, len(self.means))[:, None, None]
         covariances = widths * np.repeat(self.covariances, len(precisions), axis=0)
         covariances = covariances + np.maximum(1 - widths, 0.0) * ridge
         means = np.repeat(self.means, len(precisions), axis=0)
-        weights = np.outer(self.weights, shares).ravel()
-        transforms = whitening_transforms(covariances)
-        return KernelMixture(weights, means, np.arange(len(means) + 1), transforms)
+        return gaussian_kernels(np.outer(self.weights, shares).ravel(), means, covariances)
 
 
 @cache
@@ -88,8 +88,10 @@ def student_precisions(dof: float, n_features: int) -> tuple[np.ndarray, np.ndar
 
     Student's t is a Gaussian whose precision is multiplied by a random :math:`u` that follows a
     gamma distribution with shape and rate :math:`\nu / 2`. The integral over :math:`u` is replaced
-    by a sum over a grid of :math:`\log u`.
+    by a sum over a grid of :math:`\log u`. Infinite degrees of freedom need one Gaussian.
     """
+    if np.isinf(dof):
+        return np.ones(1), np.ones(1)
     half = 0.5 * dof
     # As a function of log u, a Gaussian in M dimensions is a bump of width sqrt(2 / M) at most.
     step = _SPACING / np.sqrt(1 + 0.5 * n_features)
@@ -103,16 +105,13 @@ def student_precisions(dof: float, n_features: int) -> tuple[np.ndarray, np.ndar
 # The expectation step
 
 
-@cache
-def _pairs(n_features: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the two features of every product, and its multiplicity in a quadratic form."""
-    i, j = np.triu_indices(n_features)
-    return i, j, np.where(i == j, 1.0, 2.0)
+#: The two features of every product.
+_pairs = cache(np.triu_indices)
 
 
 def quadratic_features(Y: np.ndarray) -> np.ndarray:
     """Return one, the coordinates and their products, for every row."""
-    i, j, _ = _pairs(Y.shape[1])
+    i, j = _pairs(Y.shape[1])
     return np.concatenate([np.ones((len(Y), 1)), Y, Y[:, i] * Y[:, j]], axis=1)
 
 
@@ -120,17 +119,15 @@ def squared_distances(
     features: np.ndarray, means: np.ndarray, covariances: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the Mahalanobis distances of rows to components, squared, and the log determinants."""
-    i, j, counts = _pairs(means.shape[1])
+    i, j = _pairs(means.shape[1])
     factors = np.linalg.cholesky(covariances)
-    n_components, n_features = means.shape
-    diagonals = factors.reshape(n_components, -1)[:, :: n_features + 1]
-    log_dets = 2 * np.log(diagonals).sum(axis=1)
+    log_dets = 2 * np.log(np.diagonal(factors, axis1=1, axis2=2)).sum(axis=1)
     inverses = np.linalg.inv(covariances)
     # Products use the upper half and linear terms all of it, so the halves must be exactly equal.
     inverses = 0.5 * (inverses + inverses.transpose(0, 2, 1))
     linear = np.matmul(inverses, means[:, :, None])[:, :, 0]
     constant = (means * linear).sum(axis=1)
-    products = inverses[:, i, j] * counts
+    products = inverses[:, i, j] * np.where(i == j, 1.0, 2.0)
     coefficients = np.concatenate([constant[:, None], -2 * linear, products], axis=1)
     # Stored by component, so that the next steps run along contiguous memory.
     return np.maximum((coefficients @ features.T).T, 0.0), log_dets
@@ -145,18 +142,6 @@ def log_sum_exp(parts: np.ndarray) -> np.ndarray:
     return np.asarray(highest + np.log(np.exp(parts - highest[:, None]).sum(axis=1)))
 
 
-def _log_parts(distances: np.ndarray, log_dets: np.ndarray, components: Components) -> np.ndarray:
-    """Return the log density of every component times its weight at every row."""
-    weights, means, _, dof = components
-    n_features = means.shape[1]
-    log_dets = log_dets - 2 * np.log(weights)
-    if np.isinf(dof):
-        return np.asarray(-0.5 * (distances + log_dets + n_features * _LOG_2PI))
-    half = 0.5 * (dof + n_features)
-    constant = gammaln(half) - gammaln(0.5 * dof) - 0.5 * n_features * np.log(dof * np.pi)
-    return np.asarray(constant - 0.5 * log_dets - half * np.log1p(distances / dof))
-
-
 # The start
 
 
@@ -166,7 +151,7 @@ def kmeans_start(
     """Return one-hot responsibilities of the centers that a few steps of k-means find."""
     centers = _spread_centers(Y, weights, n_components, rng)
     squares = np.einsum("ij,ij->i", Y, Y)
-    weighted = _weighted(Y, weights)
+    weighted = Y * weights[:, None]
     for _ in range(_KMEANS_STEPS):
         apart = squares[:, None] - 2 * Y @ centers.T + np.einsum("ij,ij->i", centers, centers)
         shares = np.zeros((len(Y), n_components), order="F")
@@ -189,11 +174,6 @@ def _spread_centers(
         row = int(np.searchsorted(bounds, draw * bounds[-1], side="right"))
         chosen.append(min(row, len(Y) - 1))
     return Y[chosen].copy()
-
-
-def _weighted(rows: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Return rows times their weights; without a copy if all weights are one, as most are."""
-    return rows if (weights == 1).all() else rows * weights[:, None]
 
 
 # The fit

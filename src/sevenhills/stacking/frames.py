@@ -70,8 +70,7 @@ class Frame:
     @property
     def log_unit(self) -> float:
         """The log of the volume of the unit of the points, in latent coordinates of the data."""
-        factors = float(np.log(self.factors).sum())
-        return len(self.maps) * float(np.log(self.points.unit)) - factors
+        return float(len(self.maps) * np.log(self.points.unit) - np.log(self.factors).sum())
 
     def to_data_score(self, score: float, rows: np.ndarray) -> float:
         """Return a mean log density of some points as one of the data, less the penalty."""

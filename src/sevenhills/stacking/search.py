@@ -2,31 +2,29 @@
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from operator import attrgetter
-from typing import NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
 from ..density import KernelMixture
 from ..threads import map_blocks
 from ..whitening import silverman
+from .cells import MAX_NEIGHBORS, Cell
 from .components import log_sum_exp
 from .members import (
     DOF,
-    MAX_NEIGHBORS,
-    Cell,
     FactorGaussian,
     Gaussian,
     Kernels,
     LocalGaussians,
-    M,
     Member,
     Mixture,
     Student,
-    Trial,
-    mean_and_error,
 )
+from .weights import likelihood, mean_and_error, pruned, stack
 
 #: From this number of samples on, a cluster that looks Gaussian is modeled as one Gaussian.
 ENOUGH_TO_STOP = 300
@@ -56,20 +54,9 @@ _N_VARIED, _FEW_ROWS, _MANY_ROWS = 2, 150, 3000
 #: Kinds of mixtures: whether shapes are pooled, and degrees of freedom.
 _KINDS = ((False, np.inf), (True, np.inf), (False, DOF), (True, DOF))
 #: Widths of local Gaussians: the first one, and those tried at the best number of neighbors.
-_FIRST_LOCAL_WIDTH = 0.7
-_LOCAL_WIDTHS = (0.35, 0.5, 1.0)
+_FIRST_LOCAL_WIDTH, _LOCAL_WIDTHS = 0.7, (0.35, 0.5, 1.0)
 #: With fewer samples, or fewer for each feature, local Gaussians are not tried.
 _ENOUGH_FOR_LOCAL, _LOCAL_PER_FEATURE = 40, 15
-#: Upper bound on the members of a stack, and lower bounds on their weights, before and after the
-#: weights are computed again without the others.
-_MAX_MEMBERS = 6
-_MIN_WEIGHT = 0.03
-_MIN_FINAL_WEIGHT = 0.02
-#: Members are dropped, the most expensive first, if held-out samples lose no more than this for
-#: every kernel, and no more than these limits in all.
-_PRICE, _MIN_LOSS, _MAX_LOSS = 1e-5, 0.002, 0.008
-#: Iterations for the weights, and while members are dropped.
-_WEIGHT_STEPS, _PRUNING_STEPS = 150, 60
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,6 +80,53 @@ class CellFit(NamedTuple):
     scores: np.ndarray  #: the log densities of held-out rows
 
 
+M = TypeVar("M", bound=Member, covariant=True)
+
+
+@dataclass(frozen=True, eq=False)
+class Trial(Generic[M]):
+    """A member, and the log densities of the test rows of the first folds of a cell.
+
+    ``learned`` is what the fit without the first fold found, if the member keeps it: the fits
+    without other folds and of all samples start from there.
+    """
+
+    member: M
+    cell: Cell
+    folds: tuple[np.ndarray, ...] = ()
+    learned: Any = None
+
+    @cached_property
+    def held_out(self) -> np.ndarray:
+        """The log densities (n_test,) of all test rows."""
+        return np.concatenate(self.folds)
+
+    @property
+    def weights(self) -> np.ndarray:
+        """The number of samples of every test row."""
+        return self.cell.test_weights(len(self.folds))
+
+    @property
+    def score(self) -> float:
+        """The mean log density of held-out samples."""
+        return mean_and_error(self.held_out, self.weights)[0]
+
+    def gain_over(self, other: "Trial[Member]") -> tuple[float, float]:
+        """Return the difference of the scores of two members, and its standard error."""
+        n_rows = min(len(self.held_out), len(other.held_out))
+        gains = self.held_out[:n_rows] - other.held_out[:n_rows]
+        return mean_and_error(gains, self.weights[:n_rows])
+
+    def on_folds(self, n_folds: int) -> "Trial[M]":
+        """Judge the member on further folds, up to a number of folds."""
+        folds, learned = list(self.folds), self.learned
+        for f in range(len(folds), n_folds):
+            held_out, found = self.member.held_out(self.cell, f, learned)
+            folds.append(np.logaddexp(held_out, self.cell.log_background(f)))
+            learned = found if learned is None else learned
+        return replace(self, folds=tuple(folds), learned=learned)
+
+
 def fit_cells(
     cells: Sequence[Cell], extra: Sequence[Member] = (), n_jobs: int | None = None
 ) -> list[CellFit]:
@@ -109,15 +143,14 @@ def fit_cells(
 
 def preview(cell: Cell) -> float:
     """Return about the mean log density of held-out samples, from a few members."""
-    trials: list[Trial[Member]] = [Gaussian().judge(cell, cell.scanned)]
+    members: list[Member] = [Gaussian()]
     if cell.points.any():
-        numbers = [each for each in _numbers(cell, _PREVIEWED) if _allows(cell, each)]
-        mixtures = [Mixture(number, False, np.inf, cell.seed) for number in numbers]
-        trials += [*_first(cell), *_judge(cell, mixtures)]
-    table = np.stack([trial.held_out for trial in trials], axis=1)
-    counts = trials[0].weights
+        mixtures = [Mixture(each, False, np.inf, cell.seed) for each in _numbers(cell, _PREVIEWED)]
+        members += [*_first(cell), *mixtures]
+    counts = cell.test_weights(cell.n_scanned)
+    table = _table(_judge(cell, members), counts)
     kept, weights = stack(table, counts)
-    return _likelihood(table[:, kept], counts, weights) + cell.ellipse.log_det
+    return likelihood(table[:, kept], counts, weights) + cell.ellipse.log_det
 
 
 def fit_cell(cell: Cell, extra: Sequence[Member] = ()) -> CellFit:
@@ -126,15 +159,16 @@ def fit_cell(cell: Cell, extra: Sequence[Member] = ()) -> CellFit:
     All are tried on the scanned folds; those that a stack of them needs are judged on all folds. A
     large cluster that looks Gaussian on all folds needs no more than the first few members.
     """
-    gaussian = Gaussian().judge(cell)
+    gaussian = Trial(Gaussian(), cell).on_folds(cell.n_tested)
     if not cell.points.any():
         return _stacked(cell, [gaussian], 1, "all samples are equal")
     pairs = _pairs(cell)
-    trials: list[Trial[Member]] = [gaussian, *_first(cell), *pairs, *_judge(cell, extra)]
+    first = _judge(cell, _first(cell))
+    trials: list[Trial[Member]] = [gaussian, *first, *pairs, *_judge(cell, extra)]
     if cell.n_samples < _ENOUGH_TO_SEARCH:
         return _stacked(cell, trials, len(trials), "few samples, so few members were tried")
     if cell.n_samples >= ENOUGH_TO_STOP and not _any_beats(trials[1:], gaussian):
-        trials = _on_all_folds(trials)
+        trials = _on_folds(trials, cell.n_tested)
         if not _any_beats(trials[1:], gaussian):
             return _stacked(cell, trials, len(trials), "it looks Gaussian, so few were tried")
     trials += _climb(cell, _kernels(cell, _WIDTHS), len(_WIDTHS) // 2)
@@ -145,26 +179,21 @@ def fit_cell(cell: Cell, extra: Sequence[Member] = ()) -> CellFit:
 
 def _finalists(cell: Cell, trials: list[Trial[Member]]) -> list[Trial[Member]]:
     """Return the Gaussian and the members of the best stack on the scanned folds."""
-    counts = cell.test_weights(cell.scanned)
-    kept, _ = stack(np.stack([each.held_out[: len(counts)] for each in trials], axis=1), counts)
+    counts = cell.test_weights(cell.n_scanned)
+    kept, _ = stack(_table(trials, counts), counts)
     return [trials[m] for m in dict.fromkeys([0, *kept.tolist()])]
 
 
-def _on_all_folds(trials: Sequence[Trial[Member]]) -> list[Trial[Member]]:
-    """Judge members on all folds, leaving out those that the samples of some do not allow."""
-    found = []
-    for trial in trials:
-        with suppress(np.linalg.LinAlgError):
-            found.append(trial.continued(trial.cell.tested))
-    return [each for each in found if np.isfinite(each.held_out).all()]
+def _table(trials: Sequence[Trial[Member]], counts: np.ndarray) -> np.ndarray:
+    """Return the log densities (n_test, n_members) of the first held-out rows."""
+    return np.stack([trial.held_out[: len(counts)] for trial in trials], axis=1)
 
 
 def _stacked(cell: Cell, trials: list[Trial[Member]], n_tried: int, reason: str) -> CellFit:
     """Return the weighted sum of the best members; the first trial is the Gaussian's."""
-    trials = _on_all_folds(trials)
-    table = np.stack([trial.held_out for trial in trials], axis=1)
-    counts = trials[0].weights
-    costs = np.array([trial.member.cost(cell) for trial in trials])
+    trials, counts = _on_folds(trials, cell.n_tested), cell.test_weights(cell.n_tested)
+    table = _table(trials, counts)
+    costs = np.array([each.member.kernel_cost * each.member.n_kernels(cell) for each in trials])
     kept, weights = pruned(table, counts, stack(table, counts)[0], costs)
     held_out = log_sum_exp(table[:, kept] + np.log(weights))
     gain, gain_error = mean_and_error(held_out - trials[0].held_out, counts)
@@ -172,10 +201,11 @@ def _stacked(cell: Cell, trials: list[Trial[Member]], n_tried: int, reason: str)
     if gain <= least * gain_error:
         kept, weights, held_out = np.zeros(1, dtype=np.int64), np.ones(1), trials[0].held_out
         gain, gain_error = 0.0, 0.0
-    density = KernelMixture.merge([trials[m].density() for m in kept], weights)
-    names = tuple(trials[m].member.name for m in kept)
+    best = [trials[m] for m in kept]
+    densities = [trial.member.density(cell, trial.learned) for trial in best]
+    names = tuple(trial.member.name for trial in best)
     return CellFit(
-        density=density.affine(cell.back, cell.ellipse.mean),
+        density=KernelMixture.merge(densities, weights).affine(cell.back, cell.ellipse.mean),
         held_out=mean_and_error(held_out, counts)[0] + cell.ellipse.log_det,
         stack=Stack(names, weights, gain, gain_error, n_tried, reason),
         scores=held_out + cell.ellipse.log_det,
@@ -183,32 +213,26 @@ def _stacked(cell: Cell, trials: list[Trial[Member]], n_tried: int, reason: str)
 
 
 def _judge(cell: Cell, members: Sequence[M]) -> list[Trial[M]]:
-    """Judge members on the scanned folds, leaving out those that samples do not allow."""
-    trials: list[Trial[M]] = []
-    for member in members:
-        try:
-            trial = member.judge(cell, cell.scanned)
-        except np.linalg.LinAlgError:
-            continue
-        if np.isfinite(trial.held_out).all():
-            trials.append(trial)
-    return trials
+    """Judge members on the scanned folds."""
+    return _on_folds([Trial(member, cell) for member in members], cell.n_scanned)
+
+
+def _on_folds(trials: Sequence[Trial[M]], n_folds: int) -> list[Trial[M]]:
+    """Judge members on further folds, leaving out those that samples do not allow."""
+    found = []
+    for trial in trials:
+        with suppress(np.linalg.LinAlgError):
+            found.append(trial.on_folds(n_folds))
+    return [trial for trial in found if np.isfinite(trial.held_out).all()]
 
 
 def _any_beats(trials: Sequence[Trial[Member]], other: Trial[Member]) -> bool:
-    return any(_beats(each, other) for each in trials)
-
-
-def _beats(trial: Trial[Member], other: Trial[Member], n_errors: float = _STANDARD_ERRORS) -> bool:
-    gain, error = trial.gain_over(other)
-    return gain > n_errors * error
+    gains = [trial.gain_over(other) for trial in trials]
+    return any(gain > _STANDARD_ERRORS * error for gain, error in gains)
 
 
 def _climb(cell: Cell, members: Sequence[M], middle: int, patience: int = 1) -> list[Trial[M]]:
-    """Judge members from the middle one outwards, on either side until the score falls.
-
-    The last ``patience`` members of a side are below its best.
-    """
+    """Judge members from the middle outwards, each side until ``patience`` are below its best."""
     trials = _judge(cell, [members[middle]])
     start = trials[0].score if trials else -np.inf
     for side in (members[:middle][::-1], members[middle + 1 :]):
@@ -228,18 +252,13 @@ def _kernels(cell: Cell, factors: Sequence[float]) -> list[Member]:
     return [Kernels(min(_MAX_WIDTH, factor * base)) for factor in factors]
 
 
-def _first(cell: Cell) -> list[Trial[Member]]:
-    """Judge the members that are tried on every cluster."""
+def _first(cell: Cell) -> list[Member]:
+    """Return the members that are tried on every cluster."""
     kernels = _kernels(cell, _FIRST_WIDTHS)
     students = [Student(dof) for dof in _DOFS] if cell.allows_components else []
-    factors = [FactorGaussian(number) for number in _N_FACTORS if _allows_factors(cell, number)]
-    return _judge(cell, [*students, *factors, *kernels])
-
-
-def _allows_factors(cell: Cell, n_factors: int) -> bool:
-    """Whether a Gaussian of few factors may be better than the Gaussian."""
-    few = cell.n_samples <= _FEW_PER_FEATURE * cell.n_features
-    return few and 3 * n_factors <= cell.n_features and cell.n_features >= _MIN_FACTORED
+    scarce = cell.n_samples <= _FEW_PER_FEATURE * cell.n_features
+    numbers = [n for n in _N_FACTORS if scarce and max(_MIN_FACTORED, 3 * n) <= cell.n_features]
+    return [*students, *map(FactorGaussian, numbers), *kernels]
 
 
 def _pairs(cell: Cell) -> list[Trial[Mixture]]:
@@ -258,24 +277,22 @@ def _allows(cell: Cell, n_components: int) -> bool:
 
 
 def _numbers(cell: Cell, numbers: Sequence[int]) -> list[int]:
-    """Return numbers of components, with the number of pieces among them."""
-    return sorted({*numbers, max(cell.n_pieces, numbers[0])})
+    """Return the numbers of components that samples allow, with that of the pieces among them."""
+    found = sorted({*numbers, max(cell.n_pieces, numbers[0])})
+    return [number for number in found if _allows(cell, number)]
 
 
 def _mixtures(cell: Cell, pairs: list[Trial[Mixture]]) -> list[Trial[Mixture]]:
     """Judge numbers of components, from that of the pieces, and other kinds of the best mixture."""
-    if not pairs:
+    numbers = _numbers(cell, _N_COMPONENTS)
+    if not pairs or not numbers:
         return []
-    kind = pairs[_best(pairs)].member.kind
-    numbers = [each for each in _numbers(cell, _N_COMPONENTS) if _allows(cell, each)]
-    if not numbers:
-        return []
+    best = _best(pairs).member
+    kind = best.pooled, best.dof
     members = [Mixture(number, *kind, cell.seed + number) for number in numbers]
     nearest = max(min(cell.n_pieces, numbers[-1]), numbers[0])
     patience, n_varied = (2, _N_VARIED) if _FEW_ROWS <= cell.n_rows < _MANY_ROWS else (1, 1)
     found = _climb(cell, members, numbers.index(nearest), patience)
-    if not found:
-        return []
     ranked = sorted(found, key=attrgetter("score"), reverse=True)
     variants = []
     for trial in ranked[:n_varied]:
@@ -287,17 +304,14 @@ def _mixtures(cell: Cell, pairs: list[Trial[Mixture]]) -> list[Trial[Mixture]]:
     return found + _judge(cell, variants)
 
 
-def _best(trials: Sequence[Trial[Member]]) -> int:
-    """Return the index of the best member on the folds on which all were judged."""
+def _best(trials: Sequence[Trial[M]]) -> Trial[M]:
+    """Return the trial of the best member on the folds on which all were judged."""
     n_rows = min(len(trial.held_out) for trial in trials)
-    return int(np.argmax([trial.weights[:n_rows] @ trial.held_out[:n_rows] for trial in trials]))
+    return max(trials, key=lambda trial: trial.weights[:n_rows] @ trial.held_out[:n_rows])
 
 
 def _local_gaussians(cell: Cell, others: Sequence[Trial[Member]]) -> list[Trial[LocalGaussians]]:
-    """Judge several numbers of neighbors, and several widths at the best number.
-
-    In many dimensions, the search ends with the first unless it is better than all others.
-    """
+    """Judge several numbers of neighbors, and several widths at the best number."""
     fewest = max(8, cell.n_features // 2 + 2)
     most = min(MAX_NEIGHBORS, int(cell.n_samples // 4))
     enough = max(_ENOUGH_FOR_LOCAL, _LOCAL_PER_FEATURE * cell.n_features)
@@ -309,71 +323,10 @@ def _local_gaussians(cell: Cell, others: Sequence[Trial[Member]]) -> list[Trial[
     middle = len(numbers) // 2
     if cell.n_features > _MAX_CURVED_FEATURES:
         first = _judge(cell, [members[middle]])
-        if not first or first[0].gain_over(others[_best(others)])[0] < 0:
+        if not first or first[0].gain_over(_best(others))[0] < 0:
             return first
     trials = _climb(cell, members, middle)
     if not trials:
         return trials
-    best = trials[_best(trials)].member.n_neighbors
+    best = _best(trials).member.n_neighbors
     return trials + _judge(cell, [LocalGaussians(best, width) for width in _LOCAL_WIDTHS])
-
-
-# Weights of members
-
-
-def stacking_weights(
-    held_out: np.ndarray, counts: np.ndarray, n_steps: int = _WEIGHT_STEPS
-) -> np.ndarray:
-    r"""Return the weights that maximize the likelihood of held-out samples.
-
-    .. math:: \max_w \sum_i a_i \log \sum_m w_m \, p_m(x_i)
-
-    ``held_out`` (n_test, n_members) holds the log densities :math:`\log p_m(x_i)` of members that
-    were fitted without :math:`x_i`, and ``counts`` (n_test,) the numbers of samples :math:`a_i`.
-    """
-    ratios = np.exp(held_out - held_out.max(axis=1, keepdims=True))
-    shares = counts / counts.sum()
-    weights = np.full(held_out.shape[1], 1.0 / held_out.shape[1])
-    for _ in range(n_steps):
-        weights = weights * ((shares / (ratios @ weights)) @ ratios)
-    return weights / weights.sum()
-
-
-def stack(held_out: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the indices of the members that are kept, heaviest first, and their weights."""
-    if held_out.shape[1] == 1:
-        return np.zeros(1, dtype=np.int64), np.ones(1)
-    weights = stacking_weights(held_out, counts)
-    kept = np.argsort(-weights, kind="stable")[:_MAX_MEMBERS]
-    kept = kept[weights[kept] >= min(_MIN_WEIGHT, weights.max())]
-    weights = stacking_weights(held_out[:, kept], counts)
-    stays = weights >= _MIN_FINAL_WEIGHT
-    kept, weights = kept[stays], weights[stays] / weights[stays].sum()
-    order = np.argsort(-weights, kind="stable")
-    return kept[order], weights[order]
-
-
-def pruned(
-    held_out: np.ndarray, counts: np.ndarray, kept: np.ndarray, costs: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Drop members, the most expensive first, as long as held-out samples lose little.
-
-    Return the indices of the members that stay, heaviest first, and their weights. The ``costs``
-    are those of all members, in kernels.
-    """
-    weights = stacking_weights(held_out[:, kept], counts)
-    before, saved = _likelihood(held_out[:, kept], counts, weights), 0.0
-    for member in kept[np.argsort(-costs[kept], kind="stable")]:
-        others = kept[kept != member]
-        if len(others) == 0:
-            break
-        without = stacking_weights(held_out[:, others], counts, _PRUNING_STEPS)
-        price = np.clip(_PRICE * (saved + costs[member]), _MIN_LOSS, _MAX_LOSS)
-        if _likelihood(held_out[:, others], counts, without) >= before - price:
-            kept, weights, saved = others, without, saved + costs[member]
-    order = np.argsort(-weights, kind="stable")
-    return kept[order], weights[order]
-
-
-def _likelihood(held_out: np.ndarray, counts: np.ndarray, weights: np.ndarray) -> float:
-    return mean_and_error(log_sum_exp(held_out + np.log(weights)), counts)[0]

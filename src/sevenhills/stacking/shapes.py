@@ -14,6 +14,7 @@ than a mixture, any gain is enough the second time.
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import compress
 from typing import NamedTuple
 
 import numpy as np
@@ -26,8 +27,9 @@ from ..covariance import weighted_moments, whitening_transforms
 from ..density import FeatureMap, TableMap, YeoJohnson
 from ..folds import count, deal_in_turn
 from .components import Prior, fit_components, kmeans_start, quadratic_features
-from .members import FREE, mean_and_error
+from .members import FREE
 from .partition import least_variances
+from .weights import mean_and_error
 
 #: With fewer samples than this, or than this many for each feature, no feature is mapped.
 _FEWEST, _FEWEST_PER_FEATURE = 30, 3
@@ -82,14 +84,8 @@ class Shapes(NamedTuple):
 def choose_shapes(X: np.ndarray, weights: np.ndarray, is_fixed: np.ndarray) -> Shapes | None:
     """Choose a map for every feature; None if all are the identity.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n_rows, n_features)
-        Distinct rows and features, in an order that follows from the values.
-    weights : ndarray of shape (n_rows,)
-        The number of samples that every row stands for.
-    is_fixed : ndarray of shape (n_features,)
-        The features that are not mapped.
+    X (n_rows, n_features) has distinct rows; rows and features are in an order that follows from
+    the values. A row stands for ``weights`` samples. Features that are fixed are not mapped.
     """
     fewest = max(_FEWEST, _FEWEST_PER_FEATURE * X.shape[1])
     if count(weights) < fewest or X.shape[1] > _MOST_FEATURES:
@@ -105,9 +101,7 @@ def choose_shapes(X: np.ndarray, weights: np.ndarray, is_fixed: np.ndarray) -> S
         x, spacing = (X[:, j] - mean[j]) / stds[j], spacings[j] / stds[j]
         libraries.append(Library.from_values(x, weights, spacing, bool(is_fixed[j])))
     frames = _candidates(libraries, weights)
-    if not frames:
-        return None
-    best = _compared(libraries, weights, frames)
+    best = _compared(libraries, weights, frames) if frames else None
     if best is None:
         return None
     frame, is_clear = best
@@ -132,12 +126,10 @@ def _thinned(weights: np.ndarray, n_rows: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 class Library(NamedTuple):
-    """Maps of a feature, the identity first, with their values at samples.
+    """Maps of a feature, with their numbers of parameters, and values and log slopes at samples.
 
-    Maps are made when they are called: most are not chosen.
-
-    Samples are standardized. So are the values (n_maps, n_rows) of every map; the slopes are those
-    of the map from samples to these values.
+    Maps are made when they are called: most are not chosen. Values and slopes have the shape
+    (n_maps, n_rows).
     """
 
     maps: tuple[Callable[[], FeatureMap], ...]
@@ -149,8 +141,12 @@ class Library(NamedTuple):
     def from_values(
         cls, x: np.ndarray, weights: np.ndarray, spacing: float, is_fixed: bool = False
     ) -> "Library":
-        """Compute the maps of standardized samples, which are multiples of a spacing."""
-        parts = [_Part([FeatureMap], 0.0, x[None], np.zeros((1, len(x))))]
+        """Compute the maps of standardized samples, which are multiples of a spacing.
+
+        The identity is the first. The values of every map are standardized; the slopes are those of
+        the map from samples to these values.
+        """
+        parts = [cls((FeatureMap,), np.zeros(1), x[None], np.zeros((1, len(x))))]
         order = np.argsort(x, kind="stable")
         starts = np.flatnonzero(np.append(True, np.diff(x[order]) > spacing))
         if len(starts) > _MOST_VALUES and not is_fixed:
@@ -162,22 +158,13 @@ class Library(NamedTuple):
         stds = np.sqrt(np.square(values) @ shares)[:, None]
         return cls(
             maps=tuple(each for part in parts for each in part.maps),
-            dof=np.repeat([part.dof for part in parts], [len(part.maps) for part in parts]),
+            dof=np.concatenate([part.dof for part in parts]),
             values=values / stds,
             log_slopes=np.concatenate([part.log_slopes for part in parts]) - np.log(stds),
         )
 
 
-class _Part(NamedTuple):
-    """Maps of one kind, the parameters of each, and their values and log slopes at samples."""
-
-    maps: Sequence[Callable[[], FeatureMap]]
-    dof: float
-    values: np.ndarray
-    log_slopes: np.ndarray
-
-
-def _power_maps(x: np.ndarray, weights: np.ndarray, order: np.ndarray) -> list[_Part]:
+def _power_maps(x: np.ndarray, weights: np.ndarray, order: np.ndarray) -> list[Library]:
     """Return power maps around the mean and around the median."""
     ends = np.cumsum(weights[order])
     quarters = np.searchsorted(ends, np.array([0.25, 0.5, 0.75]) * ends[-1])
@@ -189,7 +176,7 @@ def _power_maps(x: np.ndarray, weights: np.ndarray, order: np.ndarray) -> list[_
     return [_powers_around(x, *each) for each in settings]
 
 
-def _powers_around(x: np.ndarray, center: float, scale: float, powers: np.ndarray) -> _Part:
+def _powers_around(x: np.ndarray, center: float, scale: float, powers: np.ndarray) -> Library:
     """Return power maps of one center and scale, with one logarithm for all."""
     u = (x - center) / scale
     logs = np.log1p(np.abs(u))
@@ -199,13 +186,14 @@ def _powers_around(x: np.ndarray, center: float, scale: float, powers: np.ndarra
     ends = float(x.min()), float(x.max())
     # Powers beyond these squeeze one tail into an interval.
     settings = [(p, center, scale, *(() if 0 <= p <= 2 else ends)) for p in powers.tolist()]
-    maps = [partial(YeoJohnson, *each) for each in settings]
-    return _Part(maps, _POWER_DOF, scale * values, (exponents - 1) * logs)
+    maps = tuple(partial(YeoJohnson, *each) for each in settings)
+    dof = np.full(len(powers), _POWER_DOF)
+    return Library(maps, dof, scale * values, (exponents - 1) * logs)
 
 
 def _tables(
     x: np.ndarray, weights: np.ndarray, order: np.ndarray, min_rise: float, spacing: float
-) -> list[_Part]:
+) -> list[Library]:
     """Return maps to smooth normal scores: up to the extreme samples, and up to outer quantiles."""
     n_samples = count(weights)
     ends = np.cumsum(weights[order])
@@ -213,14 +201,13 @@ def _tables(
     outer = float(ndtri(min(0.25, _BEYOND / n_samples)))
     n_knots = int(np.clip(n_samples // _SAMPLES_PER_KNOT, _FEWEST_KNOTS, _MOST_KNOTS))
     parts = []
-    for knots in (
-        np.linspace(scores[0], scores[-1], _N_KNOTS),
-        np.linspace(outer, -outer, n_knots),
-    ):
+    for low, high, number in ((scores[0], scores[-1], _N_KNOTS), (outer, -outer, n_knots)):
+        knots = np.linspace(low, high, number)
         table = _table(x[order], weights[order], scores, knots, min_rise, spacing)
-        values, log_slopes = table.forward(x), table.log_slope(x)
+        values, log_slopes = table.latent(x)
         make = partial(TableMap, table.knots, table.slopes, table.start)
-        parts.append(_Part([make], float(len(knots)), values[None], log_slopes[None]))
+        dof = np.array([float(number)])
+        parts.append(Library((make,), dof, values[None], log_slopes[None]))
     return parts
 
 
@@ -300,35 +287,29 @@ def _best_map(library: Library, weights: np.ndarray, others: Sequence[np.ndarray
 # The choice by held-out samples
 
 
-class _Judge(NamedTuple):
-    """Rows by which frames are compared, with their weights and those that folds hold out."""
-
-    rows: np.ndarray
-    weights: np.ndarray
-    held_out: np.ndarray
-
-    @property
-    def tested(self) -> np.ndarray:
-        """The weights of held-out rows, over all folds."""
-        return self.held_out[self.held_out > 0]
-
-
 def _compared(
     libraries: Sequence[Library], weights: np.ndarray, frames: Sequence[_Frame]
 ) -> tuple[_Frame, bool] | None:
     """Return the best frame and whether it is clearly the best; None if no maps are better.
 
+    Features that cannot be mapped are left out: a component on one of few values would decide.
     With few samples, mixtures without maps are not tried here, and no frame is clearly the best.
     """
     rows, weights = _thinned(weights, _MOST_COMPARED)
-    judge = _Judge(rows, weights, deal_in_turn(weights, _N_FOLDS))
-    plain, _ = _held_out(libraries, (0,) * len(libraries), judge)
-    n_mapped = sum(len(each.maps) > 1 for each in libraries)
-    has_mixtures = _n_components(count(weights), n_mapped) > 1
+    folds, mappable = deal_in_turn(weights, _N_FOLDS), [len(each.maps) > 1 for each in libraries]
+
+    def held_out(frame: _Frame) -> tuple[np.ndarray, bool]:
+        pairs = list(compress(zip(libraries, frame, strict=True), mappable))
+        Z = np.stack([each.values[c, rows] for each, c in pairs], axis=1)
+        log_slopes = np.stack([each.log_slopes[c, rows] for each, c in pairs], axis=1)
+        return _held_out(Z, log_slopes, weights, folds)
+
+    plain, _ = held_out((0,) * len(libraries))
+    has_mixtures = _n_components(count(weights), sum(mappable)) > 1
     best, highest = None, 0.0
     for frame in frames:
-        scores, is_gaussian = _held_out(libraries, frame, judge)
-        gain, error = mean_and_error(scores - plain, judge.tested)
+        scores, is_gaussian = held_out(frame)
+        gain, error = mean_and_error(scores - plain, folds[folds > 0])
         gain -= _n_parameters(libraries, frame) / count(weights)
         is_clear = gain > _STANDARD_ERRORS * error
         if gain > highest and (is_clear or is_gaussian):
@@ -337,33 +318,26 @@ def _compared(
 
 
 def _held_out(
-    libraries: Sequence[Library], frame: _Frame, judge: _Judge
+    Z: np.ndarray, log_slopes: np.ndarray, weights: np.ndarray, folds: np.ndarray
 ) -> tuple[np.ndarray, bool]:
-    """Return the log densities of held-out rows, and whether one Gaussian is the best mixture.
-
-    Features that cannot be mapped are left out: a component on one of few values would decide.
-    """
-    pairs = [each for each in zip(libraries, frame, strict=True) if len(each[0].maps) > 1]
-    Z = np.stack([each.values[c, judge.rows] for each, c in pairs], axis=1)
-    log_slopes = np.stack([each.log_slopes[c, judge.rows] for each, c in pairs], axis=1)
+    """Return the log densities of held-out rows, and whether one Gaussian is the best mixture."""
     ridge = np.diag(least_variances(np.exp(log_slopes.max(axis=0))))
-    mean, covariance = weighted_moments(Z, judge.weights)
+    mean, covariance = weighted_moments(Z, weights)
     transform = whitening_transforms(covariance + ridge)
     constants = log_slopes.sum(axis=1) + np.log(np.diag(transform)).sum()
     points = (Z - mean) @ transform
     features = quadratic_features(points)
     prior = Prior(_ROUND, FREE, None, transform.T @ ridge @ transform)
-    starts = _starts(points, Z, judge.weights)
     found = []
-    for start in starts:
+    for start in _starts(points, Z, weights):
         scores = []
-        for held in judge.held_out:
-            left, tested = judge.weights - held, held > 0
+        for held in folds:
+            left, tested = weights - held, held > 0
             seen = left > 0
             fit = fit_components(features[seen], left[seen], start[seen], prior)
             scores.append(fit.log_density(features[tested]) + constants[tested])
         found.append(np.concatenate(scores))
-    best = int(np.argmax([judge.tested @ each for each in found]))
+    best = int(np.argmax([folds[folds > 0] @ each for each in found]))
     return found[best], best == 0
 
 
@@ -374,9 +348,8 @@ def _n_components(n_samples: float, n_features: int) -> int:
 
 def _starts(points: np.ndarray, Z: np.ndarray, weights: np.ndarray) -> list[np.ndarray]:
     """Return responsibilities of one component, of several by k-means, and of clusters."""
-    n_samples, n_features = count(weights), Z.shape[1]
     starts = [np.ones((len(Z), 1))]
-    n_components = _n_components(n_samples, n_features)
+    n_components = _n_components(count(weights), Z.shape[1])
     if n_components > 1:
         rng = np.random.RandomState(n_components)
         starts.append(kmeans_start(points, weights, n_components, rng))
