@@ -29,7 +29,7 @@ EMBEDDED = [
     "sevenhills score aniso.sevenhills demo/aniso_new.csv --mean",
     "sevenhills sample aniso.sevenhills -n 3 --seed 0",
     "sevenhills sample aniso.sevenhills -n 1000 --seed 0 -o draws.csv",
-    "sevenhills outliers demo/aniso_new.csv --model aniso.sevenhills --p-value 0.0005",
+    "sevenhills outliers demo/aniso_new.csv --train demo/aniso.csv --estimator rome --rate 0.001",
     'sevenhills compare demo/aniso.csv demo/aniso_new.csv; echo "exit code $?"',
 ]
 MESSY = [
@@ -40,7 +40,7 @@ MESSY = [
     "sevenhills score messy.sevenhills messy.csv | head -6",
     "sevenhills score messy.sevenhills messy.csv --missing marginal --mean",
     'sevenhills compare messy.csv later.csv --text missing --tests energy; echo "exit code $?"',
-    "cat later.csv | sevenhills outliers - --columns height,weight --text missing --p-value 0.02",
+    "cat later.csv | sevenhills outliers - --columns height,weight --text missing --rate 0.02",
 ]
 REPORTS = [
     "sevenhills report aniso.sevenhills --data demo/aniso.csv -o aniso.html",

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from sevenhills.folds import count, counts, deal, deal_in_turn
+from sevenhills.folds import count, counts, deal, deal_in_turn, hold_out, mixed_generator
 
 from .strategies import wild_weights
 
@@ -159,3 +159,64 @@ def test_one_row_is_all_there_is(weight):
             assert_array_equal(rows, [0])
         assert_allclose(fold.train_weights + fold.test_weights, weight)
     assert_allclose(sum(fold.test_weights[0] for fold in folds), weight)
+
+
+def held_by_hand(n_copies, cv, seed):
+    """The copies that each fold holds out: every so many of a random order, or the first ones."""
+    order = random_state(seed).permutation(n_copies)
+    if cv < 1:
+        n_held = min(max(round(cv * n_copies), 1), n_copies - 1)
+        return [order[:n_held]]
+    return [order[f::cv] for f in range(cv) if f < n_copies]
+
+
+@given(
+    st.lists(st.integers(1, 12), min_size=1, max_size=40),
+    seeds,
+    st.sampled_from([2, 5, 30, 1000, 0.01, 0.5, 0.99]),
+)
+def test_whole_weights_are_held_out_as_repeated_rows(weights, seed, cv):
+    weights = [*weights, 1]
+    row_of = np.repeat(np.arange(len(weights)), weights)
+    held = hold_out(np.array(weights, dtype=float), cv, random_state(seed))
+    expected = held_by_hand(len(row_of), cv, seed)
+    assert len(held) == len(expected) == (1 if cv < 1 else min(cv, len(row_of)))
+    for part, copies in zip(held, expected, strict=True):
+        assert_array_equal(part, np.bincount(row_of[copies], minlength=len(weights)))
+
+
+@given(wild_weights(), seeds, st.sampled_from([2, 5, 7, 100]))
+def test_what_folds_hold_out_adds_up(weights, seed, cv):
+    held = hold_out(weights, cv, random_state(seed))
+    assert (held >= 0).all()
+    assert (held.sum(axis=1) > 0).all()
+    assert_allclose(held.sum(axis=0), weights, rtol=1e-12)
+    assert ((held.sum(axis=0) - held).sum(axis=1) > 0).all()
+
+
+@given(wild_weights(), seeds, st.floats(1e-6, 1 - 1e-6))
+def test_a_share_leaves_something_on_both_sides(weights, seed, share):
+    (held,) = hold_out(weights, share, random_state(seed))
+    assert ((held >= 0) & (held <= weights * (1 + 1e-12))).all()
+    assert held.sum() > 0
+    assert (weights - held).max() > 0
+
+
+def test_fractional_rows_are_held_out_as_a_whole():
+    weights = random_state().uniform(0.1, 5, 30)
+    for cv in (5, 0.3):
+        held = hold_out(weights, cv, random_state())
+        assert ((held == 0) | (held == weights)).all()
+    assert (held > 0).sum() == 9
+
+
+def test_a_mixed_generator_depends_on_samples_but_not_on_order_units_or_copies():
+    X = np.random.RandomState(0).standard_normal((40, 2))
+    drawn = mixed_generator(0, X).randint(2**31)
+    for same in (X[::-1], X * [1000.0, 3e-7] + [5.0, 1e-6], np.repeat(X, 2, axis=0)):
+        assert mixed_generator(0, same).randint(2**31) == drawn
+    X[3, 1] += 0.01
+    assert mixed_generator(0, X).randint(2**31) != drawn
+    assert mixed_generator(1, X).randint(2**31) != mixed_generator(0, X).randint(2**31)
+    constant = np.full((5, 1), 3.0)
+    assert 0 <= mixed_generator(0, constant).randint(5) < 5

@@ -6,9 +6,12 @@ new samples repeat old values, too. Otherwise a row stays in one fold: a fit tha
 every row it is tested on would favor spikes at the rows.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
+from zlib import crc32
 
 import numpy as np
+
+from .validation import random_generator
 
 N_FOLDS = 5
 #: Upper bounds on the rows of an expensive fit, and on those of a test. More cost time and change
@@ -21,6 +24,8 @@ _ENOUGH_TESTED = 500
 _MAX_COPIES = 25
 #: Weights above this are not counts: not every whole number is representable there.
 _MAX_COUNT = 2.0**53
+#: Samples are compared in units of their range over this.
+_DIGITS = 10**5
 #: Relative rounding error up to which a sum of weights is a whole number.
 _ROUNDING = 1e-9
 
@@ -95,6 +100,35 @@ def deal_in_turn(weights: np.ndarray, n_folds: int) -> np.ndarray:
     starts = np.append(0.0, np.cumsum(copies[:-1])) % n_folds
     folds = np.arange(n_folds)[:, None]
     dealt = np.ceil((starts + copies - folds) / n_folds) - np.ceil((starts - folds) / n_folds)
+    return np.asarray(dealt * (weights / copies))
+
+
+def mixed_generator(random_state: Any, X: np.ndarray) -> np.random.RandomState:
+    """Return a generator that depends on a seed and on samples, but not on their order or units.
+
+    With a seed alone, the rows of the same ranks would be held out of all data sets that are
+    sorted: they would not be exchangeable with new samples.
+    """
+    seed = random_generator(random_state).randint(2**31)
+    values = np.unique(X, axis=0)
+    apart = values - np.median(values, axis=0)
+    largest = np.abs(apart).max(axis=0)
+    digits = np.rint(apart / np.where(largest > 0, largest, 1.0) * _DIGITS).astype(np.int64)
+    return np.random.RandomState([seed, crc32(digits.tobytes())])
+
+
+def hold_out(weights: np.ndarray, cv: float, rng: np.random.RandomState) -> np.ndarray:
+    """Return the weight of every row (columns) that each fold (rows) holds out, at random.
+
+    ``cv`` is the number of folds, at most that of copies, or the share that a single fold holds
+    out.
+    """
+    copies, order = _shuffled(weights, rng)
+    if cv < 1:
+        parts = [order[: int(np.clip(round(cv * len(order)), 1, len(order) - 1))]]
+    else:
+        parts = [order[f :: int(cv)] for f in range(min(int(cv), len(order)))]
+    dealt = np.stack([np.bincount(part, minlength=len(weights)) for part in parts])
     return np.asarray(dealt * (weights / copies))
 
 

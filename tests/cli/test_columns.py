@@ -10,12 +10,13 @@ from sevenhills.cli.columns import Words, decimal_mark, number_in, table_of_cell
 
 def test_all_at_once_and_one_by_one_cells_are_the_same_numbers():
     cells = ["1", " 2.5 ", "1e-3", "-inf", "nan", "", "NA", "word", "1_0", "+7", "0x1", "1,5"]
+    words = ("word", "1_0", "0x1", "1,5")
     for mark in (None, "."):
         expected = [number_in(cell, mark) for cell in cells]
         numbers = [np.nan if each is None else each for each in expected]
         found = table_of_cells("t.csv", pandas.DataFrame({"a": cells}), True, mark)
         assert_array_equal(found.frame["a"], numbers)
-        assert found.words == {"a": Words(4, "'word' in row 8")}
+        assert found.words == {"a": Words(4, "'word' in row 8", tuple(map(repr, words)))}
         for cell, number in zip(cells, numbers, strict=True):
             alone = table_of_cells("t.csv", pandas.DataFrame({"a": [cell]}), True, mark)
             assert_array_equal(alone.frame["a"], [number])

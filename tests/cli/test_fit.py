@@ -37,8 +37,10 @@ def test_fit_tells_machines(folder, tmp_path):
         "columns": ["x", "y"],
         "left_out": {
             "text_columns": [],
+            "identifier_columns": [],
             "empty_columns": [],
             "constant_columns": [],
+            "unit_and_total_rows": 0,
             "rows_with_missing_values": 0,
             "duplicate_rows": 0,
         },
@@ -143,13 +145,16 @@ MESSY = "\ufeff" + "\n".join(
 def test_a_messy_table(tmp_path):
     path = tmp_path / "messy.csv"
     path.write_text(MESSY, encoding="utf-8")
-    result = done("fit", path, "-o", tmp_path / "m.sevenhills", "--json")
+    options = ["fit", path, "-o", tmp_path / "m.sevenhills"]
+    result = done(*options, "--text", "drop", "--json")
     found = json.loads(result.stdout)
     assert found["columns"] == ["weight", "income", "age"]
     assert found["left_out"] == {
         "text_columns": ["name", "height"],
+        "identifier_columns": [],
         "empty_columns": ["note"],
         "constant_columns": ["site"],
+        "unit_and_total_rows": 0,
         "rows_with_missing_values": 1,
         "duplicate_rows": 0,
     }
@@ -163,15 +168,14 @@ def test_a_messy_table(tmp_path):
         "2 rows repeat others and count all the same",
     ):
         assert remark in result.stderr
-    strict = done(
-        "fit", path, "-o", tmp_path / "m.sevenhills", "--text", "missing", "--duplicates", "drop"
-    )
-    assert "column height: 1 word taken as missing" in strict.stderr
-    assert "left out 1 row that repeats others" in strict.stderr
-    assert "4 columns (height, weight, income, age)" in strict.stdout
+    for text in ("auto", "missing"):
+        strict = done(*options, "--text", text, "--duplicates", "drop")
+        assert "column height: 1 word taken as missing: 'tall' in row 28" in strict.stderr
+        assert "left out 1 row that repeats others" in strict.stderr
+        assert "4 columns (height, weight, income, age)" in strict.stdout
     for option, words in (
         (["--text", "raise"], "column 'name' does not hold numbers"),
-        (["--missing", "raise"], "1 of 30 rows have missing or infinite values, first row 4"),
+        (["--missing", "raise"], "2 of 30 rows have missing or infinite values, first row 4"),
         (["--constant", "raise"], "columns with one value only: site (7)"),
         (["--columns", "name"], "column 'name' does not hold numbers"),
         (["--columns", "wieght"], "did you mean 'weight'?"),

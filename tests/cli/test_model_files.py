@@ -20,9 +20,8 @@ def test_models_from_the_library(folder, tmp_path):
         done("score", tmp_path / name, folder / "second.csv", "--mean")
     assert "does not integrate to one" in done("describe", tmp_path / "knn").stdout
     assert "cannot" in refused("sample", tmp_path / "knn")
-    assert "integrates to one" in refused(
-        "outliers", folder / "first.csv", "--model", tmp_path / "knn"
-    )
+    options = ["--model", tmp_path / "knn", "--calibration", folder / "second.csv"]
+    assert "unseen rows" in done("outliers", folder / "first.csv", *options).stderr
     assert "mixture of kernels" in refused(
         "score", tmp_path / "knn", "-", "--missing", "marginal", given="x,y\n1,\n1,2\n"
     )

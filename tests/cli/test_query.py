@@ -85,7 +85,9 @@ def test_columns_of_words_are_passed_over_by_position(model, tmp_path):
     assert_array_equal(found["log_densities"], sevenhills.load(model).density_.logpdf(X))
     path.write_text("".join(f"{x},name {i}\n" for i, (x, _) in enumerate(X.tolist())))
     result = done("score", model, path, "--no-header")
-    assert "column x1: 3 words taken as missing, the first is 'name 0' in row 1" in result.stderr
+    assert (
+        "column x1: 3 words taken as missing: 'name 0', 'name 1', 'name 2'; first " in result.stderr
+    )
 
 
 def test_missing_values_in_scores(model, tmp_path):
@@ -95,7 +97,7 @@ def test_missing_values_in_scores(model, tmp_path):
     assert [bool(line.strip('"')) for line in result.stdout.splitlines()[1:]] == [
         True, False, False, False, False, True,
     ]  # fmt: skip
-    assert "column y: 1 word taken as missing, the first is 'tall' in row 3" in result.stderr
+    assert "column y: 1 word taken as missing: 'tall' in row 3" in result.stderr
     assert "4 of 6 rows have missing or infinite values" in result.stderr
     values = json.loads(done("score", model, path, "--missing", "marginal", "--json").stdout)
     density = sevenhills.load(model).density_

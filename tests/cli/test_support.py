@@ -48,7 +48,7 @@ def test_auto_is_named(table, tmp_path):
 
 
 def test_outliers(table):
-    rows = done("outliers", table, *SUPPORT, "--all").stdout
+    rows = done("outliers", table, *SUPPORT, "--all", "--estimator", "rome").stdout
     X = values_of(table)
     support = {0: (0, None), 1: (0, 1, "log"), 2: ("circular", 360)}
     rome = sevenhills.ROME(support=support, scale="auto")

@@ -1,15 +1,18 @@
 """Columns of a table: cells as numbers, missing values or words."""
 
 import re
+import shlex
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from math import nan
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..extras import import_extra
+from .dates import days_in, has_unknown_order, hours_in, weekday_in
 from .screen import listed
 
 _MISSING = {"", "na", "n/a", "#n/a", "nan", "null", "nil", "none", "missing", "?", "-", "."}
@@ -18,18 +21,45 @@ _GROUPED = {
     ".": re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?"),
     ",": re.compile(r"[+-]?[1-9]\d{0,2}(\.\d{3})+(,\d*)?"),
 }
+#: The same with spaces or apostrophes, which are no decimal marks.
+_SPACED = re.compile(r"[+-]?[1-9]\d{0,2}([ '\u2019]\d{3})+([.,]\d*)?")
+_TYPOGRAPHY = str.maketrans({"\u2212": "-", "\u00a0": " ", "\u2009": " ", "\u202f": " "})
+_CURRENCY = r"[$€£¥]|USD|EUR|GBP|CHF|JPY"
+_QUANTITY = re.compile(
+    rf"([+-]?)\s*({_CURRENCY})?\s*([+-]?)(\d[\d., '\u2019]*|[.,]\d+)\s*(%|{_CURRENCY})?"
+)
+#: Units beside which a comma never marks decimals.
+_POINT_UNITS = ("$", "£", "USD", "GBP")
+#: Numbers in a column for each word in it; with fewer it is a column of words.
+_NUMBERS_PER_WORD = 4
+#: Rows that show whether a column counts rows.
+_MIN_ROWS = 5
+_INDEX_NAME = re.compile(r"|Unnamed: 0(\.\d+)*")
+_ID_NAME = re.compile(r"(.*[_\W])?(id|uuid|guid)", re.IGNORECASE)
+#: Periods of units, by their first words.
+_PERIODS = {"times": 24, "weekdays": 7}
+#: Words by which the last row is a summary of the others.
+_SUMMARIES = {
+    *("total", "totals", "grand total", "sum", "mean", "average", "median"),
+    *("summe", "gesamt", "insgesamt", "mittelwert", "durchschnitt"),
+}
 #: Characters of a word that a message quotes.
 _MAX_QUOTED = 24
+#: Different words of a column that a message quotes.
+MAX_WORDS = 4
 
 
 def number_in(cell: Any, mark: str | None = ".") -> float | None:
     """Return the number in a cell, NaN if it is missing, None if it is a word.
 
-    The character of "." and "," that is not the decimal mark may group thousands. If the mark is
-    None, numbers have neither a decimal comma nor groups.
+    The character of "." and "," that is not the decimal mark may group thousands, and so may
+    spaces and apostrophes. If the mark is None, numbers have neither a decimal comma nor groups by
+    commas or points.
     """
     if isinstance(cell, str):
-        text = cell.strip().replace("\N{MINUS SIGN}", "-")
+        text = cell.translate(_TYPOGRAPHY).strip()
+        if _SPACED.fullmatch(text):
+            text = re.sub(r"[ '\u2019]", "", text)
         if mark is not None and _GROUPED[mark].fullmatch(text):
             text = text.replace("." if mark == "," else ",", "")
         if text.lower() in _MISSING:
@@ -48,9 +78,35 @@ def number_in(cell: Any, mark: str | None = ".") -> float | None:
         return None
 
 
+class Quantity(NamedTuple):
+    """The number of a cell as a text, and its unit: a currency, a percent sign, or nothing."""
+
+    text: str
+    unit: str
+    #: Whether the number is negative because it is in parentheses, as in accounting.
+    in_parentheses: bool
+
+
+def quantity_in(cell: Any) -> Quantity | None:
+    """Return the number and the unit of a cell like $1,200, 12 % or (3.50)."""
+    if not isinstance(cell, str):
+        return None
+    text = cell.translate(_TYPOGRAPHY).strip()
+    in_parentheses = text.startswith("(") and text.endswith(")")
+    match = _QUANTITY.fullmatch(text[1:-1].strip() if in_parentheses else text)
+    if match is None:
+        return None
+    first, before, second, number, after = (part or "" for part in match.groups())
+    if (before and after) or in_parentheses + len(first + second) > 1:
+        return None
+    sign = "-" if in_parentheses else first + second
+    return Quantity(sign + number.strip(), before or after, in_parentheses)
+
+
 def is_number(cell: str, mark: str | None) -> bool:
-    """Return whether a cell is a number that is not missing."""
-    number = number_in(cell, mark)
+    """Return whether a cell is a number, with or without a unit, that is not missing."""
+    quantity = quantity_in(cell)
+    number = number_in(quantity.text if quantity else cell, mark)
     return number is not None and number == number
 
 
@@ -74,6 +130,8 @@ class Words:
     count: int
     #: The first of these cells, quoted, and its row.
     example: str
+    #: The first different ones, quoted.
+    different: tuple[str, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,6 +144,10 @@ class Table:
     frame: Any
     #: The words of the columns that have some.
     words: dict[str, Words]
+    #: Row numbers and identifiers: the columns that tell rows apart but measure nothing.
+    identifiers: dict[str, str]
+    #: Rows of units and totals; their values are missing.
+    label_rows: tuple[int, ...]
     #: Whether the file itself names its columns.
     has_names: bool
     #: Decisions that were made to read the file.
@@ -95,6 +157,16 @@ class Table:
     def names(self) -> list[str]:
         """The names of the columns."""
         return list(self.frame.columns)
+
+    def is_numeric(self, name: str) -> bool:
+        """Return whether nearly all values of a column are numbers."""
+        n_words = self.words[name].count if name in self.words else 0
+        return is_mostly_numbers(int(self.frame[name].notna().sum()), n_words)
+
+
+def is_mostly_numbers(n_numbers: int, n_words: int) -> bool:
+    """Return whether a column with so many numbers and words is a column of numbers."""
+    return n_numbers >= _NUMBERS_PER_WORD * n_words
 
 
 def table_of_cells(
@@ -106,32 +178,192 @@ def table_of_cells(
 ) -> Table:
     """Return the numbers in a frame of numbers, texts or other objects as a table."""
     pandas = import_extra("pandas", "cli", "reading tables needs pandas")
-    names = default_names(cells.shape[1])
+    names, headers = default_names(cells.shape[1]), [None] * cells.shape[1]
     if has_names:
+        headers = [header.strip() for header in cells.columns]
         names, changes = _distinct_names(cells.columns, source)
         remarks = [*changes, *remarks]
-    columns, words = {}, {}
-    for i, name in enumerate(names):
-        columns[name], found = _numbers_in(cells.iloc[:, i], mark)
-        if found is not None:
-            words[name] = found
-    return Table(source, pandas.DataFrame(columns), words, has_names, tuple(remarks))
+    columns = [_column_of(cells.iloc[:, i], mark) for i in range(len(names))]
+    labels = {**_unit_row(cells, columns), **_summary_row(cells)}
+    words, identifiers = {}, {}
+    for i, (name, column) in enumerate(zip(names, columns, strict=True)):
+        column.values[list(labels)] = nan
+        rows = [row for row in column.word_rows if row not in labels]
+        if rows:
+            texts = cells.iloc[:, i].tolist()
+            found = [texts[row] for row in rows]
+            words[name] = _words(found, rows[0] + 1)
+            if _are_identifiers(found, len(cells) - len(labels)):
+                identifiers[name] = "identifiers"
+        elif not column.unit and (kind := _counted(column.values, headers[i], i)):
+            identifiers[name] = kind
+    remarks = [*remarks, *_unit_remarks(names, columns), *labels.values()]
+    frame = pandas.DataFrame({n: each.values for n, each in zip(names, columns, strict=True)})
+    return Table(source, frame, words, identifiers, tuple(labels), has_names, tuple(remarks))
 
 
-def _numbers_in(column: Any, mark: str | None) -> tuple[np.ndarray, Words | None]:
-    """Return the numbers of a column, NaN where there are none, and its words."""
+class Column(NamedTuple):
+    """The numbers of a column, NaN where there are none."""
+
+    values: np.ndarray
+    #: The rows that hold words.
+    word_rows: list[int]
+    #: The unit of the numbers in words, empty if they have none.
+    unit: str
+
+
+def _column_of(column: Any, mark: str | None) -> Column:
+    """Return the numbers of a column, and where its words are."""
     if column.dtype.kind in "iuf":
-        return column.to_numpy(np.float64), None
+        return Column(column.to_numpy(np.float64, copy=True), [], "")
     cells = column.tolist()
     if mark != "," and not _numpy_misreads(cells):
         try:
-            return np.array(cells, dtype=np.float64).reshape(len(cells)), None
+            return Column(np.array(cells, dtype=np.float64).reshape(len(cells)), [], "")
         except (ValueError, TypeError, OverflowError):
             pass  # some cells are missing or words
-    numbers = [number_in(cell, mark) for cell in cells]
+    numbers, unit = [number_in(cell, mark) for cell in cells], ""
+    if None in numbers:
+        numbers, unit = _best_reading(cells, numbers, mark)
     values = np.array([nan if number is None else number for number in numbers], dtype=np.float64)
-    rows = [row for row, number in enumerate(numbers) if number is None]
-    return values, Words(len(rows), _example(cells[rows[0]], rows[0] + 1)) if rows else None
+    return Column(values, [row for row, number in enumerate(numbers) if number is None], unit)
+
+
+_Reading = tuple[list[float | None], str]
+
+
+def _best_reading(cells: list[Any], plain: list[float | None], mark: str | None) -> _Reading:
+    """Return the numbers of a column in the unit that leaves the fewest words."""
+    is_missing = [number is not None and number != number for number in plain]
+    readings = [
+        _quantities(cells, plain, mark),
+        (days_in(cells), "dates, read as days since 1970-01-01"),
+        ([hours_in(cell) for cell in cells], "times of day, read as hours"),
+        ([weekday_in(cell) for cell in cells], "weekdays, read as 1 (Monday) to 7"),
+    ]
+    best: _Reading = (plain, "")
+    for numbers, unit in readings:
+        known = [nan if gap else number for gap, number in zip(is_missing, numbers, strict=True)]
+        n_words = known.count(None)
+        n_numbers = len(known) - n_words - sum(is_missing)
+        if n_words < best[0].count(None) and is_mostly_numbers(n_numbers, n_words):
+            best = (known, unit)
+    return best
+
+
+def _quantities(cells: list[Any], plain: list[float | None], mark: str | None) -> _Reading:
+    """Return the numbers of a column of currency, percentages or accounts.
+
+    Amounts without the sign of the currency have it too. Numbers beside percentages are words,
+    because 0.12 may be 12 %.
+    """
+    found = [quantity_in(cell) for cell in cells]
+    known = [each for each in found if each]
+    units = Counter(each.unit for each in known if each.unit)
+    unit = units.most_common(1)[0][0] if units else ""
+    parts = []
+    if unit:
+        parts.append("percentages, 12 % is read as 12" if unit == "%" else f"amounts in {unit}")
+    if mark is None and _groups_thousands([each.text for each in known], unit):
+        mark = "."
+        parts.append("commas group thousands")
+    n_negative = sum(each.in_parentheses for each in known)
+    if n_negative:
+        parts.append(f"{n_negative:,} in parentheses, read as negative")
+    accepted = ("%",) if unit == "%" else ("", unit)
+    numbers = [
+        number_in(each.text, mark) if each and each.unit in accepted else None for each in found
+    ]
+    if unit != "%":
+        numbers = [a if b is None else b for a, b in zip(plain, numbers, strict=True)]
+    return numbers, "; ".join(parts)
+
+
+def _groups_thousands(texts: Sequence[str], unit: str) -> bool:
+    """Return whether the commas in a column group thousands, and cannot mark decimals.
+
+    Beside 950, the comma of 1,200 does: with three decimals, 950 would be 950,000.
+    """
+    with_commas = [text for text in texts if "," in text]
+    mark = decimal_mark(texts, "")
+    if not with_commas or mark is not None:
+        return bool(with_commas) and mark == "."
+    whole = [text.lstrip("+-") for text in texts if "," not in text]
+    is_small = all(each.isdecimal() and len(each) <= 3 for each in whole)
+    ends_in_zero = any(text.endswith("0") for text in with_commas)
+    return unit in _POINT_UNITS or (bool(whole) and is_small and ends_in_zero)
+
+
+def _unit_remarks(names: Sequence[str], columns: Sequence[Column]) -> list[str]:
+    """Return a remark on the columns of every unit."""
+    members: dict[str, list[str]] = {}
+    for name, column in zip(names, columns, strict=True):
+        if column.unit:
+            members.setdefault(column.unit, []).append(name)
+    remarks = []
+    for unit, found in members.items():
+        noun = "column" if len(found) == 1 else "columns"
+        period = next((value for word, value in _PERIODS.items() if unit.startswith(word)), None)
+        options = " ".join(f"--support {shlex.quote(name)}=circular:{period}" for name in found[:3])
+        advice = f"; {options} closes the circle" if period else ""
+        remarks.append(f"{noun} {listed(found)}: {unit}{advice}")
+    return remarks
+
+
+def _unit_row(cells: Any, columns: Sequence[Column]) -> dict[int, str]:
+    """Return a remark on the first row if it has words where other rows have numbers."""
+    if len(cells) < 2 or any(column.values[0] == column.values[0] for column in columns):
+        return {}
+    numeric = [
+        i
+        for i, column in enumerate(columns)
+        if is_mostly_numbers(int(np.sum(~np.isnan(column.values))), len(column.word_rows))
+        and not np.isnan(column.values).all()
+    ]
+    units = [_quoted(cells.iat[0, i]) for i in numeric if columns[i].word_rows[:1] == [0]]
+    if len(units) < 2 or 2 * len(units) < len(numeric):
+        return {}
+    return {0: f"left out row 1: no numbers, but words or units: {listed(units)}"}
+
+
+def _summary_row(cells: Any) -> dict[int, str]:
+    """Return a remark on the last row if a word in it, and in no other, calls it a summary."""
+    last = len(cells) - 1
+    for i, cell in enumerate(cells.iloc[last] if len(cells) else ()):
+        is_summary = isinstance(cell, str) and cell.strip(" :").lower() in _SUMMARIES
+        if is_summary and int((cells.iloc[:, i] == cell).sum()) == 1:
+            return {
+                last: f"left out row {last + 1}: it is called {_quoted(cell)}, and is no sample"
+            }
+    return {}
+
+
+def _are_identifiers(words: Sequence[Any], n_rows: int) -> bool:
+    """Return whether all rows have words, all differ, and they are no ambiguous numbers."""
+    is_complete = len(words) == n_rows >= _MIN_ROWS
+    return is_complete and len(set(map(str, words))) == n_rows and not _advice(words[0])
+
+
+def _counted(values: np.ndarray, header: str | None, position: int) -> str | None:
+    """Return what whole numbers count that tell rows apart, None if they may be measured."""
+    rows = np.flatnonzero(np.isfinite(values))
+    known = values[rows]
+    if len(rows) < _MIN_ROWS or 2 * len(rows) < len(values) or np.any(known != np.floor(known)):
+        return None
+    counts_up, counts_down = (np.ptp(known - sign * rows) == 0 for sign in (1, -1))
+    if counts_up or counts_down:
+        return "row numbers"
+    if header is None:
+        return None
+    if position == 0 and _INDEX_NAME.fullmatch(header) and known.min() >= 0:
+        return "row numbers"
+    is_unique = len(np.unique(known)) == len(known)
+    return "identifiers" if is_unique and _ID_NAME.fullmatch(header) else None
+
+
+def _words(cells: Sequence[Any], first_row: int) -> Words:
+    different = tuple(dict.fromkeys(map(_quoted, cells)))
+    return Words(len(cells), _example(cells[0], first_row), different)
 
 
 def _numpy_misreads(cells: Sequence[Any]) -> bool:
@@ -141,13 +373,27 @@ def _numpy_misreads(cells: Sequence[Any]) -> bool:
     return any(isinstance(cell, bool) for cell in cells)
 
 
-def _example(cell: Any, row: int) -> str:
-    """Return a word, quoted, its row, and the remedy if it is a number of two readings."""
+def _quoted(cell: Any) -> str:
+    """Return a word in quotes, without its end if it is long."""
     text = repr(cell)
-    shown = text if len(text) <= _MAX_QUOTED else f"{text[: _MAX_QUOTED - 3]}..."
-    is_ambiguous = isinstance(cell, str) and is_number(cell, ".") and is_number(cell, ",")
-    advice = "; --decimal says what the mark in it means" if is_ambiguous else ""
-    return f"{shown} in row {row}{advice}"
+    return text if len(text) <= _MAX_QUOTED else f"{text[: _MAX_QUOTED - 3]}..."
+
+
+def _example(cell: Any, row: int) -> str:
+    """Return a word, quoted, its row, and the remedy if it has two readings."""
+    advice = _advice(cell)
+    return f"{_quoted(cell)} in row {row}{f'; {advice}' if advice else ''}"
+
+
+def _advice(cell: Any) -> str:
+    """Return the remedy for a word that is a number or a date with two readings."""
+    quantity = quantity_in(cell)
+    readings = {number_in(quantity.text, mark) for mark in ".,"} if quantity else {None}
+    if len(readings) == 2 and None not in readings:
+        return "--decimal says what the mark in it means"
+    if has_unknown_order(cell):
+        return "day or month first? dates like 2024-12-31 are read"
+    return ""
 
 
 def default_names(n_columns: int) -> list[str]:

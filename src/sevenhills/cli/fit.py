@@ -40,9 +40,9 @@ def fit(
 ) -> None:
     """Fit a density to a table and save it as a model.
 
-    Columns of words, rows with missing values and columns with one value only are left out and
-    named on standard error; options refuse them instead. An older model of the same name is
-    replaced once the new one is complete.
+    Columns of words, row numbers, identifiers and columns with one value only are left out, and so
+    are rows with missing values. Standard error names them; options refuse or keep them instead.
+    An older model of the same name is replaced once the new one is complete.
 
     For example:
       sevenhills fit data.csv -o model.sevenhills

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..density import Density, KernelMixture
 from ..estimators import ESTIMATORS, propose_support
+from ..estimators.defaults import default_estimator
 from ..estimators.support import Support
 from ..storage import load
 from ..texts import counted
@@ -22,12 +23,13 @@ from .table_files import is_model, opened, read_table
 _NUMBERS = {"min_std": "a number or auto", "resolution": "a number, auto or none"}
 
 
-def make_estimator(name: str, **options: Any) -> Any:
+def make_estimator(name: str | None, shape: tuple[int, ...] = (), **options: Any) -> Any:
     """Return an unfitted estimator; options that are None keep their defaults.
 
-    Scales are automatic by default, for tables have columns of many units.
+    Without a name it is the default for a table of a ``shape``. Scales are automatic by default,
+    for tables have columns of many units.
     """
-    estimator = ESTIMATORS[name]()
+    estimator = default_estimator(*shape) if name is None else ESTIMATORS[name]()
     known = estimator.get_params()
     if "scale" in known and options.get("density") != "knn":
         estimator.set_params(scale="auto")

@@ -25,12 +25,13 @@ if TYPE_CHECKING:  # A type checker cannot read the names of the registry.
     EstimatorName = str
 else:
     EstimatorName = Literal[ESTIMATOR_NAMES]
-Estimator = Annotated[
-    EstimatorName,
-    Option(
-        help="ROME, AutoROME, Gaussian KDE, KDE with a cross-validated bandwidth, Gaussian "
-        "mixture, manifold Parzen windows, or vine copula (extra vine)."
-    ),
+_ESTIMATORS = (
+    "ROME, AutoROME, Gaussian KDE, KDE with a cross-validated bandwidth, Gaussian mixture, "
+    "manifold Parzen windows, or vine copula (extra vine)"
+)
+Estimator = Annotated[EstimatorName, Option(help=f"{_ESTIMATORS}.")]
+DefaultEstimator = Annotated[
+    EstimatorName | None, Option(help=f"{_ESTIMATORS}; AutoROME or, for many values, ROME.")
 ]
 Support = Annotated[
     list[str] | None,
@@ -75,10 +76,21 @@ class Choices:
     columns: Annotated[
         str | None, Option(help="Names or indices separated by commas; all by default.")
     ] = None
+    keep: Annotated[
+        list[str] | None,
+        Option(
+            metavar="COLUMN",
+            help="Keep a column that is left out as row numbers, identifiers or mostly empty. "
+            "Repeat it for several columns.",
+        ),
+    ] = None
     text: Annotated[
-        Literal["drop", "raise", "missing"],
-        Option(help="Columns with words: leave them out, refuse them, or take words as missing."),
-    ] = "drop"
+        Literal["auto", "drop", "raise", "missing"],
+        Option(
+            help="Columns with words: leave them out, refuse them, or take words as missing; auto "
+            "takes words as missing where at least 80 % of the values are numbers."
+        ),
+    ] = "auto"
     missing: Annotated[
         Literal["skip", "raise"],
         Option(help="Rows with missing or infinite values: leave them out or refuse them."),

@@ -1,7 +1,7 @@
 """The command ``outliers``."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from typer import Option
 
@@ -10,12 +10,7 @@ from . import options
 from .screen import remark, working
 
 if TYPE_CHECKING:
-    import numpy as np
-
-    from .model_files import Model
-
-#: Draws by which the probability of a region is estimated.
-_DRAWS = 10_000
+    from .samples import Samples
 
 
 def outliers(
@@ -23,62 +18,79 @@ def outliers(
     choices: options.Choices,
     layout: options.Layout,
     destination: options.Destination,
+    train: Annotated[
+        str | None, Option(help="Table of regular rows, with which DATA is compared.")
+    ] = None,
     model: Annotated[Path | None, Option(help="Model to score rows with.")] = None,
-    contamination: Annotated[float | None, Option(help="Share of outliers, up to 0.5.")] = None,
-    p_value: Annotated[float | None, Option(help="Outliers have p-values below this.")] = None,
+    calibration: Annotated[
+        str | None, Option(help="With --model: table of rows that it was not fitted to.")
+    ] = None,
+    rate: Annotated[
+        float | None,
+        Option(help="Share of regular rows that are written; 0.01, or 0.1 for fdr, by default."),
+    ] = None,
+    control: Annotated[
+        Literal["fpr", "fdr"],
+        Option(help="Whether --rate is a share of the regular rows, or of the written rows."),
+    ] = "fpr",
+    min_share: Annotated[
+        float, Option(help="Clusters with a smaller share of the rows count as outliers.")
+    ] = 0.0,
     every_row: Annotated[bool, Option("--all", help="Write all rows; outliers have a 1.")] = False,
-    estimator: options.Estimator = "rome",
+    estimator: options.DefaultEstimator = None,
     support: options.Support = None,
     scale: options.Scale = None,
     constant: options.Constant = "drop",
 ) -> None:
     """Find the rows where the density is low.
 
-    Outliers are written with their log density, lowest first. Rows are numbered from 1, without
-    the header.
+    Outliers are written with their log density and p-value, lowest first. Rows are numbered from
+    1, without the header. A row is an outlier if its p-value is at most --rate.
 
-    Without a model, every row is scored by a fit to other rows, and is an outlier if its log
-    density is below Tukey's fence, 1.5 interquartile ranges below the lower quartile. With --model
-    or --p-value, a row is an outlier if its p-value is below the threshold, 0.01 by default. The
-    p-value is the probability that the density at a new row is no higher.
+    Without --train and --model, every row is scored by a fit to other rows, and its p-value is the
+    share of rows that are not denser: --rate of all rows are written, whatever they are.
+
+    With --train, rows are compared with the rows of another table. Of rows of the same
+    distribution, --rate are written. With --control fdr, --rate is instead the share of such rows
+    among all rows that are written.
+
+    The estimator is AutoROME for tables of up to 50,000 values, and ROME for larger ones.
 
     For example:
       sevenhills outliers data.csv
-      sevenhills outliers data.csv --contamination 0.02 -o odd.csv
-      sevenhills outliers new.csv --model model.sevenhills --p-value 0.001 --json
+      sevenhills outliers data.csv --rate 0.05 -o odd.csv
+      sevenhills outliers new.csv --train regular.csv --control fdr
+      sevenhills outliers new.csv --model model.sevenhills --calibration unseen.csv --json
     """
-    from .model_files import make_estimator, parse_support, read_complete_queries, read_model
-    from .samples import samples_of
-    from .table_files import read_table
     from .writing import check_output, write_rows
 
     format = check_output(destination.output, destination.format)
-    known = None if model is None else read_model(model)
-    if known is None:
-        samples = samples_of(read_table(data, layout), choices, constant)
-    elif contamination is not None or choices.columns is not None or support or scale:
-        raise ValueError(
-            "--contamination, --columns, --support and --scale have no meaning with --model"
-        )
+    wanted: dict[str, Any] = {"rate": "auto" if rate is None else rate, "control": control}
+    if model is None and calibration is None:
+        recipe = {"estimator": estimator, "support": support, "scale": scale}
+        wanted["min_share"] = min_share
+        samples, scored, rule = _by_fit(data, train, choices, layout, constant, recipe, wanted)
     else:
-        samples = read_complete_queries(known, data, layout)
-    remark(*samples.remarks)
-    n_rows = counted(len(samples.frame), "row")
-    with working(f"scoring {n_rows}"):
-        if known is None:
-            bounds = parse_support(support, samples.frame)
-            recipe = make_estimator(estimator, support=bounds, scale=scale)
-            scored, rule = _by_cross_validation(samples.X, recipe, contamination, p_value)
-        else:
-            scored, rule = _by_model(samples.X, known, str(model), p_value)
+        fixed = (choices.columns, choices.keep, train, estimator, support, scale, min_share or None)
+        if any(each is not None for each in fixed):
+            raise ValueError(
+                "--columns, --keep, --train, --estimator, --support, --scale and --min-share have "
+                "no meaning with --model"
+            )
+        if model is None or calibration is None:
+            raise ValueError(
+                "--model and --calibration, a table of rows that the model was not fitted to, need "
+                "each other"
+            )
+        samples, scored, rule = _by_model(data, model, calibration, layout, wanted)
     scores = samples.frame[[]].assign(row=samples.frame.index + 1, **scored)
     odd = scores[scores["outlier"]].sort_values("log_density", kind="stable")
     are = "is an outlier" if len(odd) == 1 else "are outliers"
-    remark(f"{len(odd):,} of {n_rows} {are}: {rule['rule']}")
+    remark(f"{len(odd):,} of {counted(len(scores), 'row')} {are}: {rule}")
     summary = {
         "n_rows": len(scores),
         "n_outliers": len(odd),
-        **rule,
+        "rule": rule,
         "columns": samples.names,
         "left_out": samples.left_out,
     }
@@ -90,51 +102,75 @@ def outliers(
             scores.loc[table.index].to_dict("records"), values.to_dict("records"), strict=True
         )
     ]
-    if scores["p_value"].isna().all():  # the density cannot be sampled
-        table = table.drop(columns="p_value")
     # A column of the data may have the name of a column of the output.
     values = values.rename(columns={name: f"{name}_2" for name in table})
     write_rows({**table, **values}, destination, format, summary, {"rows": rows})
 
 
-def _by_cross_validation(
-    X: "np.ndarray", recipe: Any, contamination: float | None, p_value: float | None
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Score every row by a fit to other rows; return columns of scores and the rule."""
-    from ..estimators import DensityOutlierDetector
+def _by_fit(
+    data: str,
+    train: str | None,
+    choices: options.Choices,
+    layout: options.Layout,
+    constant: str,
+    recipe: dict[str, Any],
+    wanted: dict[str, Any],
+) -> tuple["Samples", dict[str, Any], str]:
+    """Compare rows with each other or with those of another table.
 
-    detector = DensityOutlierDetector(
-        recipe,
-        contamination="auto" if contamination is None else contamination,
-        p_value=p_value,
-    ).fit(X)
-    try:
-        p_values: Any = detector.p_values(X)
-    except (TypeError, ValueError):  # the density cannot be sampled
-        p_values = float("nan")
-    scores, offset = detector.training_scores_, detector.offset_
-    how = "Tukey's fence" if contamination is None else f"the lowest {contamination:.3g} of all"
-    if p_value is not None:
-        how = f"p-value {p_value:.3g}"
-    rule = f"held-out log density below {offset:.4g} ({how})"
-    scored = {"outlier": scores < offset, "log_density": scores, "p_value": p_values}
-    return scored, {"threshold": offset, "rule": rule}
+    Return the rows, columns of scores and the rule.
+    """
+    from .samples import samples_of
+    from .table_files import read_table
+
+    regular = samples_of(read_table(data if train is None else train, layout), choices, constant)
+    remark(*regular.remarks)
+    with working(f"fitting {counted(len(regular.frame), 'row')}"):
+        from ..estimators import DensityOutlierDetector
+        from .model_files import Model, make_estimator, parse_support, read_complete_queries
+
+        bounds = parse_support(recipe.pop("support"), regular.frame)
+        name = recipe.pop("estimator")
+        unfitted = make_estimator(name, regular.X.shape, support=bounds, **recipe)
+        detector = DensityOutlierDetector(unfitted, **wanted).fit(regular.X)
+    samples = regular
+    if train is not None:
+        known = Model(unfitted, detector.estimator_.density_, regular.names)
+        samples = read_complete_queries(known, data, layout)
+        remark(*samples.remarks)
+    scored = {
+        "outlier": detector.predict(samples.X) < 0,
+        "log_density": detector.score_samples(samples.X),
+        "p_value": detector.p_value(samples.X),
+    }
+    fitted = f"{type(unfitted).__name__}, {len(regular.frame):,} held-out rows"
+    return samples, scored, _in_words(detector.rate_, wanted["control"], fitted)
 
 
 def _by_model(
-    X: "np.ndarray", model: "Model", path: str, p_value: float | None
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Score rows by a model, and compare their p-values with a threshold."""
-    density = model.density
-    p_value = 0.01 if p_value is None else p_value
-    if not 0 < p_value < 1:
-        raise ValueError(f"--p-value must lie between 0 and 1, got {p_value:g}")
-    if not density.is_normalized:
-        raise ValueError(f"{path}: outliers need a density that integrates to one")
-    # Counting the row itself as a draw keeps p-values above zero.
-    n_lower = ((1 - density.hdr_probability(X, _DRAWS)) * _DRAWS).round()
-    p_values = (n_lower + 1) / (_DRAWS + 1)
-    threshold = float(density.hdr_level(1.0 - p_value, _DRAWS))
-    rule = f"p-value below {p_value:.3g}, at log densities below {threshold:.4g}"
-    scored = {"outlier": p_values < p_value, "log_density": density.logpdf(X), "p_value": p_values}
-    return scored, {"threshold": threshold, "rule": rule}
+    data: str, model: Path, calibration: str, layout: options.Layout, wanted: dict[str, Any]
+) -> tuple["Samples", dict[str, Any], str]:
+    """Compare rows with others that a model has not seen; return rows, scores and the rule."""
+    from ..estimators.conformal_density import conformal
+    from ..estimators.outlier_detector import check_rate, is_outlier
+    from .model_files import read_complete_queries, read_model
+
+    known = read_model(model)
+    unseen, samples = (read_complete_queries(known, each, layout) for each in (calibration, data))
+    remark(*samples.remarks)
+    calibrated = conformal(known.density, unseen.X, cv=None)
+    rate = check_rate(calibrated.n_samples, **wanted)
+    p_values = calibrated.p_value(samples.X)
+    scored = {
+        "outlier": is_outlier(p_values, rate, wanted["control"]),
+        "log_density": calibrated.log_density(samples.X),
+        "p_value": p_values,
+    }
+    return samples, scored, _in_words(rate, wanted["control"], f"{len(unseen.frame):,} unseen rows")
+
+
+def _in_words(rate: float, control: str, reference: str) -> str:
+    """Return the rule by which rows are outliers."""
+    if control == "fdr":
+        return f"false discovery rate {rate:.3g} ({reference})"
+    return f"p-value at most {rate:.3g} ({reference})"

@@ -1,14 +1,15 @@
 """Samples from a table: columns and rows that a density cannot use are left out, and named."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import shlex
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
 
 from ..texts import counted
-from .columns import Table, Words
+from .columns import MAX_WORDS, Table, Words
 from .options import Choices
 from .screen import listed
 
@@ -52,30 +53,52 @@ def samples_of(
     only; ``weights`` names the column of weights.
     """
     remarks = list(table.remarks)
+    table = replace(table, frame=table.frame.drop(index=list(table.label_rows)))
     weight = [] if weights is None else [column_named(table, weights)]
-    names = _chosen_names(table, choices, weight)
-    text = _columns_of_words(table, names, choices, remarks)
-    names = _without(names, text)
-    empty = _empty_columns(table, names, remarks)
+    chosen = _chosen_names(table, choices, weight)
+    wanted = {column_named(table, name) for name in choices.keep or ()}
+    if choices.columns is not None:
+        wanted |= set(chosen)
+    text = _columns_of_words(table, chosen, choices.text, wanted, remarks)
+    names = _without(chosen, text)
+    counted_rows = _identifiers(table, names, wanted, remarks)
+    names = _without(names, counted_rows)
+    empty = _empty_columns(table, names, wanted if choices.missing == "skip" else names, remarks)
     names = _without(names, empty)
     needed = list(dict.fromkeys([*names, *weight]))
     complete = _complete_rows(table, needed, choices.missing, remarks)
     flat = _constant_columns(table.source, complete[names], constant, remarks)
-    kept = _distinct_rows(complete, _without(names, flat), choices.duplicates, weight, remarks)
+    names = _without(names, flat)
+    kept = _distinct_rows(complete, names, choices.duplicates, weight, remarks)
+    remarks += _warnings(names, len(chosen), len(complete), len(table.frame))
     return Samples(
         source=table.source,
-        frame=kept[_without(names, flat)],
+        frame=kept[names],
         weights=kept[weight[0]].to_numpy() if weight else None,
         has_names=table.has_names,
         left_out={
             "text_columns": text,
+            "identifier_columns": counted_rows,
             "empty_columns": empty,
             "constant_columns": flat,
+            "unit_and_total_rows": len(table.label_rows),
             "rows_with_missing_values": len(table.frame) - len(complete),
             "duplicate_rows": len(complete) - len(kept),
         },
         remarks=tuple(remarks),
     )
+
+
+def _warnings(names: Sequence[str], n_columns: int, n_complete: int, n_rows: int) -> list[str]:
+    """Return warnings that most columns or most rows are left out."""
+    warnings = []
+    if 2 * len(names) < n_columns:
+        share = f"{n_columns - len(names):,} of {n_columns:,} columns were left out"
+        warnings.append(f"warning: {share}; the samples have only {listed(names)}")
+    if 2 * n_complete < n_rows:
+        share = f"{n_rows - n_complete:,} of {n_rows:,} rows were left out"
+        warnings.append(f"warning: {share}; --columns without the gaps keeps more of them")
+    return warnings
 
 
 def column_named(table: Table, name: str) -> str:
@@ -106,37 +129,46 @@ def _without(names: Sequence[str], others: Sequence[str]) -> list[str]:
 
 
 def _columns_of_words(
-    table: Table, names: Sequence[str], choices: Choices, remarks: list[str]
+    table: Table, names: Sequence[str], text: str, wanted: Collection[str], remarks: list[str]
 ) -> list[str]:
     """Return the columns that are left out because they have words."""
     with_words = [name for name in names if name in table.words]
-    if with_words and (
-        choices.text == "raise" or (choices.text == "drop" and choices.columns is not None)
-    ):
-        first = with_words[0]
+    left_out = [name for name in with_words if not _has_missing_words(table, name, text)]
+    refused = with_words if text == "raise" else [name for name in left_out if name in wanted]
+    if refused:
+        first = refused[0]
         raise ValueError(
             f"{table.source}: column {first!r} does not hold numbers "
             f"({table.words[first].example}); --text missing takes words as missing values"
         )
-    if choices.text == "missing":
-        dropped = [name for name in with_words if table.frame[name].isna().all()]
-        remarks += [words_remark(name, table.words[name]) for name in _without(with_words, dropped)]
-        return dropped
-    remarks += [_dropped_words_remark(table, name) for name in with_words[:_MAX_REMARKS]]
-    if len(with_words) > _MAX_REMARKS:
-        n_more = len(with_words) - _MAX_REMARKS
+    remarks += [words_remark(name, table.words[name]) for name in _without(with_words, left_out)]
+    remarks += [_dropped_words_remark(table, name) for name in left_out[:_MAX_REMARKS]]
+    if len(left_out) > _MAX_REMARKS:
+        n_more = len(left_out) - _MAX_REMARKS
         remarks.append(f"and {n_more} more columns that do not hold numbers")
-    return with_words
+    return left_out
+
+
+def _has_missing_words(table: Table, name: str, text: str) -> bool:
+    """Return whether the words of a column are taken as missing values."""
+    if text == "auto":
+        return table.is_numeric(name)
+    return text == "missing" and bool(table.frame[name].notna().any())
 
 
 def words_remark(name: str, words: Words) -> str:
     """Return the remark on a column whose words are missing values."""
     number = counted(words.count, "word")
-    return f"column {name}: {number} taken as missing, the first is {words.example}"
+    if len(words.different) == 1:
+        return f"column {name}: {number} taken as missing: {words.example}"
+    different = listed(words.different, MAX_WORDS)
+    return f"column {name}: {number} taken as missing: {different}; first {words.example}"
 
 
 def _dropped_words_remark(table: Table, name: str) -> str:
     words, values = table.words[name], table.frame[name]
+    if name in table.identifiers:
+        return f"left out column {name}: identifiers, every word differs, first {words.example}"
     if values.isna().all():
         return f"left out column {name}: it holds no numbers, but {words.example}"
     are = "is no number" if words.count == 1 else "are no numbers"
@@ -146,16 +178,54 @@ def _dropped_words_remark(table: Table, name: str) -> str:
     )
 
 
-def _empty_columns(table: Table, names: list[str], remarks: list[str]) -> list[str]:
-    """Return the columns without a value; one must be left."""
-    is_empty = table.frame[names].isna().all()
-    empty = list(is_empty.index[is_empty])
+def _identifiers(
+    table: Table, names: Sequence[str], wanted: Collection[str], remarks: list[str]
+) -> list[str]:
+    """Return the columns that are left out because they only tell rows apart."""
+    found = [name for name in names if name in table.identifiers and name not in wanted]
+    remarks += [
+        f"left out column {name}: {table.identifiers[name]}; {_keeping(name)}" for name in found
+    ]
+    if found and len(found) == len(names):
+        raise ValueError(
+            f"{table.source} has no column of numbers but {table.identifiers[found[0]]} in "
+            f"{found[0]}; {_keeping(found[0])}"
+        )
+    return found
+
+
+def _keeping(name: str) -> str:
+    return f"--keep {shlex.quote(name)} keeps it"
+
+
+def _empty_columns(
+    table: Table, names: list[str], wanted: Collection[str], remarks: list[str]
+) -> list[str]:
+    """Return the columns without a value, or with few unless they are wanted; one must be left."""
+    n_missing = table.frame[names].isna().sum()
+    empty = [name for name in names if n_missing[name] == len(table.frame)]
     if empty:
         remarks.append(f"left out {columns_named(empty)}: no values")
     if len(empty) == len(names):
         examples = [f"; there is {words.example}" for words in table.words.values()]
         raise ValueError(f"{table.source} has no column of numbers{''.join(examples[:1])}")
-    return empty
+    sparse = [
+        name
+        for name in _without(names, [*empty, *wanted])
+        if 2 * (n_missing[name] - _n_words(table, name)) > len(table.frame)
+    ]
+    if len(empty) + len(sparse) == len(names):
+        return empty
+    remarks += [
+        f"left out column {name}: {n_missing[name]:,} of its {len(table.frame):,} values are "
+        f"missing; {_keeping(name)}"
+        for name in sparse
+    ]
+    return [*empty, *sparse]
+
+
+def _n_words(table: Table, name: str) -> int:
+    return table.words[name].count if name in table.words else 0
 
 
 def columns_named(names: Sequence[str]) -> str:
@@ -176,9 +246,10 @@ def _complete_rows(table: Table, names: list[str], missing: str, remarks: list[s
     where = listed([f"{name} ({count:,})" for name, count in worst.items()])
     share = f"{n_left_out:,} of {counted(len(frame), 'row')}"
     if missing == "raise":
-        row = int(is_incomplete.argmax()) + 1
+        row = int(is_incomplete.idxmax()) + 1
         raise ValueError(
             f"{table.source}: {share} have missing or infinite values, first row {row}; in {where}"
+            "; --missing skip leaves them out"
         )
     if n_left_out == len(frame):
         raise ValueError(

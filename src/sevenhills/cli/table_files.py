@@ -278,7 +278,7 @@ def _table_with_header(
 
 
 def _decoded_head(file: IO[bytes], source: str) -> tuple[str, str]:
-    """Return the encoding of a file and its first lines, and go back to its start."""
+    """Return the encoding of a file and its first lines, and go back to its first character."""
     head = file.read(_HEAD_BYTES)
     is_cut = bool(file.read(1))
     file.seek(0)
@@ -291,7 +291,10 @@ def _decoded_head(file: IO[bytes], source: str) -> tuple[str, str]:
     try:
         text = codecs.getincrementaldecoder(encoding)().decode(head, final=not is_cut)
     except UnicodeDecodeError:
-        encoding, text = "cp1252", head.decode("cp1252", errors="replace")
+        # Programs that add lines in another encoding leave the mark of the first.
+        n_mark = len(codecs.BOM_UTF8) * head.startswith(codecs.BOM_UTF8)
+        encoding, text = "cp1252", head[n_mark:].decode("cp1252", errors="replace")
+        file.seek(n_mark)
     return encoding, (text.rpartition("\n")[0] or text) if is_cut else text
 
 

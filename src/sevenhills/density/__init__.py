@@ -2,6 +2,7 @@
 
 from .bootstrap import Bootstrap
 from .compression import Compression, CompressionError
+from .conditionals import Conditionals
 from .maps import (
     ChainMap,
     CircleMap,
@@ -23,6 +24,7 @@ __all__ = [
     "CircleMap",
     "Compression",
     "CompressionError",
+    "Conditionals",
     "Density",
     "FeatureMap",
     "KernelMixture",

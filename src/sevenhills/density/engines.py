@@ -3,7 +3,8 @@
 A few pairs of kernels and points are summed directly. For more pairs, kernels that share
 covariances are summed by a fast Gauss transform in one to three dimensions, and by matrix products
 from seven dimensions on. In between, sums are direct, without tiles of kernels that are negligible
-within the tolerance. Kernels that have covariances of their own are always summed directly.
+within the tolerance. Sums of kernels that have covariances of their own are direct as well, without
+kernels that are negligible.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,6 +21,7 @@ from .sums import (
     POINTS,
     Kernels,
     LogSums,
+    OwnSums,
     added,
     leaf_values,
     log_sums_of,
@@ -80,12 +82,11 @@ class Engine(NamedTuple):
         """Prepare the sums of kernels; ``direct`` returns their direct sums if needed."""
         shared, own = split_by_sharing(kernels)
         if shared is None:
-            sums = direct()
-            return cls(lambda tol: sums, POINTS)
+            return _own_engine(kernels)
         if own is None:
             return _shared_engine(shared, direct)
-        engine, rest = _shared_engine(shared, lambda: log_sums_of(shared)), log_sums_of(own)
-        return cls(lambda tol: added(engine.within(tol), rest), engine.n_points)
+        engine, rest = _shared_engine(shared, lambda: log_sums_of(shared)), _own_engine(own)
+        return cls(lambda tol: added(engine.within(tol), rest.within(tol)), engine.n_points)
 
     def sums_at(self, X: np.ndarray, tol: float, n_jobs: int | None) -> np.ndarray:
         """Return the logarithms of the sums at every point, with errors below ``tol``."""
@@ -105,12 +106,18 @@ def _shared_engine(kernels: Kernels, direct: Callable[[], LogSums]) -> Engine:
 def _near_engine(kernels: Kernels) -> Engine:
     """Prepare direct sums without negligible tiles; they hold the kernels in memory once more."""
     tiles = shared_tiles(kernels)
+    return Engine(lambda tol: partial(sum_shared, tiles, _negligible(kernels, tol)), POINTS)
 
-    def within(tol: float) -> LogSums:
-        negligible = float(np.log(2 * kernels.n_kernels / min(tol, _MAX_TOL)))
-        return partial(sum_shared, tiles, min(negligible, NEGLIGIBLE))
 
-    return Engine(within, POINTS)
+def _own_engine(kernels: Kernels) -> Engine:
+    """Prepare sums of kernels with covariances of their own, without negligible kernels."""
+    sums = OwnSums(kernels)
+    return Engine(lambda tol: sums.within(_negligible(kernels, tol)), POINTS)
+
+
+def _negligible(kernels: Kernels, tol: float) -> float:
+    """Return how far below the sum all kernels may be left out."""
+    return min(float(np.log(2 * kernels.n_kernels / min(tol, _MAX_TOL))), NEGLIGIBLE)
 
 
 # Matrix products

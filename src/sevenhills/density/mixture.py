@@ -29,6 +29,7 @@ from ..validation import (
 from . import compression, conditioning, mapped, probabilities, torch_export
 from .bootstrap import Bootstrap, Reach
 from .compression import Compression
+from .conditionals import Conditionals
 from .derivatives import LogSurface
 from .engines import TOLERANCE, KernelSums
 from .maps import AnyMap, CircleMap, FeatureMap, Maps, map_columns
@@ -48,8 +49,6 @@ from .sums import (
 
 #: Weights may differ from a sum of one by this.
 _ROUNDING = 1e-9
-#: The pairs of rows and kernels whose conditional densities are held in memory.
-_BLOCK_PAIRS = 2**21
 #: Draws from each of two densities, by which the integral of their product is estimated.
 _PRODUCT_DRAWS = 10_000
 
@@ -656,7 +655,7 @@ class KernelMixture(Density):
         """Return the maps of some features."""
         return None if self.maps is None else _no_identities([self.maps[j] for j in features])
 
-    def conditional(self, given: Mapping[Any, float]) -> Self:
+    def conditional(self, given: Mapping[Any, Any]) -> Any:
         r"""Return the conditional density of the other features, given some.
 
         .. math:: p(x_R \mid x_S) = \frac{p(x_R, x_S)}{p(x_S)}
@@ -666,23 +665,40 @@ class KernelMixture(Density):
 
         Parameters
         ----------
-        given : mapping from int or str to float
+        given : mapping from int or str to float or array-like of shape (n_rows,)
             The values of some features, by index, or by name if the density has names.
+
+        Returns
+        -------
+        KernelMixture or :class:`~sevenhills.density.conditionals.Conditionals`
+            One density, or those of all rows if a value is a column.
 
         Examples
         --------
         >>> plane = KernelMixture.from_covariances([1.0], [[0.0, 0.0]], [[1.0, 0.5], [0.5, 1.0]])
         >>> plane.conditional({1: 3.0}).mean().round(6)
         array([1.5])
+        >>> plane.conditional({1: [3.0, 1.0]}).mean().round(6)
+        array([[1.5],
+               [0.5]])
         """
         features, values = conditioning.given_values(given, self.n_features, self.feature_names)
+        if values.ndim == 2:
+            return self._conditionals(features, values, "given")
+        found = self._conditional(features, values)
+        if found is None:
+            named = dict(zip(given, values.tolist(), strict=True))
+            raise ValueError(f"given: the density is zero at {named}, even as a logarithm")
+        return found
+
+    def _conditional(self, features: np.ndarray, values: np.ndarray) -> Self | None:
+        """Return the conditional density given values; None if their density is zero."""
         rows, counts = values[None], self.counts
         if self.maps is not None:
             rows = self.marginal(features)._answers(rows, None, attrgetter("Z"))
         found = conditioning.conditional(self.kernels, features, rows) if len(rows) else None
         if found is None:
-            named = dict(zip(given, values.tolist(), strict=True))
-            raise ValueError(f"given: the density is zero at {named}, even as a logarithm")
+            return None
         weights, kernels = found
         names = self.feature_names
         if names is not None:
@@ -697,6 +713,23 @@ class KernelMixture(Density):
             feature_names=names,
             maps=self._maps_of(np.delete(np.arange(self.n_features), features)),
         )
+
+    def _conditionals(
+        self, features: np.ndarray, values: np.ndarray, name: str, rows: Any = None
+    ) -> Conditionals:
+        """Return the conditional densities given values of an argument, in rows of it."""
+        found = Conditionals(self, features, values)
+        impossible = np.flatnonzero(np.isneginf(found.log_given))
+        if len(impossible):
+            row = impossible[0] if rows is None else rows[impossible[0]]
+            chart = self.marginal(features)._chart
+            if not chart.contains(values[impossible[:1]])[0]:
+                raise ValueError(f"{name}: row {row} has a value outside of the support")
+            raise ValueError(
+                f"{name}: the density of the present values in row {row} is zero, even as a "
+                "logarithm"
+            )
+        return found
 
     def affine(self, matrix: Any, shift: Any) -> Self:
         r"""Return the density of :math:`x A + b` for :math:`x` from this density.
@@ -755,50 +788,26 @@ class KernelMixture(Density):
             absent = np.setdiff1d(np.arange(self.n_features), present)
             if len(absent) == 0:
                 continue
-            for some in np.array_split(rows, -(-len(rows) * self.n_kernels // _BLOCK_PAIRS)):
-                values = X[np.ix_(some, present)]
-                X[np.ix_(some, absent)] = self._imputed(values, present, some, method, rng)
+            X[np.ix_(rows, absent)] = self._imputed(X[rows], present, rows, method, rng)
         return X
 
     def _imputed(
         self,
-        values: np.ndarray,
+        X: np.ndarray,
         present: np.ndarray,
         rows: np.ndarray,
         method: str,
         rng: np.random.RandomState,
     ) -> np.ndarray:
-        """Return the other features of rows that have these values."""
+        """Return the other features of rows of which the same features are present."""
         if len(present) == 0:
             if method == "sample":
-                return self.sample(len(values), rng)
-            return np.tile(self.mean() if method == "mean" else self.mode(), (len(values), 1))
-        if method == "mode" or (method == "mean" and self.maps is not None):
-            given = (dict(zip(present.tolist(), each.tolist(), strict=True)) for each in values)
-            return np.array([getattr(self.conditional(each), method)() for each in given])
-        if self.maps is not None:
-            return self._drawn_given(values, present, rows, rng)
-        found = conditioning.RowConditionals.from_values(self.kernels, self.mean(), present, values)
-        impossible = np.isnan(found.shares).any(axis=1)
-        if impossible.any():
-            raise ValueError(
-                f"X: the density of the present values in row {rows[impossible][0]} is zero, even "
-                "as a logarithm"
-            )
-        return found.mean() if method == "mean" else found.sample(rng)
-
-    def _drawn_given(
-        self, values: np.ndarray, present: np.ndarray, rows: np.ndarray, rng: np.random.RandomState
-    ) -> np.ndarray:
-        """Return draws of the other features, by a preimage of every row of values."""
-        marginal = self.marginal(present)
-        inside = marginal._chart.contains(values)
-        if not inside.all():
-            raise ValueError(f"X: row {rows[~inside][0]} has a value outside of the support")
-        drawn = marginal._answers(values, None, lambda found: found.drawn(rng))
-        Z = self._latent._imputed(drawn, present, rows, "sample", rng)
-        absent = np.delete(np.arange(self.n_features), present)
-        return Z if self.maps is None else map_columns([self.maps[j] for j in absent], "inverse", Z)
+                return self.sample(len(X), rng)
+            return np.tile(self.mean() if method == "mean" else self.mode(), (len(X), 1))
+        found = self._conditionals(present, X[:, present], "X", rows)
+        if method == "sample":
+            return found.sample(1, rng)[:, 0]
+        return found.mean() if method == "mean" else found.mode()
 
     # One feature, and boxes
 

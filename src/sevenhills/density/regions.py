@@ -242,9 +242,9 @@ class Density(ABC):
 
     def _region(
         self, confidence: float, n_draws: int, random_state: Any, n_jobs: int | None
-    ) -> "_LevelSet":
+    ) -> "LevelSet":
         level = self.hdr_level(confidence, n_draws, random_state, n_jobs)
-        return _LevelSet(lambda X: self.logpdf(X, n_jobs), float(level), self.frame)
+        return LevelSet(lambda X: self.logpdf(X, n_jobs), float(level), self.frame)
 
     def _log_densities(self, n_draws: Any, random_state: Any, n_jobs: int | None) -> np.ndarray:
         """Return the log densities of draws, ascending."""
@@ -298,7 +298,7 @@ def _quantile_error(values: np.ndarray, share: float) -> float:
 # Regions on grids
 
 
-class _LevelSet(NamedTuple):
+class LevelSet(NamedTuple):
     """The region in which a log density is above a level, found on a grid around draws."""
 
     logpdf: Callable[[np.ndarray], np.ndarray]

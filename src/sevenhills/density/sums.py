@@ -3,12 +3,13 @@
 Groups of many kernels that share a covariance are summed in coordinates in which their kernels are
 unit Gaussians, a tile of neighboring kernels at a time. Where nearly every kernel has a covariance
 of its own, transforming all points for each kernel would cost more than it saves; there every
-difference between a point and a mean is transformed by itself. :func:`split_by_sharing` divides the
-kernels into these two kinds.
+difference between a point and a mean is transformed by itself, once for all kernels of one mean
+whose covariances are multiples of each other. :func:`split_by_sharing` divides the kernels into
+these two kinds.
 """
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -18,6 +19,7 @@ from scipy.spatial.distance import cdist
 from scipy.special import logsumexp
 
 from ..kernels.blocks import Blocks, build_blocks
+from ..kernels.concentric import WIDTH, invert_triangles, log_concentric_sums
 from ..kernels.mixture import (
     NEGLIGIBLE,
     careful_log_kernel_sums,
@@ -28,6 +30,11 @@ from ..threads import map_rows
 
 #: Points that are transformed and summed together.
 POINTS = 256
+#: Fewer points are summed one by one where kernels have covariances of their own.
+_FEW_POINTS = 16
+#: Kernels of one mean are concentric if the factor of one, divided by that of the other, differs
+#: from a multiple of the identity by less than this, which is then the relative error of distances.
+_CONCENTRIC = 1e-12
 #: Kernels of a tile, which is added to a sum or left out as a whole.
 _TILE_SIZE = 256
 #: Groups of fewer kernels are small: the kernels of many small groups are summed one by one.
@@ -39,6 +46,8 @@ _TILE_NUMBERS = 16_384
 #: Groups that extend over more widths of their kernels are divided: coordinates are measured from
 #: the middle of a group, and this many widths cost five of the sixteen digits of a double.
 _MAX_WIDTHS = 2.0**16
+#: Matrices that are inverted at a time.
+_INVERTED = 256
 #: The numbers in a table of differences between points and kernels.
 _TABLE_NUMBERS = 2**20
 
@@ -216,7 +225,7 @@ def log_sums_of(kernels: Kernels) -> LogSums:
     if shared is not None:
         sums.append(partial(sum_shared, shared_tiles(shared), NEGLIGIBLE))
     if own is not None:
-        sums.append(partial(_sum_own, own_tiles(own)))
+        sums.append(OwnSums(own).within(NEGLIGIBLE))
     return sums[0] if len(sums) == 1 else added(*sums)
 
 
@@ -339,9 +348,9 @@ def padded(arrays: Sequence[np.ndarray], size: int, value: float) -> np.ndarray:
 def sum_shared(shared: SharedTiles, negligible: float, X: np.ndarray) -> np.ndarray:
     """Return the log sums at points, without tiles below exp(-negligible) of the sum."""
     tiles, Y = shared.tiles, shared.coordinates(X)
-    bounds, work = np.empty(len(tiles.tops)), np.empty((3, tiles.columns.shape[2]))
+    bounds, squares = np.empty(len(tiles.tops)), np.empty(tiles.columns.shape[2])
     out = np.empty(len(X))
-    log_kernel_sums(Y, *tiles, negligible, bounds, work, work.view(np.int64), out)
+    log_kernel_sums(Y, *tiles, negligible, bounds, squares, out)
     lost = np.isnan(out)
     if lost.any():
         out[lost] = careful_sums(tiles, Y[:, lost])
@@ -371,15 +380,19 @@ def own_tiles(kernels: Kernels) -> OwnTiles:
     n_numbers = n_features * (n_features + 1) // 2
     size = int(np.clip(_TILE_NUMBERS // n_numbers, 8, _TILE_SIZE))
     n_tiles = -(-n_kernels // size)
-    upper = np.asarray(np.linalg.qr(kernels.transforms.transpose(0, 2, 1), mode="r"))
     rows, columns = np.triu_indices(n_features)
     log_weights = np.full(n_tiles * size, -np.inf)
     log_weights[:n_kernels] = kernels.log_heights
     return OwnTiles(
         tiled(kernels.means, n_tiles, size),
-        tiled(upper[:, rows, columns][kernels.group_of_kernel], n_tiles, size),
+        tiled(_upper(kernels)[:, rows, columns][kernels.group_of_kernel], n_tiles, size),
         log_weights.reshape(n_tiles, size),
     )
+
+
+def _upper(kernels: Kernels) -> np.ndarray:
+    """Return the triangular factors of the inverse covariances of all groups."""
+    return np.asarray(np.linalg.qr(kernels.transforms.transpose(0, 2, 1), mode="r"))
 
 
 def tiled(values: np.ndarray, n_tiles: int, size: int) -> np.ndarray:
@@ -389,6 +402,30 @@ def tiled(values: np.ndarray, n_tiles: int, size: int) -> np.ndarray:
     return np.ascontiguousarray(out.reshape(n_tiles, size, -1).transpose(0, 2, 1))
 
 
+class OwnSums:
+    """Sums of kernels with covariances of their own, prepared when they are first needed."""
+
+    def __init__(self, kernels: Kernels) -> None:
+        self.kernels = kernels
+
+    @cached_property
+    def _tiles(self) -> OwnTiles:
+        return own_tiles(self.kernels)
+
+    @cached_property
+    def _families(self) -> "Families":
+        return families(self.kernels)
+
+    def within(self, negligible: float) -> LogSums:
+        """Return the sum without kernels below exp(-negligible) of it."""
+        return partial(self._sum, negligible)
+
+    def _sum(self, negligible: float, X: np.ndarray) -> np.ndarray:
+        if len(X) < _FEW_POINTS:
+            return _sum_own(self._tiles, X)
+        return _sum_families(self._families, negligible, X)
+
+
 def _sum_own(kernels: OwnTiles, X: np.ndarray) -> np.ndarray:
     means, factors, log_weights = kernels
     units, work = np.empty(means.shape[1:]), np.empty((3, means.shape[2]))
@@ -396,6 +433,99 @@ def _sum_own(kernels: OwnTiles, X: np.ndarray) -> np.ndarray:
     log_own_kernel_sums(X, means, factors, log_weights, units, work, work.view(np.int64), sums)
     with np.errstate(divide="ignore"):
         return sums[0] + np.log(sums[1])
+
+
+# Families of concentric kernels
+
+
+class Families(NamedTuple):
+    """Kernels of one mean and of proportional covariances, in the layout of the compiled sum."""
+
+    means: np.ndarray
+    columns_of_means: np.ndarray
+    precisions: np.ndarray
+    factors: np.ndarray
+    factor_of_family: np.ndarray
+    starts: np.ndarray
+    rates: np.ndarray
+    log_heights: np.ndarray
+
+
+@np.errstate(over="ignore", divide="ignore", invalid="ignore")
+def families(kernels: Kernels) -> Families:
+    """Prepare kernels with covariances of their own, concentric ones together."""
+    order = _order_by_mean(kernels.means)
+    means, group = kernels.means[order], kernels.group_of_kernel[order]
+    upper = _upper(kernels)
+    heads = np.flatnonzero(~_is_concentric(means, upper, group))
+    starts = np.append(heads, len(means))
+    diagonals = np.diagonal(upper, axis1=1, axis2=2)
+    ratios = diagonals[group] / diagonals[np.repeat(group[heads], np.diff(starts))]
+    groups, factor_of_family = np.unique(group[heads], return_inverse=True)
+    rows, columns = np.triu_indices(kernels.n_features)
+    return Families(
+        means[heads],
+        np.ascontiguousarray(means[heads].T),
+        np.ascontiguousarray(1 / _feature_stds(upper, groups)[factor_of_family].T),
+        upper[groups[:, None], rows, columns],
+        factor_of_family,
+        starts,
+        0.5 * np.square(ratios.mean(axis=1)),
+        kernels.log_heights[order],
+    )
+
+
+def _order_by_mean(means: np.ndarray) -> np.ndarray:
+    """Return an order in which equal means follow each other."""
+    keys = (means * np.sqrt(np.arange(2.0, means.shape[1] + 2))).sum(axis=1)
+    return np.argsort(keys, kind="stable")
+
+
+def _is_concentric(means: np.ndarray, upper: np.ndarray, group: np.ndarray) -> np.ndarray:
+    """Return whether a kernel has the mean and the shape of the kernel before it."""
+    out = np.zeros(len(means), dtype=bool)
+    rows = 1 + np.flatnonzero((means[1:] == means[:-1]).all(axis=1))
+    for start in range(0, len(rows), _INVERTED):
+        some = rows[start : start + _INVERTED]
+        ratios = np.matmul(upper[group[some]], _roots(upper[group[some - 1]]).transpose(0, 2, 1))
+        scales = np.diagonal(ratios, axis1=1, axis2=2).mean(axis=1)[:, None, None]
+        apart = np.abs(ratios / scales - np.eye(means.shape[1])).max(axis=(1, 2))
+        out[some] = apart < _CONCENTRIC
+    return out
+
+
+def _feature_stds(upper: np.ndarray, groups: np.ndarray) -> np.ndarray:
+    """Return the standard deviations of the features in some groups."""
+    out = np.empty((len(groups), upper.shape[1]))
+    for start in range(0, len(groups), _INVERTED):
+        roots = _roots(upper[groups[start : start + _INVERTED]])
+        largest = np.abs(roots).max(axis=1)  # so that no square overflows
+        out[start : start + _INVERTED] = largest * np.linalg.norm(roots / largest[:, None], axis=1)
+    return out
+
+
+def _roots(upper: np.ndarray) -> np.ndarray:
+    """Return the transposed inverses of triangles, whose columns have the squares of variances."""
+    roots = upper.transpose(0, 2, 1).copy(order="C")
+    invert_triangles(roots)
+    return roots
+
+
+def _sum_families(prepared: Families, negligible: float, X: np.ndarray) -> np.ndarray:
+    blocks = build_blocks(X, WIDTH)
+    n_blocks, n_features = len(blocks.sizes), X.shape[1]
+    # Blocks are filled up with their first point.
+    slots = np.where(np.arange(WIDTH) < blocks.sizes[:, None], np.arange(WIDTH), 0)
+    members = np.take_along_axis(blocks.members, slots, axis=1)
+    columns = np.ascontiguousarray(X[members].transpose(0, 2, 1))
+    lower, upper = blocks.lower[-n_blocks:], blocks.upper[-n_blocks:]
+    bounds, units = np.empty((2, len(prepared.means))), np.empty((n_features, WIDTH))
+    found, out = np.empty((n_blocks, WIDTH)), np.empty(len(X))
+    log_concentric_sums(
+        columns, lower, upper, *prepared, negligible, bounds, units, np.empty((6, WIDTH)), found
+    )
+    out[members] = found
+    return out
 
 
 # Kernel by kernel

@@ -12,10 +12,12 @@ if TYPE_CHECKING:
     from .auto import AutoROME, StackedCluster
     from .base import DensityEstimator
     from .classifier import DensityClassifier
+    from .conformal_density import ConformalDensity, conformal
     from .gaussians import GaussianMixtureBIC
     from .kde import GaussianKDE, KernelDensityCV
     from .outlier_detector import DensityOutlierDetector
     from .parzen import ManifoldParzen
+    from .regressor import DensityRegressor
     from .rome import ROME
     from .summary import Cluster
     from .support import FeatureSupport, propose_support
@@ -26,8 +28,10 @@ __all__ = [
     "ROME",
     "AutoROME",
     "Cluster",
+    "ConformalDensity",
     "DensityClassifier",
     "DensityOutlierDetector",
+    "DensityRegressor",
     "FeatureSupport",
     "GaussianKDE",
     "GaussianMixtureBIC",
@@ -35,6 +39,7 @@ __all__ = [
     "ManifoldParzen",
     "StackedCluster",
     "VineDensity",
+    "conformal",
     "propose_support",
 ]
 
@@ -55,10 +60,13 @@ ESTIMATORS: Mapping[str, "type[DensityEstimator]"]
 
 _MODULES = dict(_REGISTRY.values()) | {
     "Cluster": "summary",
+    "ConformalDensity": "conformal_density",
     "DensityClassifier": "classifier",
     "DensityOutlierDetector": "outlier_detector",
+    "DensityRegressor": "regressor",
     "FeatureSupport": "support",
     "StackedCluster": "auto",
+    "conformal": "conformal_density",
     "propose_support": "support",
 }
 

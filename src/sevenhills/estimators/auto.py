@@ -30,11 +30,15 @@ from ..stacking import (
 from ..validation import check_choice, check_field, check_min_std, random_generator
 from ..whitening import Grouping, resolve_min_std
 from .base import ClusterEstimator
-from .summary import Summary, describe_categories, describe_maps, describe_size
+from .summary import (
+    Summary,
+    describe_categories,
+    describe_coverage,
+    describe_maps,
+    describe_size,
+)
 from .support import Support, describe_support
 
-#: The number of samples of the fitted density to which held-out samples are compared.
-_N_DRAWN = 2000
 #: Fewer samples for each feature are scarce.
 _ENOUGH_PER_FEATURE = 3
 #: Longer lists of clusters are cut off.
@@ -231,7 +235,7 @@ class AutoROME(ClusterEstimator):
             describe_categories(self.categories_, names),
             _describe_cells(self.clusters_),
             f"The mean log density of held-out samples is {self.held_out_:.4g}.",
-            self._describe_calibration(),
+            describe_coverage(self.density_, self.held_out_scores_, "held-out samples"),
             _describe_scarcity(self.clusters_, self.n_features_in_),
             _describe_outliers(int(np.sum(self.labels_ == NOISE))),
         ]
@@ -251,16 +255,6 @@ class AutoROME(ClusterEstimator):
                 for cluster in self.clusters_
             ],
             is_ragged=True,
-        )
-
-    def _describe_calibration(self) -> str:
-        """Return the share of held-out samples in a region of the fitted density."""
-        latent = self.density_._latent
-        drawn = latent.logpdf(latent.sample(_N_DRAWN, random_state=0), n_jobs=self.n_jobs)
-        inside = np.mean(self.held_out_scores_ >= np.quantile(drawn, 0.1))
-        return (
-            "The smallest region with 90 % of the fitted density holds "
-            f"{inside:.0%} of held-out samples."
         )
 
 

@@ -1,92 +1,105 @@
 """Outliers: observations where a fitted density is low."""
 
-from collections.abc import Iterator
-from inspect import signature
+from collections.abc import Callable, Iterator
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, OutlierMixin
+from sklearn.base import BaseEstimator, OutlierMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
+from ..density import KernelMixture
 from ..validation import (
-    check_count,
+    check_choice,
+    check_not_negative,
     check_positive,
     check_samples,
-    check_weights,
     is_auto,
-    random_generator,
     unchanged_on_failure,
 )
-from .base import Fit, cloned_fit
-from .rome import ROME
+from .base import cloned_fit
+from .conformal_density import ConformalDensity, check_cv, conformal
+from .defaults import default_estimator, scaled_rome
+from .support import indexed
 
-#: Tukey's fence is this number of interquartile ranges below the lower quartile.
-_FENCE = 1.5
-#: A share of a sum of weights may fall short of a whole number by this fraction.
+#: The rates that "auto" stands for.
+_FALSE_POSITIVES, _FALSE_DISCOVERIES = 0.01, 0.1
+#: Relative rounding error of p-values and rates.
 _ROUNDING = 1e-9
+#: Scores are clipped to this magnitude before they are subtracted.
+_FAR = 1e9
 
 
 class DensityOutlierDetector(OutlierMixin, BaseEstimator):
     r"""Outlier detection by the density of any estimator that has ``score_samples``.
 
-    An observation is an outlier if its log density is below a threshold, ``offset_``. By default
-    this is Tukey's fence, one and a half interquartile ranges below the lower quartile of the
-    training scores, which outliers hardly move if they are fewer than a quarter. It can also be
-    set by the share of the training rows that are below it, or by the probability mass below it:
-
-    .. math:: \pi(x) = P\big(p(Z) \le p(x)\big) < \mathtt{p\_value}, \qquad Z \sim p
-
-    A kernel density is high at every sample that it was fitted to, even at outliers, because the
-    sample carries a kernel of its own. All methods therefore score training rows by fits to the
-    other ``n_splits - 1`` folds.
+    An observation is an outlier if its p-value is small. The p-value compares its log density
+    with those of training rows, each by a fit that has not seen the row; see :func:`conformal`.
+    It holds for new rows, whatever the estimator: of rows that are distributed like the training
+    rows, ``rate`` are flagged.
 
     Parameters
     ----------
     estimator : estimator, optional
-        An estimator with ``fit`` and ``score_samples``; ``ROME()`` by default.
-    contamination : float or "auto", default="auto"
-        The share of outliers among the training rows, above 0 and up to 0.5. With "auto" the
-        threshold is set by ``p_value`` if given, and is Tukey's fence otherwise, which about 5 %
-        of regular observations fall below for Gaussians in two dimensions, 2 % in ten.
-    p_value : float, optional
-        The mass of the density below the threshold, between 0 and 1: the share of regular
-        observations that are called outliers. The estimator must be normalized and have
-        ``sample(n_samples, random_state)``.
-    n_splits : int or None, default=5
-        The number of folds in which training rows are held out. None scores them by the fit that
-        has seen them, which is quicker and finds fewer of the outliers among them.
-    n_draws : int, default=10000
-        The number of draws from the density by which masses are estimated.
+        An estimator with ``fit`` and ``score_samples``. By default :class:`AutoROME` for tables of
+        up to 50,000 values (rows times features); otherwise, and with ``min_share``,
+        ``ROME(scale="auto", shrinkage="auto")``.
+    rate : float or "auto", default="auto"
+        The share of regular rows that are flagged, or with ``control="fdr"`` the share of regular
+        rows among those that are flagged. "auto" is 0.01, or 0.1 with "fdr". The lowest rate is
+        one out of the number of samples; "auto" is that for fewer than 100 samples.
+    control : {"fpr", "fdr"}, default="fpr"
+        Whether ``rate`` limits false positives, or false discoveries (by the procedure of Benjamini
+        and Hochberg, over all rows of a call of ``predict``).
+    min_share : float, default=0
+        The density is that of clusters with at least this share of the samples. Smaller clusters
+        count as outliers, which finds outliers that lie together in a dense clump.
+    calibration : int or float, default=5
+        How training rows are held out: the number of folds, or the share of one split, as ``cv`` of
+        :func:`conformal`.
     random_state : int, RandomState instance or None, default=0
-        Seeds the folds and the draws.
+        Seeds the folds.
 
     Attributes
     ----------
     estimator_ : estimator
-        The clone of ``estimator`` that is fitted to all training rows.
+        The fit to all training rows; with a split, to those that are not held out.
+    conformal_ : ConformalDensity
+        The calibrated density.
+    rate_ : float
+        The rate.
     offset_ : float
-        The threshold: the lowest score of an inlier.
+        The lowest score of a training row that is not flagged, for false positives.
     training_scores_ : ndarray of shape (n_samples,)
-        The scores of the training rows, held out unless ``n_splits`` is None. Of equal rows one is
-        held out and the others are not: values that repeat are no outliers.
+        The held-out log densities of the training rows.
+
+    Notes
+    -----
+    The p-value of a training row is its rank among all training rows, divided by their number;
+    rows that were not held out have the p-values of new rows. A share of ``rate`` of the training
+    rows is therefore flagged, whether they are outliers or not, and ``control="fdr"`` flags none of
+    them: it is for new rows, and training rows that are free of outliers. With a split, the false
+    discovery rate is proved to be at most ``rate`` [1]_; with folds, it was measured to be.
 
     References
     ----------
-    R. J. Hyndman: Computing and Graphing Highest Density Regions. The American Statistician, 1996.
+    .. [1] S. Bates, E. Candès, L. Lei, Y. Romano, M. Sesia: Testing for outliers with conformal
+       p-values. Annals of Statistics, 2023.
 
     Examples
     --------
-    >>> from sevenhills import DensityOutlierDetector, datasets
+    >>> from sevenhills import ROME, DensityOutlierDetector, datasets
     >>> X = datasets.load("aniso").sample(500, random_state=0)
     >>> X[:3] = [[0.0, 0.0], [3.0, -3.0], [8.0, 8.0]]  # beside the three modes, and far away
-    >>> detector = DensityOutlierDetector().fit(X)
+    >>> detector = DensityOutlierDetector(ROME()).fit(X)
     >>> detector.predict(X)[:5]
     array([-1, -1, -1,  1,  1])
-    >>> detector.p_values(X[:5]).round(2)
-    array([0.  , 0.  , 0.  , 0.46, 0.69])
+    >>> detector.p_value(X[:5]).round(3)
+    array([0.006, 0.004, 0.002, 0.36 , 0.53 ])
     """
 
     estimator_: Any
+    conformal_: ConformalDensity
+    rate_: float
     offset_: float
     training_scores_: np.ndarray
 
@@ -94,21 +107,21 @@ class DensityOutlierDetector(OutlierMixin, BaseEstimator):
         self,
         estimator: Any = None,
         *,
-        contamination: float | str = "auto",
-        p_value: float | None = None,
-        n_splits: int | None = 5,
-        n_draws: int = 10_000,
+        rate: float | str = "auto",
+        control: str = "fpr",
+        min_share: float = 0.0,
+        calibration: int | float = 5,
         random_state: Any = 0,
     ) -> None:
         self.estimator = estimator
-        self.contamination = contamination
-        self.p_value = p_value
-        self.n_splits = n_splits
-        self.n_draws = n_draws
+        self.rate = rate
+        self.control = control
+        self.min_share = min_share
+        self.calibration = calibration
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Fit the density to samples and set the threshold.
+        """Fit the density to samples, and calibrate it.
 
         Parameters
         ----------
@@ -125,110 +138,109 @@ class DensityOutlierDetector(OutlierMixin, BaseEstimator):
         with unchanged_on_failure(self):
             self._check_parameters()
             X = check_samples(self, X, reset=True)
-            self._fit(X, check_weights(sample_weight, len(X)))
+            self.conformal_ = conformal(
+                self._recipe(*X.shape),
+                X,
+                cv=self.calibration,
+                sample_weight=sample_weight,
+                random_state=self.random_state,
+            )
+            self.estimator_ = self.conformal_.estimator_
+            self.rate_ = check_rate(self.conformal_.n_samples, self.rate, self.control)
+            self._set_training_scores(X)
         return self
 
     def _check_parameters(self) -> None:
-        if not is_auto(self.contamination):
-            if check_positive(self.contamination, "contamination", "a number or 'auto'") > 0.5:
-                raise ValueError(f"contamination must be up to 0.5, got {self.contamination}")
-            if self.p_value is not None:
-                raise ValueError("contamination and p_value must not both be given")
-        if self.p_value is not None and check_positive(self.p_value, "p_value") >= 1:
-            raise ValueError(f"p_value must be below 1, got {self.p_value}")
-        if self.n_splits is not None:
-            check_count(self.n_splits, "n_splits", least=2)
-        check_count(self.n_draws, "n_draws", least=1)
+        check_choice(self.control, "control", ("fpr", "fdr"))
+        if check_not_negative(self.min_share, "min_share") >= 1:
+            raise ValueError(f"min_share must be below 1, got {self.min_share}")
+        check_cv(self.calibration, "calibration")
+        _check_rate(self.rate)
 
-    def _fit(self, X: np.ndarray, weights: np.ndarray | None) -> None:
-        recipe = ROME() if self.estimator is None else self.estimator
-        fit = cloned_fit(recipe, getattr(self, "feature_names_in_", None))
-        rng = random_generator(self.random_state)
-        self.estimator_ = fit(X, weights)
-        self._seed = int(rng.randint(2**31))
-        sizes = np.ones(len(X)) if weights is None else weights
-        present = sizes > 0  # rows of weight zero are no samples
-        self._held_out = {}
-        if self.n_splits is not None:
-            own = None if weights is None else weights[present]
-            self._held_out = _score_held_out(fit, X[present], own, self.n_splits, rng)
-        self.training_scores_ = self._score(X)
-        self.offset_ = self._threshold(self.training_scores_[present], sizes[present])
+    def _recipe(self, n_samples: int, n_features: int) -> Any:
+        """Return the estimator of the density, unfitted."""
+        if self.estimator is None:
+            # Large clusters of AutoROME may hold a clump of outliers; those of ROME are finer.
+            has_all = self.min_share == 0
+            recipe = default_estimator(n_samples, n_features) if has_all else scaled_rome()
+        else:
+            cloned_fit(self.estimator)  # refuses what is not an estimator
+            recipe = clone(self.estimator)
+        support = indexed(
+            getattr(recipe, "support", None), getattr(self, "feature_names_in_", None)
+        )
+        if support is not None:
+            recipe.set_params(support=support)
+        return recipe if self.min_share == 0 else _LargeClusters(recipe, self.min_share)
 
-    def _threshold(self, scores: np.ndarray, sizes: np.ndarray) -> float:
-        if self.p_value is not None:
-            return self._score_at_mass(float(self.p_value))
-        if not is_auto(self.contamination):
-            return _score_at_share(scores, sizes, float(self.contamination))
-        lower, upper = (_score_at_share(scores, sizes, share) for share in (0.25, 0.75))
-        with np.errstate(over="ignore"):
-            return float(_bounded(np.float64(lower) - _FENCE * (upper - lower)))
+    def _set_training_scores(self, X: np.ndarray) -> None:
+        """Set the scores and p-values of training rows; a row is recognized by its values."""
+        self._row_of = {key: i for i, key in enumerate(_keys(X))}
+        rows = np.array([self._row_of[key] for key in _keys(X)])
+        scores = self.conformal_.held_out_scores_.copy()
+        np.fmax.at(scores, rows, scores.copy())  # of equal rows, the highest score counts
+        scores = scores[rows]
+        p_values = self.conformal_.rank(scores)
+        stay = ~np.isnan(scores) & ~is_outlier(p_values, self.rate_, "fpr")
+        self.offset_ = float(np.maximum(scores[stay], -_FAR).min())
+        others = np.isnan(scores)  # they were not held out
+        self._training_decisions = np.maximum(scores, -_FAR) - self.offset_
+        if others.any():
+            scores[others] = self.conformal_.log_density(X[others])
+            p_values[others], self._training_decisions[others] = self._compared(X[others])
+        self.training_scores_, self._training_p_values = scores, p_values
 
-    def _score_at_mass(self, p_value: float) -> float:
-        """Return the lowest score whose p-value is not below ``p_value``."""
-        draws = self._score_draws()
-        n_below = int((np.arange(1, len(draws) + 1) / (len(draws) + 1) < p_value).sum())
-        if n_below == 0:
-            raise ValueError(
-                f"n_draws = {len(draws)} are too few for p_value = {p_value:g}; it takes at "
-                f"least {int(1 / p_value)}"
-            )
-        return float(_bounded(draws[n_below - 1]))
+    def _compared(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the p-values of new rows, and their decisions for false positives."""
+        p_values, margins = self.conformal_.compare(X, self.rate_)
+        flagged = is_outlier(p_values, self.rate_, "fpr")
+        return p_values, np.where(flagged, np.minimum(margins, -_ROUNDING), margins.clip(0.0, _FAR))
 
     def score_samples(self, X: Any) -> np.ndarray:
         """Return the log density at every row of ``X``, for training rows the held-out one."""
         check_is_fitted(self)
-        return self._score(check_samples(self, X, reset=False))
+        return self._known_or_new(X, self.training_scores_, self.conformal_.log_density)
 
-    def _score(self, X: np.ndarray) -> np.ndarray:
-        scores = np.array(self.estimator_.score_samples(X), dtype=np.float64)
-        if self._held_out:
-            for i, key in enumerate(_keys(X)):
-                scores[i] = self._held_out.get(key, scores[i])
-        return scores
+    def p_value(self, X: Any) -> np.ndarray:
+        """Return the p-value of every row of ``X``, for training rows the share of lower ones.
+
+        Examples
+        --------
+        >>> from sevenhills import ROME, DensityOutlierDetector, datasets
+        >>> X = datasets.load("aniso").sample(499, random_state=0)
+        >>> detector = DensityOutlierDetector(ROME()).fit(X)
+        >>> detector.p_value([[100.0, 0.0]])  # 1 / (n_samples + 1), the lowest of all
+        array([0.002])
+        """
+        check_is_fitted(self)
+        return self._known_or_new(X, self._training_p_values, self.conformal_.p_value)
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """Return ``score_samples(X) - offset_``, which is negative for outliers."""
-        return _bounded(self.score_samples(X)) - self.offset_
+        """Return a number for every row of ``X`` that is negative for outliers.
+
+        For false positives it is ``score_samples(X) - offset_`` for training rows, and the margin
+        of :meth:`ConformalDensity.margin` for others, in nats. For false discoveries it is the
+        logarithm of the p-value over the largest one that is rejected.
+        """
+        check_is_fitted(self)
+        if self.control == "fdr":
+            return _log_over_discoveries(self.p_value(X), self.rate_)
+        return self._known_or_new(X, self._training_decisions, lambda new: self._compared(new)[1])
+
+    def _known_or_new(
+        self, X: Any, known: np.ndarray, of_new: Callable[[np.ndarray], np.ndarray]
+    ) -> np.ndarray:
+        """Return values that are known for training rows, and computed for others."""
+        X = check_samples(self, X, reset=False)
+        rows = np.array([self._row_of.get(key, -1) for key in _keys(X)])
+        out = known[rows]
+        if (rows < 0).any():
+            out[rows < 0] = of_new(X[rows < 0])
+        return out
 
     def predict(self, X: Any) -> np.ndarray:
         """Return 1 for every row of ``X`` that is an inlier, -1 for outliers."""
         return np.where(self.decision_function(X) >= 0, 1, -1)
-
-    def p_values(self, X: Any) -> np.ndarray:
-        r"""Return the mass of the density where it is not above that at every row of ``X``.
-
-        With :math:`n` draws of which :math:`c` have no higher density, the estimate is
-        :math:`(c + 1) / (n + 1)`, which is never zero. P-values are uniform between 0 and 1 for
-        draws from the density, and small for outliers.
-
-        Examples
-        --------
-        >>> from sevenhills import DensityOutlierDetector, datasets
-        >>> X = datasets.load("aniso").sample(500, random_state=0)
-        >>> detector = DensityOutlierDetector().fit(X)
-        >>> bool(detector.p_values([[100.0, 0.0]])[0] == 1 / 10_001)
-        True
-        """
-        scores, draws = self.score_samples(X), self._score_draws()
-        return (np.searchsorted(draws, scores, side="right") + 1) / (len(draws) + 1)
-
-    def _score_draws(self) -> np.ndarray:
-        """Return the scores of draws from the density, the lowest first."""
-        sample = getattr(self.estimator_, "sample", None)
-        needs = {
-            "sample(n_samples, random_state)": callable(sample)
-            and "random_state" in signature(sample).parameters,
-            "a density that integrates to one": getattr(self.estimator_, "is_normalized", True),
-        }
-        for need, is_met in needs.items():
-            if not is_met:
-                raise TypeError(
-                    f"p-values need {need}, which estimator ({type(self.estimator_).__name__}) "
-                    "lacks; leave p_value at None, and set the threshold by contamination"
-                )
-        draws = self.estimator_.sample(self.n_draws, random_state=self._seed)
-        return np.sort(np.asarray(self.estimator_.score_samples(draws), dtype=np.float64))
 
 
 def _keys(X: np.ndarray) -> Iterator[bytes]:
@@ -236,45 +248,78 @@ def _keys(X: np.ndarray) -> Iterator[bytes]:
     return (row.tobytes() for row in X + 0.0)  # minus zero becomes zero
 
 
-def _score_held_out(
-    fit: Fit,
-    X: np.ndarray,
-    weights: np.ndarray | None,
-    n_folds: int,
-    rng: np.random.RandomState,
-) -> dict[bytes, float]:
-    """Return the score of every distinct row, by key, under a fit with one sample less of it."""
-    values, first, of_row = np.unique(X + 0.0, axis=0, return_index=True, return_inverse=True)
-    totals = np.bincount(of_row.ravel(), weights)
-    # Sorted before they are dealt, so that the order of rows does not matter.
-    fold_of = rng.permutation(len(values)) % n_folds
-    scores = np.empty(len(values))
-    for fold in range(min(n_folds, len(values))):
-        out = fold_of == fold
-        if weights is None:
-            left, left_weights = np.delete(X, first[out], axis=0), None
-        else:
-            shares = np.where(out, np.maximum(0.0, 1.0 - 1.0 / totals), 1.0)
-            left_weights = weights * shares[of_row.ravel()]
-            left, left_weights = X[left_weights > 0], left_weights[left_weights > 0]
-        try:
-            scores[out] = fit(left, left_weights).score_samples(values[out])
-        except ValueError as error:
-            raise ValueError(
-                f"the samples cannot be fitted without one of the {n_folds} folds: {error}; with "
-                "n_splits=None no rows are held out"
-            ) from error
-    return dict(zip(_keys(values), scores.tolist(), strict=True))
+def check_rate(n_samples: int, rate: float | str, control: str) -> float:
+    """Return the rate for a number of calibration samples; refuse one that is too low for them."""
+    if n_samples < 2:
+        raise ValueError(
+            f"a rate needs at least 2 held-out samples, got {n_samples}; see sample_weight"
+        )
+    number = _check_rate(rate)
+    if number is None:
+        return _FALSE_DISCOVERIES if control == "fdr" else max(_FALSE_POSITIVES, 1 / n_samples)
+    if control == "fpr" and number * n_samples < 1 - _ROUNDING:
+        raise ValueError(
+            f"rate = {number:g} needs at least {int(np.ceil(1 / number))} samples, got {n_samples}"
+        )
+    return number
 
 
-def _bounded(scores: Any) -> np.ndarray:
-    """Return scores that can be subtracted from each other."""
-    return np.maximum(scores, np.finfo(np.float64).min)
+def _check_rate(rate: Any) -> float | None:
+    """Return a rate, None for "auto"."""
+    if is_auto(rate):
+        return None
+    number = check_positive(rate, "rate", "a number or 'auto'")
+    if number >= 1:
+        raise ValueError(f"rate must be below 1, got {number}")
+    return number
 
 
-def _score_at_share(scores: np.ndarray, sizes: np.ndarray, share: float) -> float:
-    """Return the highest score with no more than a share of all samples below it."""
-    order = np.argsort(scores, kind="stable")
-    below = np.cumsum(sizes[order]) - sizes[order]
-    most = share * sizes.sum() * (1 + _ROUNDING)
-    return float(_bounded(scores[order[np.flatnonzero(below <= most)[-1]]]))
+def is_outlier(p_values: np.ndarray, rate: float, control: str) -> np.ndarray:
+    """Return which rows are outliers, by their p-values."""
+    if control == "fdr":
+        return np.asarray(_log_over_discoveries(p_values, rate) < 0)
+    return np.asarray(p_values <= rate * (1 + _ROUNDING))
+
+
+def _log_over_discoveries(p_values: np.ndarray, rate: float) -> np.ndarray:
+    """Return the logs of p-values over the largest one that Benjamini and Hochberg reject.
+
+    They are negative for rejected ones. If none is rejected, the divisor is below all.
+    """
+    ranked = np.sort(p_values)
+    limits = rate * np.arange(1, len(ranked) + 1) / len(ranked)
+    below = np.flatnonzero(ranked <= limits * (1 + _ROUNDING))
+    largest = ranked[below[-1]] if len(below) else ranked[0] / 2
+    return np.asarray(np.log(p_values / largest) - _ROUNDING)
+
+
+class _LargeClusters(BaseEstimator):
+    """The density of an estimator, without its small clusters."""
+
+    density_: Any
+
+    def __init__(self, estimator: Any, min_share: float) -> None:
+        self.estimator = estimator
+        self.min_share = min_share
+
+    def fit(self, X: np.ndarray, y: Any = None, sample_weight: Any = None) -> Self:
+        """Fit the estimator, and leave small clusters out."""
+        self.estimator_ = cloned_fit(self.estimator)(X, sample_weight)
+        density = getattr(self.estimator_, "density_", None)
+        if not isinstance(density, KernelMixture):
+            raise TypeError(
+                f"min_share needs clusters, which estimator ({type(self.estimator).__name__}) lacks"
+            )
+        labels = np.unique(density.clusters)
+        of_kernel = density.clusters[
+            np.repeat(np.arange(density.n_groups), np.diff(density.offsets))
+        ]
+        shares = np.array([density.weights[of_kernel == label].sum() for label in labels])
+        large = shares >= min(self.min_share, shares.max())
+        parts = [density.component(label) for label in labels[large]]
+        self.density_ = KernelMixture.merge(parts, shares[large] / shares[large].sum())
+        return self
+
+    def score_samples(self, X: np.ndarray) -> np.ndarray:
+        """Return the log density at every row."""
+        return self.density_.logpdf(X)

@@ -48,7 +48,9 @@ from .summary import (
     Summary,
     describe_candidates,
     describe_choice,
+    describe_coverage,
     describe_size,
+    leave_one_out_scores,
 )
 from .support import Support, describe_support
 
@@ -386,6 +388,7 @@ class ROME(ClusterEstimator):
                 self._describe_scale(),
                 self._describe_resolution(),
                 describe_support(self.support_),
+                self._describe_coverage(),
             ],
             headings=("cluster", "samples", "share", "widest std", "narrowest std", "bandwidth"),
             rows=[
@@ -402,3 +405,10 @@ class ROME(ClusterEstimator):
             conclusion=describe_choice(self.candidates_),
             details=describe_candidates(self.candidates_),
         )
+
+    def _describe_coverage(self) -> str:
+        density = self.density_
+        if self.density != "kde" or not isinstance(density, KernelMixture) or len(self.labels_) < 2:
+            return ""
+        scores = leave_one_out_scores(density)
+        return describe_coverage(density, scores, "samples that are left out one at a time")

@@ -9,7 +9,7 @@ import numpy as np
 from ..clustering import Candidates
 from ..clustering.optics import NOISE
 from ..clustering.selection import LIKELIHOOD, TRIVIAL_SCORE
-from ..density import ChainMap, FeatureMap, TableMap, YeoJohnson
+from ..density import ChainMap, FeatureMap, KernelMixture, TableMap, YeoJohnson
 from ..texts import counted, html_table
 from ..validation import check_field
 
@@ -17,6 +17,10 @@ from ..validation import check_field
 _MAX_FEATURES = 8
 #: The number of candidates that are listed.
 _MAX_CANDIDATES = 5
+#: The region whose share of held-out samples is given.
+_CONFIDENCE = 0.95
+#: Bounds on the samples by which the share is estimated, and on their pairs with kernels.
+_MIN_SCORED, _MAX_SCORED, _MAX_PAIRS = 200, 2000, 10**8
 #: Longer remarks are wrapped.
 _WIDTH = 79
 #: The narrowest column of a table.
@@ -127,6 +131,37 @@ def describe_maps(maps: Sequence[FeatureMap] | None, names: Sequence[str] | None
             kinds[j] = "to normal scores"
     listed = _listed(kinds, names)
     return f"Mapped features: {listed}; maps=None leaves all as they are." if listed else ""
+
+
+def describe_coverage(density: KernelMixture, scores: np.ndarray, which: str) -> str:
+    """Return a sentence with the share of samples in the 95 % region of the fit.
+
+    ``scores`` are the log densities of samples in latent coordinates, by fits without them.
+    """
+    level = float(density._latent.hdr_level(_CONFIDENCE, _n_scored(density)))
+    return f"{_CONFIDENCE:.0%} regions hold {np.mean(scores >= level):.1%} of {which}."
+
+
+def _n_scored(density: KernelMixture) -> int:
+    return int(np.clip(_MAX_PAIRS // density.n_kernels, _MIN_SCORED, _MAX_SCORED))
+
+
+def leave_one_out_scores(density: KernelMixture) -> np.ndarray:
+    """Return log densities in latent coordinates at kernels on samples, without one sample each.
+
+    The covariances of the kernels are kept. Of many samples, a part is scored.
+    """
+    latent = density._latent
+    sizes = np.ones(latent.n_kernels) if latent.counts is None else latent.counts
+    ranks = np.arange(min(_n_scored(density), np.ceil(sizes.sum())))
+    rows = np.searchsorted(np.cumsum(sizes), (ranks + 0.5) / len(ranks) * sizes.sum())
+    group = np.searchsorted(latent.offsets, rows, side="right") - 1
+    log_share = latent.log_weights[rows] - np.log(np.maximum(sizes[rows], 1.0))
+    peaks = latent.log_dets[group] - 0.5 * latent.n_features * np.log(2 * np.pi)
+    scores = latent.logpdf(latent.means[rows])
+    with np.errstate(divide="ignore"):
+        others = np.log1p(-np.exp(np.minimum(log_share + peaks - scores, 0.0)))
+        return np.asarray(scores + others - np.log1p(-np.exp(log_share)))
 
 
 def describe_categories(features: Sequence[int], names: Sequence[str] | None) -> str:

@@ -36,7 +36,7 @@ _SHIFTER = 6755399441055744.0
 
 @kernel
 def log_kernel_sums(
-    Y, groups, tiles, lower, upper, log_weights, tops, negligible, bounds, work, bits, out
+    Y, groups, tiles, lower, upper, log_weights, tops, negligible, bounds, squares, out
 ):
     """Write ``log sum_k exp(log_weights_k - |y - z_k|^2 / 2)`` for every point into ``out``.
 
@@ -47,12 +47,10 @@ def log_kernel_sums(
     log_weights : (n_tiles, S), minus infinity where a tile is not full
     tops : (n_tiles,), the largest log weight of every tile
     negligible : a tile is left out if no kernel of it can add exp(-negligible) of the sum
-    bounds, work, bits : (n_tiles,), (3, S) and (3, S), the last two the same memory
+    bounds, squares : (n_tiles,) and (S,)
     out : (Q,), NaN where the sum is too small; those points are for the careful sum
     """
     n_tiles = tiles.shape[0]
-    size = tiles.shape[2]
-    exponents = work[0]
     for i in range(Y.shape[1]):
         first = bound_tiles(Y, i, groups, lower, upper, tops, bounds)
         reference = bounds[first]
@@ -62,17 +60,21 @@ def log_kernel_sums(
             t = step - 1 if step > 0 else first
             if bounds[t] < cutoff or (step > 0 and t == first):
                 continue
-            squared_distances(Y[groups[t]], i, tiles, t, exponents)
-            for s in range(size):
-                value = log_weights[t, s] - 0.5 * exponents[s] - reference
-                exponents[s] = value if value > LOWEST else LOWEST
-            split_power(work)
-            for s in range(size):
-                bits[2, s] += bits[1, s] << 52
-            total += total_of(work)
+            squared_distances(Y[groups[t]], i, tiles, t, squares)
+            total += _sum_of_tile(squares, log_weights[t], reference)
             if step == 0:
                 cutoff = reference + np.log(total) - negligible
         out[i] = reference + np.log(total) if total > TOO_SMALL else np.nan
+
+
+@summing_inner
+def _sum_of_tile(squares, log_weights, reference):
+    """Return the sum of the exponentials of a tile's exponents minus the reference."""
+    total = 0.0
+    for s in range(squares.shape[0]):
+        value = (log_weights[s] - 0.5 * squares[s]) - reference
+        total += exponential(value if value > LOWEST else LOWEST)
+    return total
 
 
 @inner
@@ -269,6 +271,23 @@ def _sum_exponentials(products, i, shifts, less):
         value = products[i, s] + shifts[s] - less
         total += _exponential(value if value > LOWEST else LOWEST)
     return total
+
+
+@fused_inner
+def exponential(x):
+    """Return ``exp(x)`` with a relative error of 2e-14, by products that are independent."""
+    shifted = x * _LOG2_E + _SHIFTER
+    r = x - (shifted - _SHIFTER) * _LN2
+    r2 = r * r
+    r4 = r2 * r2
+    p01 = 1.0 + r
+    p23 = 0.16666666666666666 * r + 0.5
+    p45 = 0.008333333333333333 * r + 0.041666666666666664
+    p67 = 0.0001984126984126984 * r + 0.001388888888888889
+    p89 = 2.7557319223985893e-06 * r + 2.48015873015873e-05
+    pab = 2.505210838544172e-08 * r + 2.755731922398589e-07
+    p = (p23 * r2 + p01) + r4 * ((p67 * r2 + p45) + r4 * (pab * r2 + p89))
+    return _times_power(p, shifted)
 
 
 @fused_inner

@@ -20,8 +20,8 @@ _MAX_CROSS_VALIDATED = 20_000
 _MAX_OUTLIERS = 20
 #: Draws by which probabilities are estimated.
 _N_DRAWS = 2000
-#: Without cross-validation: samples outside of this highest-density region are outliers.
-_CONFIDENCE = 0.99
+#: Without cross-validation, this share of the samples, or of the density, is called outlying.
+_SHARE = 0.01
 
 #: Quality is measured on at most and at least this many samples, and this share is held out.
 _MAX_SAMPLES = 10_000
@@ -39,7 +39,7 @@ class Outliers:
     count: int | None
     rows: np.ndarray
     log_densities: np.ndarray
-    #: The probabilities that the density at a new sample is no higher; None if not known.
+    #: None if samples were not held out.
     p_values: np.ndarray | None
     #: The definition of an outlier, or the reason why outliers are not known, in words.
     rule: str
@@ -51,25 +51,28 @@ def find_outliers(subject: Subject, seed: int) -> Outliers:
         return _unknown("The samples were not given, so there are no outliers to list.")
     if not subject.is_estimator:
         return _outside_of_region(subject, subject.X, seed)
-    is_held_out = 1 < len(subject.X) <= _MAX_CROSS_VALIDATED
-    detector = DensityOutlierDetector(
-        subject.model, n_splits=5 if is_held_out else None, n_draws=_N_DRAWS, random_state=seed
-    )
+    if len(subject.X) > _MAX_CROSS_VALIDATED:
+        return _lowest_of_fit(subject, subject.X)
+    detector = DensityOutlierDetector(subject.model, random_state=seed)
     try:
-        detector.fit(subject.X)
+        is_outlier = detector.fit_predict(subject.X) < 0
     except ValueError as error:
         return _unknown(f"Outliers could not be detected: {error}.")
-    scores, fence = detector.training_scores_, detector.offset_
-    count = int((scores < fence).sum())
+    scores, count = detector.training_scores_, int(is_outlier.sum())
     rows = _lowest(scores, count)
-    has_p_values = subject.density.is_normalized and count > 0
-    p_values = detector.p_values(subject.X[rows]) if has_p_values else None
-    scored = "by fits to other samples" if is_held_out else "by the fit itself"
     rule = (
-        f"Samples are scored {scored}. An outlier has a log density below {fence:.4g}, 1.5 "
-        "interquartile ranges below the lower quartile."
+        f"The samples with p-values of at most {detector.rate_:.2g}. The p-value is the share of "
+        "samples that are not denser, each by a fit that has not seen it."
     )
-    return Outliers(count, rows, scores[rows], p_values, rule)
+    return Outliers(count, rows, scores[rows], detector.p_value(subject.X)[rows], rule)
+
+
+def _lowest_of_fit(subject: Subject, X: np.ndarray) -> Outliers:
+    scores = subject.density.logpdf(X, subject.model.n_jobs)
+    count = int(_SHARE * len(X))
+    rows = _lowest(scores, count)
+    rule = f"The {_SHARE:.0%} of the samples at which the density is lowest."
+    return Outliers(count, rows, scores[rows], None, rule)
 
 
 def _unknown(reason: str) -> Outliers:
@@ -79,10 +82,13 @@ def _unknown(reason: str) -> Outliers:
 def _outside_of_region(subject: Subject, X: np.ndarray, seed: int) -> Outliers:
     probability = subject.density.hdr_probability(X, n_draws=_N_DRAWS, random_state=seed)
     scores = subject.density.logpdf(X)
-    count = int((probability > _CONFIDENCE).sum())
+    count = int((probability > 1 - _SHARE).sum())
     rows = _lowest(scores, count)
-    rule = f"An outlier lies outside of the {_CONFIDENCE:.0%} highest-density region."
-    return Outliers(count, rows, scores[rows], 1 - probability[rows], rule)
+    rule = (
+        f"The samples outside of the {1 - _SHARE:.0%} highest-density region of the fit. New "
+        "samples may be outside more often."
+    )
+    return Outliers(count, rows, scores[rows], None, rule)
 
 
 def _lowest(scores: np.ndarray, count: int) -> np.ndarray:
@@ -96,12 +102,11 @@ def outliers_html(subject: Subject, found: Outliers, columns: Sequence[int]) -> 
     if found.count == 0:
         return absent(f"No sample is an outlier. {found.rule}")
     headings = ["row", *(["cluster"] if subject.labels is not None else [])]
-    headings += ["log density", "p-value", *(subject.names[i] for i in columns)]
+    headings += ["log density", *(["p-value"] if found.p_values is not None else [])]
+    headings += [subject.names[i] for i in columns]
     rows = [_outlier_cells(subject, found, k, columns) for k in range(len(found.rows))]
     listed = "all" if found.count == len(rows) else f"the lowest {len(rows)}"
     caption = f"Outliers: {listed} of {found.count:,}"
-    if found.p_values is not None:
-        caption += "; p-value: the probability that the density at a new sample is no higher"
     return render("outliers.html", rule=found.rule, content=Table(caption, headings, rows))
 
 
@@ -110,8 +115,8 @@ def _outlier_cells(subject: Subject, found: Outliers, k: int, columns: Sequence[
     cells: list[Any] = [{"row": row, "name": subject.name_of_row(row)}]
     if subject.labels is not None:
         cells.append(cluster_cell(subject.labels[row]))
-    p_value = None if found.p_values is None else found.p_values[k]
-    numbers = (found.log_densities[k], p_value, *(X[row, i] for i in columns))
+    p_value = [] if found.p_values is None else [found.p_values[k]]
+    numbers = (found.log_densities[k], *p_value, *(X[row, i] for i in columns))
     return [*cells, *map(number_cell, numbers)]
 
 

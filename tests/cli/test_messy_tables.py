@@ -1,0 +1,423 @@
+"""Tables as people and programs write them: what is read, and what is said about it."""
+
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import pandas
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+
+import sevenhills
+from sevenhills.cli.columns import table_of_cells
+from sevenhills.cli.dates import days_in, hours_in, weekday_in
+from sevenhills.cli.options import Choices, Layout
+from sevenhills.cli.samples import samples_of
+from sevenhills.cli.table_files import read_table
+
+from .runner import done, refused
+
+TABLES = Path(__file__).parent / "tables"
+
+
+def samples(name, layout=None, **choices):
+    """Read a table from the folder as samples."""
+    return samples_of(read_table(str(TABLES / name), layout), Choices(**choices))
+
+
+def column(cells, mark="."):
+    """Read one column of texts."""
+    return table_of_cells("t.csv", pandas.DataFrame({"a": cells}), True, mark)
+
+
+def days(*moment):
+    return (datetime(*moment) - datetime(1970, 1, 1)) / timedelta(days=1)
+
+
+def test_a_few_words_among_numbers_are_missing_values():
+    found = samples("penguins.csv")
+    measured = ["bill_length_mm", "bill_depth_mm", "flipper_length_mm", "body_mass_g"]
+    assert found.names == [*measured, "year"]
+    assert found.frame.index.tolist() == [i for i in range(24) if i not in (3, 10, 17, 20)]
+    assert_array_equal(found.X[0], [43.2, 17.8, 190, 3875, 2007])
+    assert found.remarks == (
+        "column bill_length_mm: 2 words taken as missing: 'k.A.' in row 4",
+        "column bill_depth_mm: 2 words taken as missing: 'k.A.' in row 4",
+        "column flipper_length_mm: 2 words taken as missing: 'k.A.' in row 4",
+        "column body_mass_g: 2 words taken as missing: 'k.A.' in row 11",
+        "left out column species: it holds no numbers, but 'Adelie' in row 1",
+        "left out column island: it holds no numbers, but 'Torgersen' in row 1",
+        "left out column sex: it holds no numbers, but 'male' in row 1",
+        "left out 4 of 24 rows with missing or infinite values, in bill_length_mm (2), "
+        "bill_depth_mm (2), flipper_length_mm (2), body_mass_g (2)",
+    )
+
+
+def test_words_that_are_refused_or_dropped(tmp_path):
+    path, out = TABLES / "penguins.csv", tmp_path / "m.sevenhills"
+    mass = ["--columns", "body_mass_g,year"]
+    line = refused("fit", path, "-o", out, *mass, "--text", "raise")
+    assert "column 'body_mass_g' does not hold numbers ('k.A.' in row 11); --text missing" in line
+    assert "does not hold numbers" in refused("fit", path, "-o", out, *mass, "--text", "drop")
+    assert "'species' does not hold" in refused("fit", path, "-o", out, "--keep", "species")
+    assert "column body_mass_g: 2 words" in done("fit", path, "-o", out, *mass).stderr
+    result = done("fit", path, "-o", out, "--text", "drop")
+    assert sevenhills.load(out).feature_names_in_.tolist() == ["year"]
+    warning = "warning: 7 of 8 columns were left out; the samples have only year"
+    assert result.stderr.splitlines()[-1] == warning
+
+
+def test_four_numbers_for_a_word_make_a_column_of_numbers():
+    for cells, is_numeric in ((["1", "2", "3", "4", "x"], True), (["1", "2", "3", "x"], False)):
+        table = column([*cells, "", ""])
+        assert table.is_numeric("a") == is_numeric
+        assert table.words["a"].different == ("'x'",)
+
+
+def test_different_words_are_named():
+    table = column([*map(str, range(0, 90, 3)), "broken", "lost", "broken"])
+    said = samples_of(table, Choices()).remarks[0]
+    assert said == (
+        "column a: 3 words taken as missing: 'broken', 'lost'; first 'broken' in row 31"
+    )
+
+
+def test_the_index_of_a_data_frame():
+    found = samples("index.csv")
+    assert found.names == ["x", "y"]
+    assert len(found.X) == 24
+    left_out = "left out column Unnamed: 0: row numbers; --keep 'Unnamed: 0' keeps it"
+    assert found.remarks == (left_out,)
+    assert found.left_out["identifier_columns"] == ["Unnamed: 0"]
+    for choices in ({"keep": ["Unnamed: 0"]}, {"columns": "Unnamed: 0,x,y"}):
+        kept = samples("index.csv", **choices)
+        assert kept.names == ["Unnamed: 0", "x", "y"]
+        assert kept.remarks == ()
+
+
+def test_identifiers():
+    found = samples("identifiers.csv")
+    assert found.names == ["population", "area"]
+    assert_array_equal(found.X[0], [165254, 17])
+    assert found.remarks == (
+        "left out column uuid: identifiers, every word differs, first '6513270e-269e-4d37-b... "
+        "in row 1",
+        "left out column nr: row numbers; --keep nr keeps it",
+        "left out column customer_id: identifiers; --keep customer_id keeps it",
+        "warning: 3 of 5 columns were left out; the samples have only population, area",
+    )
+    kept = samples("identifiers.csv", keep=["nr", "customer_id"])
+    assert kept.names == ["nr", "customer_id", "population", "area"]
+    assert "has no column 'nummer'" in refused(
+        "fit", TABLES / "identifiers.csv", "-o", "m", "--keep", "nummer"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "kind"),
+    [
+        ("n", range(9), "row numbers"),
+        ("n", range(30, 21, -1), "row numbers"),
+        ("n", [1, 2, np.nan, 4, 5, 6], "row numbers"),
+        ("n", [1, 2, 4, 5, 6, 7], None),
+        ("n", [1, 2, 3, 5, 4, 6], None),
+        ("n", [1, 1, 1, 1, 1, 1], None),
+        ("n", [1, 2, 3, 4], None),
+        ("n", np.arange(9) / 2, None),
+        ("order id", [7, 3, 9, 12, 5], "identifiers"),
+        ("order id", [7, 3, 9, 7, 5], None),
+        ("humid", [7, 3, 9, 12, 5], None),
+        ("", [0, 3, 1, 3, 8], "row numbers"),
+        ("Unnamed: 0", [0, 3, -1, 3, 8], None),
+        ("Unnamed: 0.1", [0, 3, 1, 3, 8], "row numbers"),
+    ],
+)
+def test_numbers_that_tell_rows_apart(name, values, kind):
+    cells = pandas.DataFrame({name: np.array(values, float), "y": np.ones(len(values))})
+    found = table_of_cells("t.csv", cells, has_names=True).identifiers
+    assert list(found.values()) == ([] if kind is None else [kind])
+
+
+def test_a_table_of_row_numbers_alone(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("n\n" + "\n".join(map(str, range(20))))
+    line = refused("fit", path, "-o", "m")
+    assert "has no column of numbers but row numbers in n; --keep n keeps it" in line
+    assert "fitted 20 rows" in done("fit", path, "-o", "m", "--keep", "n").stdout
+
+
+def test_currency():
+    found = samples("currency.csv")
+    assert_array_equal(found.X[:3], [[38490, -14, 7.3], [68479, -1890, 2.34], [72330, 1468, 2.59]])
+    assert found.remarks == (
+        "column revenue: amounts in $",
+        "column profit: amounts in $; 11 in parentheses, read as negative",
+        "column price: amounts in €",
+    )
+
+
+def test_percentages():
+    found = samples("percent.csv")
+    assert_array_equal(found.X[:3], [[63, -0.9], [31, -3.4], [5, 1.4]])
+    assert found.remarks == ("columns share, growth: percentages, 12 % is read as 12",)
+
+
+def test_groups_of_thousands():
+    found = samples("thousands.csv")
+    assert found.names == ["residents", "spaced"]
+    assert_array_equal(found.X[:3], [[147, 2781118], [68108, 2969716], [432, 213612]])
+    assert found.remarks == (
+        "column residents: commas group thousands",
+        "left out column unclear: it holds no numbers, but '4,714' in row 1; --decimal says what "
+        "the mark in it means",
+    )
+    told = samples("thousands.csv", Layout(decimal="."))
+    assert told.X[0, 2] == 4714
+
+
+@pytest.mark.parametrize(
+    ("cells", "numbers"),
+    [
+        (["$1,200", "$950", "-$3.50", "$-2"], [1200, 950, -3.5, -2]),
+        (["1 200", "12\u00a0345", "1'234'567", "7"], [1200, 12345, 1234567, 7]),
+        (["(1,200)", "30", "( $5 )", "\u22124"], [-1200, 30, -5, -4]),
+        (["12%", "0.5 %", "-3 %", ""], [12, 0.5, -3, np.nan]),
+        (["5 EUR", "7,000 EUR", "9.5 EUR"], [5, 7000, 9.5]),
+        (["$5", "6", "7", "8", "€9"], [5, 6, 7, 8, np.nan]),
+        (["12%", "13%", "14%", "15%", "0.16"], [12, 13, 14, 15, np.nan]),
+        (["$5$", "--6", "(-7)", "5 %%", "()"], [np.nan] * 5),
+        (["$1,200", "two", "words"], [np.nan] * 3),
+    ],
+)
+def test_amounts(cells, numbers):
+    assert_array_equal(column(cells).frame["a"], numbers)
+
+
+@pytest.mark.parametrize(
+    ("cells", "is_known"),
+    [
+        (["1,200", "950"], True),
+        (["$1,234", "$2,345"], True),
+        (["1,234", "2,345,678"], True),
+        (["1,234", "2,500"], False),
+        (["1,234", "950"], False),
+        (["1,200", "1500"], False),
+        (["€1,234", "€2,500"], False),
+        (["1,234", "1,5"], False),
+    ],
+)
+def test_commas_of_a_column_in_a_file_without_other_marks(cells, is_known):
+    table = column(cells, mark=None)
+    expected = [float(cell.strip("$€").replace(",", "")) for cell in cells]
+    if is_known:
+        assert_array_equal(table.frame["a"], expected)
+        assert any(each.endswith("commas group thousands") for each in table.remarks)
+    else:
+        assert "--decimal says what the mark in it means" in table.words["a"].example
+
+
+def test_advice_on_marks_is_for_numbers_with_two_readings():
+    for word in ("12 %", "$5", "1.5 %", "x"):
+        assert column(["1", "2", word, "x", "y"]).words["a"].example == f"{word!r} in row 3"
+
+
+@given(
+    st.lists(st.decimals(-(10**9), 10**9, places=2), min_size=1, max_size=20),
+    st.sampled_from(["$", "€", "EUR ", ""]),
+    st.sampled_from([".", ","]),
+)
+def test_formatted_amounts_are_read_back(amounts, unit, mark):
+    swapped = str.maketrans(".,", ",.") if mark == "," else {}
+    cells = [f"({unit}{-x:,})" if x < 0 else f"{unit}{x:,}" for x in amounts]
+    found = column([cell.translate(swapped) for cell in cells], mark)
+    assert_array_equal(found.frame["a"], [float(x) for x in amounts])
+
+
+def test_dates():
+    found = samples("dates.csv")
+    assert found.names == ["day", "begin", "german", "american", "value"]
+    day = days(2024, 5, 27)
+    assert_allclose(found.X[0], [day, day + (13 + 43 / 60) / 24, day, day, 0.02], rtol=1e-15)
+    assert_array_equal(found.frame["german"], found.frame["day"])
+    assert_array_equal(found.frame["american"], found.frame["day"])
+    assert found.remarks == (
+        "columns day, begin, german, american: dates, read as days since 1970-01-01",
+        "left out column unclear: it holds no numbers, but '06/07/2024' in row 1; day or month "
+        "first? dates like 2024-12-31 are read",
+    )
+
+
+@given(st.lists(st.datetimes(datetime(1970, 1, 1), datetime(2068, 12, 31)), min_size=1))
+def test_dates_are_read_back(moments):
+    moments = [*(each.replace(microsecond=0) for each in moments), datetime(2001, 2, 13)]
+    formats = ["%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S+00:00", "%Y/%m/%d %H:%M:%S"]
+    formats += [
+        "%d.%m.%Y %H:%M:%S",
+        "%d/%m/%Y %H:%M:%S",
+        "%m/%d/%y %I:%M:%S %p",
+        "%d-%m-%Y %H:%M:%S",
+    ]
+    expected = [(each - datetime(1970, 1, 1)) / timedelta(days=1) for each in moments]
+    for format in formats:
+        found = days_in([each.strftime(format) for each in moments])
+        assert_allclose(found, expected, rtol=1e-12)
+    assert days_in(moments) == expected
+    assert days_in([each.date() for each in moments]) == [np.floor(each) for each in expected]
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "2024-02-30",
+        "32.1.2024",
+        "13/14/2024",
+        "1/2/2024",
+        "2024-01-01 25:00",
+        "1.2",
+        "1-2/2024",
+        "3.11.4",
+        "3.11.14",
+    ],
+)
+def test_cells_that_are_no_dates(cell):
+    assert days_in([cell]) == [None]
+
+
+def test_dates_of_both_orders_are_not_guessed():
+    assert days_in(["13/1/2024", "1/13/2024"]) == [None, None]
+    assert days_in(["2024-01-01T02:00+02:00", "1970-01-02Z"]) == [days(2024, 1, 1), None]
+
+
+def test_times_of_day_and_weekdays(tmp_path):
+    found = samples("times.csv")
+    assert_allclose(found.X[0], [20.3, 21.3, 6, 30])
+    assert_allclose(found.X[1], [1 + 56 / 60, 2 + 56 / 60, 6, 37])
+    assert found.remarks == (
+        "columns departure, arrival: times of day, read as hours; --support departure=circular:24 "
+        "--support arrival=circular:24 closes the circle",
+        "column weekday: weekdays, read as 1 (Monday) to 7; --support weekday=circular:7 closes "
+        "the circle",
+    )
+    circles = ["--support", "departure=circular:24", "--support", "weekday=circular:7"]
+    done("fit", TABLES / "times.csv", "-o", tmp_path / "m.sevenhills", *circles)
+
+
+@pytest.mark.parametrize(
+    ("cell", "hours"),
+    [
+        ("00:00", 0),
+        ("7:30", 7.5),
+        ("06:00:36", 6.01),
+        ("12:30 AM", 0.5),
+        ("12:30 p.m.", 12.5),
+        ("24:00", None),
+        ("23:59:60", None),
+        ("13:00 pm", None),
+        ("7:5", None),
+        (7.5, None),
+    ],
+)
+def test_hours(cell, hours):
+    assert hours_in(cell) == (None if hours is None else pytest.approx(hours))
+
+
+def test_names_of_weekdays():
+    assert [weekday_in(each) for each in ("Monday", " sun", "WED.", "Month", 3)] == [
+        1, 7, 3, None, None,
+    ]  # fmt: skip
+
+
+def test_semicolons_with_decimal_commas_and_points_of_thousands():
+    found = samples("semicolon.csv")
+    assert found.names == ["Umsatz", "Temperatur", "Einwohner"]
+    assert_array_equal(found.X[:2], [[2701.61, 10.2, 384125], [1782.15, 13.2, 611115]])
+    (said,) = found.remarks
+    assert said.endswith("semicolon.csv has decimal commas (--decimal . says otherwise)")
+
+
+def test_a_spreadsheet():
+    found = samples("sheet.xlsx")
+    assert found.names == ["Datum", "Uhrzeit", "Masse", "Anteil"]
+    assert_allclose(found.X[0], [days(2024, 5, 27), 6 + 35 / 60, 17.28, 59])
+    assert len(found.X) == 22
+    assert found.remarks == (
+        "column Datum: dates, read as days since 1970-01-01",
+        "column Uhrzeit: times of day, read as hours; --support Uhrzeit=circular:24 closes the "
+        "circle",
+        "column Anteil: percentages, 12 % is read as 12",
+        "column Masse: 2 words taken as missing: 'defekt' in row 5",
+        "left out column Nr: row numbers; --keep Nr keeps it",
+        "left out 2 of 24 rows with missing or infinite values, in Masse (2)",
+    )
+
+
+def test_rows_of_units_and_totals(tmp_path):
+    found = samples("totals.csv")
+    assert found.names == ["length", "speed", "mass"]
+    assert found.frame.index.tolist() == list(range(1, 25))
+    assert found.X.max() < 250
+    assert found.left_out["unit_and_total_rows"] == 2
+    assert found.remarks == (
+        "left out row 1: no numbers, but words or units: '(mm)', 'm/s', 'g'",
+        "left out row 26: it is called 'Total', and is no sample",
+        "left out column site: it holds no numbers, but 'S0' in row 2",
+    )
+    path, model = TABLES / "totals.csv", tmp_path / "m.sevenhills"
+    done("fit", path, "-o", model)
+    scores = done("score", model, path).stdout.splitlines()[1:]
+    assert [row for row, score in enumerate(scores, 1) if not score.strip('"')] == [1, 26]
+
+
+def test_rows_that_are_not_summaries():
+    for cells in (["Total", "a", "Total"], ["Total", "a", "b"], ["a", "b", "totally"]):
+        frame = pandas.DataFrame({"name": cells, "x": [1.0, 5.0, 2.0]})
+        assert table_of_cells("t.csv", frame, has_names=True).label_rows == ()
+
+
+def test_another_encoding_after_a_byte_order_mark():
+    found = samples("latin1.csv")
+    assert found.names == ["Größe", "Gewicht"]
+    assert_array_equal(found.X[:2], [[176, 65.4], [169, 78.3]])
+    first, second = found.remarks
+    assert first.endswith("latin1.csv is not UTF-8; it was read as Windows-1252")
+    assert second == "left out column Straße: it holds no numbers, but 'Königsallee' in row 1"
+
+
+def test_columns_that_are_mostly_empty():
+    found = samples("sparse.csv")
+    assert found.names == ["x", "y", "depth"]
+    assert len(found.X) == 23
+    assert found.left_out["empty_columns"] == ["remark", "salinity"]
+    assert found.remarks == (
+        "left out column remark: no values",
+        "left out column salinity: 21 of its 24 values are missing; --keep salinity keeps it",
+        "left out 1 of 24 rows with missing or infinite values, in depth (1)",
+    )
+    kept = samples("sparse.csv", keep=["salinity"])
+    assert len(kept.X) == 3
+    assert kept.remarks[-1] == (
+        "warning: 21 of 24 rows were left out; --columns without the gaps keeps more of them"
+    )
+    with pytest.raises(ValueError, match="21 of 24 rows have missing"):
+        samples("sparse.csv", missing="raise")
+
+
+def test_columns_that_are_all_mostly_empty_are_kept():
+    cells = pandas.DataFrame({"a": [1.0, 4.0, None, None, None], "b": [2.0, 3.0, None, None, None]})
+    found = samples_of(table_of_cells("t.csv", cells, has_names=True), Choices())
+    assert_array_equal(found.X, [[1, 2], [4, 3]])
+    assert found.remarks[-1].startswith("warning: 3 of 5 rows were left out")
+
+
+def test_warnings_come_before_the_model_is_saved(tmp_path):
+    path, out = TABLES / "sparse.csv", tmp_path / "m.sevenhills"
+    line = refused("fit", path, "-o", out, "--missing", "raise")
+    assert line.endswith("first row 1; in salinity (21), depth (1); --missing skip leaves them out")
+    result = done("fit", path, "-o", out, "--keep", "salinity", "--min-std", "1")
+    assert "warning: 21 of 24 rows were left out" in result.stderr
+    assert f"saved as {out}" in result.stdout
+    line = refused("outliers", path, "--model", out, "--calibration", path, "--keep", "x")
+    assert "--keep" in line
+    assert "no meaning with --model" in line
