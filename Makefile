@@ -10,7 +10,7 @@ ONE_CORE := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
 .PHONY: demo test quick test-slow test-strict test-torch test-lowest test-elsewhere coverage lint \
 	bench bench-study bench-auto bench-transform bench-clusters \
-	bench-questions bench-modes bench-engines bench-tasks bench-walks bench-forecast-rank \
+	bench-questions bench-modes bench-engines bench-tasks bench-classes bench-conformal bench-regression bench-walks bench-forecast-rank \
 	bench-forecast-groups bench-many \
 	bench-forecast bench-big \
 	bench-growth bench-compress bench-dask bench-supports torture contest parity reproduce reproduce-quick comparison \
@@ -137,9 +137,21 @@ bench-modes: $(BIN)/.ready
 bench-engines: $(BIN)/.ready
 	$(ONE_CORE) $(BIN)/python -m benchmarks.engines
 
-# Outliers and classes: ours beside scikit-learn's.
+# Outliers among training rows: ours beside scikit-learn's.
 bench-tasks: $(BIN)/.ready
 	$(ONE_CORE) $(BIN)/python -m benchmarks.tasks
+
+# Classes: densities with pooled shapes and without, beside scikit-learn's classifiers.
+bench-classes: $(BIN)/.ready
+	$(ONE_CORE) $(BIN)/python -m benchmarks.classes
+
+# Regions and p-values of new samples, false discoveries, and outliers of new rows: two hours.
+bench-conformal: $(BIN)/.ready
+	$(ONE_CORE) $(BIN)/python -m benchmarks.conformal
+
+# Intervals and regions of targets, beside quantile regression, a forest and the truth.
+bench-regression: $(BIN)/.ready
+	$(ONE_CORE) $(BIN)/python -m benchmarks.regression
 
 # Forecasts of made-up walks: whether the oracle wins, and who is told apart by calibration.
 bench-walks: $(BIN)/.ready

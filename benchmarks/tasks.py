@@ -1,15 +1,13 @@
-"""Densities put to work: outliers found and classes told apart, beside the usual methods.
+"""How well densities rank outliers among their training rows, beside methods of scikit-learn.
 
-``python -m benchmarks.tasks`` prints two tables of markdown, one row for each set: how well planted
-outliers are ranked (ROC-AUC), and how well classes are predicted (accuracy and log loss). Both use
-the data that scikit-learn ships. ``--only outliers`` or ``--only classes`` prints one of them;
-``--seeds`` is the number of plantings, of which AutoROME, the slowest by far, gets the first only.
+``python -m benchmarks.tasks [--seeds N]`` prints a table of markdown: the ROC-AUC of planted
+outliers, with a row for every set of scikit-learn's and kind of outlier. N is the number of
+plantings (3 by default), of which AutoROME, the slowest by far, gets the first only.
 """
 
 import argparse
 import sys
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
@@ -18,28 +16,16 @@ from benchmarks.measuring import Bars
 from sklearn import datasets
 from sklearn.base import clone
 from sklearn.decomposition import PCA
-from sklearn.discriminant_analysis import QuadraticDiscriminantAnalysis
 from sklearn.ensemble import IsolationForest
-from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
-from sklearn.model_selection import RepeatedStratifiedKFold, cross_validate
-from sklearn.naive_bayes import GaussianNB
-from sklearn.neighbors import KernelDensity, KNeighborsClassifier, LocalOutlierFactor
+from sklearn.neighbors import KernelDensity, LocalOutlierFactor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from sevenhills import ROME, AutoROME, GaussianKDE, GaussianMixtureBIC
-from sevenhills.estimators.classifier import DensityClassifier
+from sevenhills import ROME, AutoROME, GaussianKDE
 from sevenhills.estimators.outlier_detector import DensityOutlierDetector
 
-BARS = Bars(
-    at_least={
-        "ROC-AUC of ROME": 0.8,
-        "ROC-AUC of AutoROME": 0.8,
-        "accuracy of ROME": 0.93,
-        "accuracy of AutoROME": 0.93,
-    }
-)
+BARS = Bars(at_least={"ROC-AUC of ROME": 0.8, "ROC-AUC of AutoROME": 0.8})
 #: The share of planted outliers among all rows.
 PLANTED = 0.05
 
@@ -71,7 +57,7 @@ def preparation(name: str) -> list:
     return [*first, StandardScaler()]
 
 
-# Outliers: what is planted among samples X with classes y
+# Kinds of outliers among samples X with classes y
 
 
 def in_a_box(X, y, n, rng):
@@ -190,7 +176,8 @@ def outlier_rows(n_seeds: int) -> Iterator[list[str]]:
                 continue
             start = time.process_time()
             table.append([ranking_quality(name, kind, each, n_seeds) for each in RANKINGS])
-            report(f"outliers, {name}, {kind}", start)
+            seconds = time.process_time() - start
+            print(f"{name}, {kind}: {seconds:.0f} s", file=sys.stderr, flush=True)
             yield [name, kind, *(f"{value:.3f}" for value in table[-1])]
     means = dict(zip(RANKINGS, np.mean(table, axis=0), strict=True))
     for method in ("ROME", "AutoROME"):
@@ -198,75 +185,14 @@ def outlier_rows(n_seeds: int) -> Iterator[list[str]]:
     yield ["mean", "", *(f"{value:.3f}" for value in means.values())]
 
 
-# Classes
-
-CLASSIFIERS = {
-    "ROME": DensityClassifier(ROME()),
-    "AutoROME": DensityClassifier(AutoROME()),
-    "GaussianMixtureBIC": DensityClassifier(GaussianMixtureBIC()),
-    "GaussianKDE": DensityClassifier(GaussianKDE()),
-    "GaussianNB": GaussianNB(),
-    # Some classes have features that are sums of others.
-    "QDA, reg_param=1e-3": QuadraticDiscriminantAnalysis(reg_param=1e-3),
-    "KNeighbors": KNeighborsClassifier(),
-    "LogisticRegression": LogisticRegression(max_iter=1000),
-}
-
-
-def classification_quality(name: str, method: str) -> tuple[float, float]:
-    """Return accuracy and log loss, means over five folds dealt twice."""
-    X, y = SETS[name].rows()
-    model = make_pipeline(*preparation(name), clone(CLASSIFIERS[method]))
-    folds = RepeatedStratifiedKFold(n_splits=5, n_repeats=2, random_state=0)
-    scores = cross_validate(
-        model, X, y, cv=folds, scoring=("accuracy", "neg_log_loss"), error_score="raise"
-    )
-    return scores["test_accuracy"].mean(), -scores["test_neg_log_loss"].mean()
-
-
-def class_rows() -> Iterator[list[str]]:
-    """Return the table of accuracies and log losses: its head, and one row for each set."""
-    yield ["set", *CLASSIFIERS]
-    for name, data in SETS.items():
-        if not data.has_classes:
-            continue
-        start = time.process_time()
-        cells = [classification_quality(name, method) for method in CLASSIFIERS]
-        report(f"classes, {name}", start)
-        for method, (accuracy, _) in zip(CLASSIFIERS, cells, strict=True):
-            if method in ("ROME", "AutoROME"):
-                BARS.check(f"accuracy of {method}", accuracy, name)
-        yield [name, *(f"{accuracy:.3f} / {loss:.3f}" for accuracy, loss in cells)]
-
-
-def report(what: str, start: float) -> None:
-    """Say on the error output what is done."""
-    print(f"{what}: {time.process_time() - start:.0f} s", file=sys.stderr, flush=True)
-
-
-def print_table(title: str, rows: Iterator[list[str]]) -> None:
-    """Print a table of markdown, row by row."""
-    print(f"{title}\n")
-    for i, row in enumerate(rows):
+def main() -> None:
+    """Print the table row by row, and the CPU time of each row on the error output."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--seeds", type=int, default=3, help="number of plantings")
+    for i, row in enumerate(outlier_rows(parser.parse_args().seeds)):
         print("| " + " | ".join(row) + " |", flush=True)
         if i == 0:
             print("| " + " | ".join(["---"] * len(row)) + " |")
-    print()
-
-
-def main() -> None:
-    """Run what the command line asks for."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--only", choices=["outliers", "classes"], help="one of the tables")
-    parser.add_argument("--seeds", type=int, default=3, help="number of plantings")
-    given = parser.parse_args()
-    # Scikit-learn's discriminant analysis warns of collinear features, which are what they are.
-    warnings.filterwarnings("ignore", message=".*collinear")
-    if given.only != "classes":
-        title = f"ROC-AUC, mean over {given.seeds} plantings (AutoROME: the first)"
-        print_table(title, outlier_rows(given.seeds))
-    if given.only != "outliers":
-        print_table("Accuracy / log loss, five folds dealt twice", class_rows())
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ Commands import numpy, pandas and the estimators when they run, so that help app
 ``options``      options that several commands share
 ``screen``       remarks, progress and errors on standard error; exit codes
 ``columns``      cells as numbers, missing values or words
+``dates``        dates, times of day and weekdays as numbers
 ``table_files``  tables in any format, from a path or standard input; the dialects of csv
 ``samples``      samples from a table; columns and rows that are left out, and remarks on them
 ``model_files``  estimators by name, model files, and rows in the columns of a model
