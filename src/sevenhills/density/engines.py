@@ -40,6 +40,9 @@ GAUSS_TRANSFORM_FEATURES = 3
 #: 1e5 points, normal, clustered or heavy-tailed, they took 16 to 25 s in any dimension from four to
 #: ten, tiles 9 to 21 s in five, 11 to 43 s in seven and 10 to 46 s in eight.
 _PRODUCT_FEATURES = 7
+#: Points that are given together to the sum of kernels with covariances of their own, which divides
+#: them into blocks of neighbors.
+_OWN_POINTS = 1024
 #: The default tolerance of log densities.
 TOLERANCE = 1e-8
 #: Larger tolerances are replaced by this, which the bounds below need.
@@ -58,6 +61,11 @@ class KernelSums:
         return log_sums_of(self.kernels)
 
     @cached_property
+    def _n_direct(self) -> int:
+        """The number of points whose direct sums are computed together."""
+        return POINTS if split_by_sharing(self.kernels)[1] is None else _OWN_POINTS
+
+    @cached_property
     def engine(self) -> "Engine":
         """The sums at many points."""
         return Engine.from_kernels(self.kernels, lambda: self.direct)
@@ -65,7 +73,7 @@ class KernelSums:
     def log_density(self, X: np.ndarray, n_jobs: int | None, tol: float) -> np.ndarray:
         """Return the log of the sum at points, by direct sums if there are few pairs."""
         if len(X) * self.kernels.n_kernels <= FEW_PAIRS:
-            log_sums = sums_at(self.direct, X, n_jobs)
+            log_sums = sums_at(self.direct, X, n_jobs, self._n_direct)
         else:
             log_sums = self.engine.sums_at(X, tol, n_jobs)
         return log_sums - 0.5 * self.kernels.n_features * LOG_2PI
@@ -86,7 +94,8 @@ class Engine(NamedTuple):
         if own is None:
             return _shared_engine(shared, direct)
         engine, rest = _shared_engine(shared, lambda: log_sums_of(shared)), _own_engine(own)
-        return cls(lambda tol: added(engine.within(tol), rest.within(tol)), engine.n_points)
+        n_points = max(engine.n_points, rest.n_points)
+        return cls(lambda tol: added(engine.within(tol), rest.within(tol)), n_points)
 
     def sums_at(self, X: np.ndarray, tol: float, n_jobs: int | None) -> np.ndarray:
         """Return the logarithms of the sums at every point, with errors below ``tol``."""
@@ -112,7 +121,7 @@ def _near_engine(kernels: Kernels) -> Engine:
 def _own_engine(kernels: Kernels) -> Engine:
     """Prepare sums of kernels with covariances of their own, without negligible kernels."""
     sums = OwnSums(kernels)
-    return Engine(lambda tol: sums.within(_negligible(kernels, tol)), POINTS)
+    return Engine(lambda tol: sums.within(_negligible(kernels, tol)), _OWN_POINTS)
 
 
 def _negligible(kernels: Kernels, tol: float) -> float:

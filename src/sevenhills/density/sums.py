@@ -347,6 +347,14 @@ def padded(arrays: Sequence[np.ndarray], size: int, value: float) -> np.ndarray:
 
 def sum_shared(shared: SharedTiles, negligible: float, X: np.ndarray) -> np.ndarray:
     """Return the log sums at points, without tiles below exp(-negligible) of the sum."""
+    out = np.empty(len(X))
+    for start in range(0, len(X), POINTS):
+        some = slice(start, start + POINTS)
+        out[some] = _sum_tiles(shared, negligible, X[some])
+    return out
+
+
+def _sum_tiles(shared: SharedTiles, negligible: float, X: np.ndarray) -> np.ndarray:
     tiles, Y = shared.tiles, shared.coordinates(X)
     bounds, squares = np.empty(len(tiles.tops)), np.empty(tiles.columns.shape[2])
     out = np.empty(len(X))

@@ -44,9 +44,13 @@ _MOST_NATS = 1000.0
 #: The weight of the prior of slopes and biases, in samples. Between 1 and 10, held-out log losses
 #: are equally low.
 _RIDGE = 4.0
+#: The weight of the prior that slopes add up to one at most, in samples. All densities of a class
+#: describe the same samples, so that larger sums count them more than once. A few held-out samples
+#: that are easy to classify would support any sum. Between 16 and 256 the value matters little.
+_EXCESS = 64.0
 #: The number of samples of random class that is added to the held-out ones, which keeps the share
 #: of random labels above zero. Below 0.5 the value matters little.
-_DOUBT = 0.25
+_DOUBT = 0.1
 #: The logit of the share of random labels from which the search starts: about 1 %.
 _FIRST_LOGIT = -5.0
 #: Shares of classes are at least this one in the log loss, whose logarithm is finite.
@@ -104,7 +108,7 @@ class DensityClassifier(ClassifierMixin, BaseEstimator):
         Gaussians with the pooled covariance, Gaussians with a covariance shrunk towards it, and
         kernels with pooled standard deviations. Their factors, a bias for every class and a share
         of random labels minimize the log loss of held-out samples; ``calibration_`` has them. A fit
-        then takes up to five times as long. None is the formula above, which is overconfident if
+        then takes about five times as long. None is the formula above, which is overconfident if
         classes have few samples.
     n_jobs : int, optional
         Number of threads over classes; one by default.
@@ -378,10 +382,10 @@ def _calibrate(
     r"""Return the calibration with the lowest log loss of held-out rows.
 
     .. math:: -\sum_i w_i \log P(y_i \mid x_i) + \frac{\lambda}{2} \big(|\beta - e_1|^2 + |b|^2\big)
-              - \delta \log \epsilon
+              + \frac{\kappa}{2} \max\big(\sum_m \beta_m - 1, 0\big)^2 - \delta \log \epsilon
 
-    with :math:`\lambda = 4` and :math:`\delta = 0.25` draws few samples to Bayes' rule. The scores
-    are log densities, (n_samples, n_classes, n_densities).
+    with :math:`\lambda = 4`, :math:`\kappa = 64` and :math:`\delta = 0.1` draws few samples to
+    Bayes' rule. The scores are log densities, (n_samples, n_classes, n_densities).
     """
     scores, log_shares = _relative(scores, _MOST_NATS), np.log(np.maximum(shares, _LEAST_SHARE))
     n_rows, n_classes, n_densities = scores.shape
@@ -395,24 +399,17 @@ def _calibrate(
         log_softmaxes = log_softmax(log_shares + biases + scores @ slopes, axis=1)
         own, random = log_rest + log_softmaxes[rows, y], log_floor + log_shares[y]
         log_proba = np.logaddexp(own, random)
-        by_density = weights * np.exp(own - log_proba)
-        slope = by_density[:, None] * np.exp(log_softmaxes)
-        slope[rows, y] -= by_density
-        shift = values - start
-        shift[-1] = 0.0
-        gradient = (
-            np.concatenate(
-                [
-                    np.tensordot(slope, scores, axes=2),
-                    slope.sum(axis=0),
-                    expit(logit) * total
-                    - weights @ np.exp(random - log_proba)
-                    - _DOUBT * expit(-logit),
-                ]
-            )
-            + _RIDGE * shift
-        )
-        value = -weights @ log_proba + 0.5 * _RIDGE * shift @ shift - _DOUBT * log_floor[0]
+        n_own = weights * np.exp(own - log_proba)
+        by_score = n_own[:, None] * np.exp(log_softmaxes)
+        by_score[rows, y] -= n_own
+        shift = np.append(values[:-1] - start[:-1], 0.0)
+        excess = max(slopes.sum() - 1.0, 0.0)
+        n_random = weights @ np.exp(random - log_proba)
+        by_slope = np.tensordot(by_score, scores, axes=2) + _EXCESS * excess
+        by_logit = expit(logit) * total - n_random - _DOUBT * expit(-logit)
+        gradient = np.concatenate([by_slope, by_score.sum(axis=0), by_logit]) + _RIDGE * shift
+        prior = 0.5 * (_RIDGE * shift @ shift + _EXCESS * excess**2) - _DOUBT * log_floor[0]
+        value = prior - weights @ log_proba
         return value / total, gradient / total
 
     bounds = [(0.0, None)] * n_densities + [(None, None)] * n_classes + [(None, 0.0)]
