@@ -689,7 +689,7 @@ def main():
     parser.add_argument("--fits", type=int, default=13, help="fits of discoveries for each law")
     parser.add_argument("--seeds", type=int, default=3, help="splits of power and clumps")
     parser.add_argument("--cells", default="", help="a pattern of law, features, samples, ROME")
-    parser.add_argument("--out", type=Path, default=Path(__file__).with_suffix(".csv"))
+    parser.add_argument("--out", type=Path, default=Path(".bench-earlier/conformal.csv"))
     options = parser.parse_args()
     for name, run in PARTS.items():
         if options.part in (None, name):

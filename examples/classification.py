@@ -30,9 +30,9 @@ for model in models:
     print(f"{type(model).__name__:30s} accuracy {accuracy:.3f}, log loss {loss:.3f}")
 
 # %%
-# Far from all data, the probabilities of a classifier are as close to one as anywhere. A low log
-# density over all classes shows that such a point is unlike the training data.
-for place in ([0.0, 1.0], [4.0, 3.0]):
+# Probabilities compare the classes with each other, so one of them may be high far from all data.
+# A low log density over all classes shows that such a point is unlike the training data.
+for place in ([0.0, 1.0], [4.0, 0.0]):
     probability = models[0].predict_proba([place]).max()
     log_density = models[0].score_samples([place])[0]
     label = models[0].predict([place])[0]

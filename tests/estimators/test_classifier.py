@@ -226,7 +226,8 @@ class TestClassifier:
 def log_loss_of(scores, y, weights, log_shares, values):
     """Return what the calibration minimizes, one row after the other."""
     slopes, biases, floor = values[:4], values[4:-1], expit(values[-1])
-    loss = 2 * np.sum((slopes - [1, 0, 0, 0]) ** 2) + 2 * np.sum(biases**2) - 0.25 * np.log(floor)
+    loss = 2 * np.sum((slopes - [1, 0, 0, 0]) ** 2) + 2 * np.sum(biases**2) - 0.1 * np.log(floor)
+    loss += 32 * max(slopes.sum() - 1, 0) ** 2
     for row, c, weight in zip(scores, y, weights, strict=True):
         logits = log_shares + biases + row @ slopes
         share = np.exp(logits[c] - logsumexp(logits))
@@ -253,6 +254,21 @@ class TestPooling:
             moved = best + step * (np.arange(8) == i)
             if moved[:4].min() >= 0:
                 assert given(moved) > given(best)
+
+    @pytest.mark.parametrize(("n_rows", "margin"), [(30, 2.0), (100, 3.0)])
+    def test_separated_classes_support_no_sharper_densities(self, n_rows, margin):
+        y = np.arange(n_rows) % 3
+        scores = margin * np.repeat(np.eye(3)[y][..., None], 4, axis=2)
+        found = _calibrate(scores, y, np.ones(n_rows), np.full(3, 1 / 3))
+        assert found.slopes.sum() < 1.5
+        assert found.floor < 0.01
+
+    def test_many_samples_show_densities_that_are_too_flat(self):
+        rng = np.random.RandomState(0)
+        scores = rng.standard_normal((5000, 2, 4)) * [1, 0, 0, 0]
+        y = (rng.uniform(size=5000) < expit(3 * (scores[:, 1, 0] - scores[:, 0, 0]))).astype(int)
+        found = _calibrate(scores, y, np.ones(5000), np.full(2, 0.5))
+        assert 2 < found.slopes[0] < 3
 
     def test_probabilities_by_hand(self, iris):
         X, y = iris
