@@ -147,6 +147,7 @@ bench-classes: $(BIN)/.ready
 
 # Regions and p-values of new samples, false discoveries, and outliers of new rows: two hours.
 bench-conformal: $(BIN)/.ready
+	mkdir -p .bench-earlier
 	$(ONE_CORE) $(BIN)/python -m benchmarks.conformal
 
 # Intervals and regions of targets, beside quantile regression, a forest and the truth.
