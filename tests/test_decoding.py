@@ -269,8 +269,8 @@ def test_process_substitutions(tmp_path, hill):
         assert "KernelMixture of 2 columns: x, y" in done("describe", first).stdout
     with piped(model) as first:
         done("sample", first, "-n", 3)
-    with piped(model) as first, piped(table) as second:
-        done("outliers", second, "--model", first)
+    with piped(model) as first, piped(table) as second, piped(table) as third:
+        done("outliers", second, "--model", first, "--calibration", third)
     page = tmp_path / "page.html"
     with piped(model) as first, piped(table) as second:
         done("report", first, "--data", second, "-o", page)
@@ -342,7 +342,9 @@ def test_names_of_files_need_not_be_text(tmp_path, hill, capfd):
 def test_error_lines_are_short(tmp_path, hill):
     name = "n" * 50_000
     long = tmp_path / "long.csv"
-    long.write_text(f"{name},b,{name}c\n" + "".join(f"{i},{i * i},word{name}\n" for i in range(9)))
+    long.write_text(
+        f"{name},b,{name}c\n" + "".join(f"{i**3},{i * i},word{name}\n" for i in range(9))
+    )
     for arguments in (
         ["score", hill, long],
         ["fit", long, "-o", tmp_path / "m", "--columns", "z"],

@@ -414,6 +414,8 @@ def test_the_keyboard_is_enough(visit):
     for _ in range(56):
         tab.keyboard.press("Tab")
         name, style, width = tab.evaluate(FOCUSED)
+        if name == "BODY":  # behind the last element
+            break
         assert style != "none", name
         assert width >= 2, name
         seen.append(name)
