@@ -335,7 +335,9 @@ class TestPooling:
             assert np.mean(gains) > 0.1
 
 
-@pytest.mark.parametrize("model", [DensityOutlierDetector(), DensityClassifier(ROME())], ids=repr)
+@pytest.mark.parametrize(
+    "model", [DensityOutlierDetector(ROME()), DensityClassifier(ROME())], ids=repr
+)
 class TestBoth:
     def test_pickles(self, model, iris):
         model = clone(model).fit(*iris)

@@ -135,6 +135,7 @@ class TestSeveralTargets:
         assert_allclose(model.predict_quantile(X, 0.5), expected, atol=1e-8)
         assert_allclose(model.set_params(point="mode").predict(X), expected, atol=1e-6)
 
+    @pytest.mark.slow
     def test_coverage(self, double):
         X, Y = plane(1000, seed=4)
         regions = double.predict_region(X)
