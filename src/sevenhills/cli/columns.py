@@ -165,7 +165,7 @@ class Table:
 
 
 def is_mostly_numbers(n_numbers: int, n_words: int) -> bool:
-    """Return whether a column with so many numbers and words is a column of numbers."""
+    """Return whether a column is one of numbers, by its numbers of numbers and of words."""
     return n_numbers >= _NUMBERS_PER_WORD * n_words
 
 
@@ -345,7 +345,7 @@ def _are_identifiers(words: Sequence[Any], n_rows: int) -> bool:
 
 
 def _counted(values: np.ndarray, header: str | None, position: int) -> str | None:
-    """Return what whole numbers count that tell rows apart, None if they may be measured."""
+    """Return the kind of whole numbers that tell rows apart, None if they may be measured."""
     rows = np.flatnonzero(np.isfinite(values))
     known = values[rows]
     if len(rows) < _MIN_ROWS or 2 * len(rows) < len(values) or np.any(known != np.floor(known)):

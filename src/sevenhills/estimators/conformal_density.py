@@ -73,8 +73,8 @@ def conformal(
                             estimator must not have seen
         share, as 0.5       this share of ``X``; the estimator is  :math:`1 - \alpha`
                             fitted to the others ("split")
-        number, as 5        all of ``X``, by fits to all but one   about :math:`1 - 2 \alpha`, in
-                            of so many folds ("cross-conformal")   practice :math:`1 - \alpha`
+        number, as 5        all of ``X``, each fold by a fit to    about :math:`1 - 2 \alpha`, in
+                            the other folds ("cross-conformal")    practice :math:`1 - \alpha`
         ``len(X)``          the same, leaving out one sample       :math:`1 - 2 \alpha`, in
                                                                    practice :math:`1 - \alpha`
         ==================  =====================================  =============================
@@ -216,7 +216,7 @@ class ConformalDensity(BaseEstimator):
         return self.p_value(X) > alpha + _ROUNDING
 
     def region(self, confidence: float = 0.9) -> "Region":
-        """Return the region of a confidence, which holds so large a share of new samples."""
+        """Return the region that holds a share ``confidence`` of new samples."""
         return Region(self, check_confidence(confidence))
 
     def guarantee(self, confidence: float = 0.9) -> float:
@@ -396,7 +396,7 @@ class _Rows(NamedTuple):
 
     @property
     def units(self) -> np.ndarray:
-        """What a sample of every row counts; the samples of a group count as one."""
+        """The weight of one sample of every row; those of a group add up to one."""
         if self.groups is None:
             return np.ones(len(self.X))
         return 1.0 / np.bincount(self.groups, self.own)[self.groups]
@@ -467,7 +467,7 @@ def _ratios(ratio: OfRows, X: np.ndarray) -> np.ndarray:
 
 
 def check_cv(cv: Any, name: str = "cv") -> None:
-    """Refuse what is neither a number of folds nor a share."""
+    """Raise an error unless a value is a number of folds or a share."""
     if not isinstance(cv, Real) or isinstance(cv, bool):
         raise TypeError(f"{name} must be a number of folds or a share, got {cv!r}")
     if not (0 < float(cv) < 1 or (isinstance(cv, Integral) and int(cv) >= 2)):
@@ -478,7 +478,7 @@ def check_cv(cv: Any, name: str = "cv") -> None:
 
 
 def _check_fitted(model: Any, names: Any) -> None:
-    """Refuse what has no density, or one of features with other names."""
+    """Raise an error unless a model has a density, of features with the same names."""
     is_scorer = _density_of(model) is not None or hasattr(model, "score_samples")
     if isinstance(model, type) or not is_scorer:
         raise TypeError(

@@ -269,7 +269,7 @@ def _sum_exponentials(products, i, shifts, less):
     total = 0.0
     for s in range(products.shape[1]):
         value = products[i, s] + shifts[s] - less
-        total += _exponential(value if value > LOWEST else LOWEST)
+        total += exponential(value if value > LOWEST else LOWEST)
     return total
 
 
@@ -287,22 +287,6 @@ def exponential(x):
     p89 = 2.7557319223985893e-06 * r + 2.48015873015873e-05
     pab = 2.505210838544172e-08 * r + 2.755731922398589e-07
     p = (p23 * r2 + p01) + r4 * ((p67 * r2 + p45) + r4 * (pab * r2 + p89))
-    return _times_power(p, shifted)
-
-
-@fused_inner
-def _exponential(x):
-    """Return ``exp(x)`` with a relative error of 7e-12, by products that are independent."""
-    shifted = x * _LOG2_E + _SHIFTER
-    r = x - (shifted - _SHIFTER) * _LN2
-    r2 = r * r
-    r4 = r2 * r2
-    p01 = 1.0 + r
-    p23 = 0.16666666666666666 * r + 0.5
-    p45 = 0.008333333333333333 * r + 0.041666666666666664
-    p67 = 0.0001984126984126984 * r + 0.001388888888888889
-    p89 = 2.7557319223985893e-06 * r + 2.48015873015873e-05
-    p = (p23 * r2 + p01) + r4 * ((p67 * r2 + p45) + r4 * p89)
     return _times_power(p, shifted)
 
 
