@@ -1,11 +1,13 @@
 """AutoROME: laws of the whole."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import logsumexp
 from scipy.stats import kstest, multivariate_normal, norm
 from sklearn.base import clone
+from sklearn.metrics import adjusted_rand_score
 
 from sevenhills import ROME, AutoROME, KernelMixture, datasets
 from sevenhills.clustering import Points
@@ -92,10 +94,12 @@ def test_gaussian_clusters_keep_one_gaussian():
     assert model.density_.n_kernels == 3 + 10  # ten are the background
     for cluster in model.clusters_:
         rows = X[model.labels_ == cluster.label]
-        assert cluster.members == ("Gaussian",)
+        assert model.cells_[cluster.label].members == ("Gaussian",)
         assert cluster.n_members == len(rows)
         assert_allclose(cluster.share, len(rows) / len(X))
         assert_allclose(cluster.mean, rows.mean(axis=0), atol=1e-9)
+        variances = np.linalg.eigvalsh(np.cov(rows.T / model.scale_[:, None], ddof=0))[::-1]
+        assert_allclose(cluster.stds, np.sqrt(variances), rtol=1e-2)
 
 
 @pytest.mark.parametrize(("name", "gain"), [("two_moons", 0.3), ("trajectories", 2.0)])
@@ -117,12 +121,28 @@ def test_one_gross_outlier_changes_little(blob, moons, auto):
     assert abs(model.score(new) - auto.score(new)) < 0.05
 
 
+def test_features_of_few_values_are_no_part_of_clusters():
+    X, group = blobs([150, 150], apart=30.0)
+    year = 2007.0 + np.arange(300) % 3
+    frame = pd.DataFrame(np.column_stack([X, year]), columns=["a", "b", "year"])
+    model = AutoROME().fit(frame)
+    assert adjusted_rand_score(model.labels_, group) == 1.0
+    assert [cluster.n_members for cluster in model.clusters_] == [150, 150]
+    found = sorted((cell.clusters, cell.values, cell.n_members) for cell in model.cells_)
+    years = ((2007.0,), (2008.0,), (2009.0,))
+    assert found == [((label,), value, 50) for label in (0, 1) for value in years]
+    assert_array_equal(np.unique(model.predict(frame)), [0, 1])
+    assert "Features of few values, which group samples" in model.summary()
+    assert "2 clusters" in model.summary().splitlines()[0]
+
+
 def test_a_feature_of_two_values():
     rng = random_state(0)
     X = np.column_stack([rng.standard_normal((200, 2)), rng.randint(2, size=200)])
     model = AutoROME().fit(X)
     assert model.categories_ == (2,)
-    assert len(model.clusters_) == 2
+    assert len(model.clusters_) == 1
+    assert sorted(cell.values for cell in model.cells_) == [(0.0,), (1.0,)]
     drawn = model.sample(500, random_state=0)[:, 2]
     n_others = np.sum(np.abs(drawn - (drawn > 0.5)) > 0.01)
     assert n_others < 5
@@ -159,7 +179,7 @@ def test_few_samples(n_samples, n_features):
     assert np.isfinite(model.score_samples(X)).all()
     assert np.isfinite(model.held_out_)
     assert model.sample(3, random_state=0).shape == (3, n_features)
-    assert all(cluster.reason in model.summary() for cluster in model.clusters_)
+    assert all(cell.reason in model.summary() for cell in model.cells_)
 
 
 @pytest.mark.parametrize("n_samples", [2, 3, 5])
@@ -187,15 +207,15 @@ def test_no_kernel_is_narrower_than_min_std(moons, min_std):
 def test_summaries_name_members_weights_and_gains(auto, moons):
     said, shown = auto.summary(), auto._repr_html_()
     for text in (said, shown):
-        for cluster in auto.clusters_:
-            for name, weight in zip(cluster.members, cluster.weights, strict=True):
+        for cell in auto.cells_:
+            for name, weight in zip(cell.members, cell.weights, strict=True):
                 assert f"{name} ({weight:.0%})" in text.replace("&#x27;", "'")
-            assert f"{cluster.gain:.3f} ± {cluster.gain_error:.3f}" in text
+            assert f"{cell.gain:.3f} ± {cell.gain_error:.3f}" in text
         assert f"{auto.held_out_:.4g}" in text
     assert f"{auto.density_.n_kernels} kernels in 2 dimensions" in said
     assert "AutoROME" in AutoROME()._repr_html_()
-    assert all(np.isclose(cluster.weights.sum(), 1.0) for cluster in auto.clusters_)
-    assert sum(cluster.n_members for cluster in auto.clusters_) == len(moons)
+    assert all(np.isclose(cell.weights.sum(), 1.0) for cell in auto.cells_)
+    assert sum(cell.n_members for cell in auto.cells_) == len(moons)
 
 
 def test_summaries_name_outliers(blob):
@@ -216,8 +236,8 @@ def test_labels_of_kernels_are_those_of_samples():
     X += np.array([[0.0, 0.0], [4.5, 0.0], [60.0, 0.0], [0.0, 60.0]])[group]
     model = AutoROME().fit(X)
     assert len(model.clusters_) == 4
-    cells = [cluster.cell for cluster in model.clusters_]
-    assert len(set(cells)) == 3
+    assert sorted(len(cell.clusters) for cell in model.cells_) == [1, 1, 2]
+    assert "Clusters that overlap, and share a density: " in model.summary()
     predicted = model.density_.predict(X)
     assert np.mean(predicted == model.labels_) > 0.98
     apart = group >= 2
@@ -441,9 +461,9 @@ def test_members_of_users():
     X = np.stack([np.cos(angle), np.sin(angle)], axis=1) + 0.05 * rng.standard_normal((300, 2))
     plain = AutoROME(maps=None).fit(X)
     model = clone(AutoROME(maps=None, members=[Ring()])).fit(X)
-    assert model.clusters_[0].members[0] == "ring"
+    assert model.cells_[0].members[0] == "ring"
     assert model.held_out_ > plain.held_out_ + 0.05
-    assert model.clusters_[0].n_tried == plain.clusters_[0].n_tried + 1
+    assert model.cells_[0].n_tried == plain.cells_[0].n_tried + 1
     assert "ring (" in model.summary()
 
 

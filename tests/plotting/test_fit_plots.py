@@ -56,15 +56,16 @@ def test_clusters_are_named(aniso, ax):
 def test_members_have_names_weights_and_gains(auto, ax):
     model, _ = auto
     assert plotting.plot_members(model, ax) is ax
-    names = [name for cluster in model.clusters_ for name in cluster.members]
+    names = [name for cell in model.cells_ for name in cell.members]
     said = [label.get_text().replace("\n", " ") for label in ax.get_yticklabels()]
     assert said == names
-    weights = np.concatenate([cluster.weights for cluster in model.clusters_])
+    weights = np.concatenate([cell.weights for cell in model.cells_])
     np.testing.assert_allclose([bar.get_width() for bar in ax.patches], weights)
     said = {text.get_text() for text in ax.texts}
-    for cluster in model.clusters_:
-        gain = f"gain {cluster.gain:.2f} ± {cluster.gain_error:.2f}"
-        assert f"cluster {cluster.label}: {gain}" in said
+    for cell in model.cells_:
+        gain = f"gain {cell.gain:.2f} ± {cell.gain_error:.2f}"
+        several = "s" * (len(cell.clusters) > 1)
+        assert f"cluster{several} {', '.join(map(str, cell.clusters))}: {gain}" in said
 
 
 def test_other_pictures_take_stacked_fits(auto, ax):

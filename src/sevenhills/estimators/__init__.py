@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .auto import AutoROME, StackedCluster
+    from .auto import AutoROME, StackedCell
     from .base import DensityEstimator
     from .classifier import DensityClassifier
     from .conformal_density import ConformalDensity, conformal
@@ -37,7 +37,7 @@ __all__ = [
     "GaussianMixtureBIC",
     "KernelDensityCV",
     "ManifoldParzen",
-    "StackedCluster",
+    "StackedCell",
     "VineDensity",
     "conformal",
     "propose_support",
@@ -65,7 +65,7 @@ _MODULES = dict(_REGISTRY.values()) | {
     "DensityOutlierDetector": "outlier_detector",
     "DensityRegressor": "regressor",
     "FeatureSupport": "support",
-    "StackedCluster": "auto",
+    "StackedCell": "auto",
     "conformal": "conformal_density",
     "propose_support": "support",
 }

@@ -1,5 +1,6 @@
 """ROME with a density for every cluster that is chosen by cross-validation."""
 
+from collections import Counter
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
@@ -11,6 +12,7 @@ from ..clustering import Candidates, Ordering, Points
 from ..clustering.joining import join_small
 from ..clustering.likelihood import find_likely_clusters
 from ..clustering.optics import NOISE
+from ..covariance import weighted_moments
 from ..density import KernelMixture
 from ..stacking import (
     OUTLIER,
@@ -31,11 +33,13 @@ from ..validation import check_choice, check_field, check_min_std, random_genera
 from ..whitening import Grouping, resolve_min_std
 from .base import ClusterEstimator
 from .summary import (
+    Cluster,
     Summary,
     describe_categories,
     describe_coverage,
     describe_maps,
     describe_size,
+    feature_name,
 )
 from .support import Support, describe_support
 
@@ -46,22 +50,23 @@ _MOST_LISTED = 5
 
 
 @dataclass(frozen=True, eq=False)
-class StackedCluster(Stack):
-    """Summary of one cluster of a stacked density."""
+class StackedCell(Stack):
+    """Summary of a cell: the samples that have a density of their own.
 
-    label: int
+    A cell is one cluster or several overlapping ones; features of few values divide it further.
+    """
+
+    clusters: tuple[int, ...]  #: the labels of its samples
+    values: tuple[float, ...]  #: of the features of few values; NaN where its samples differ
     n_members: int  #: the number of its samples
     share: float  #: of the weight of all samples; in the density a wide background has weight, too
-    mean: np.ndarray  #: (n_features,)
-    cell: int  #: clusters that overlap are in one cell, and share its members
 
     def _validate(self) -> None:
         """Raise an error if a value is impossible, as one of a file might be."""
-        check_field(self.mean, "mean", "f", (len(self.mean),))
         check_field(self.weights, "weights", "f", (len(self.members),), least=0)
-        numbers = (self.n_members, self.share, self.gain_error, self.n_tried, self.cell)
-        if self.label < NOISE or min(numbers) < 0:
-            raise ValueError("numbers must not be negative, but for the label of noise")
+        numbers = (self.n_members, self.share, self.gain_error, self.n_tried, *self.clusters)
+        if min(numbers) < 0:
+            raise ValueError("numbers must not be negative")
 
 
 class AutoROME(ClusterEstimator):
@@ -69,9 +74,10 @@ class AutoROME(ClusterEstimator):
 
     Features are scaled, and mapped if that makes the samples more Gaussian. Clusters are found as
     in ``ROME(selection="auto")``. Clusters that overlap form one cell :math:`C`; other clusters
-    are cells of their own. On every cell several members are tried: the Gaussian, Gaussians of few
-    factors, Student's t, kernels of several widths, local Gaussians, and mixtures of few and many
-    components. The best are summed with the weights :math:`w` that maximize the likelihood of
+    are cells of their own. Features of few values, such as years, divide cells further and are left
+    out of the search for clusters. On every cell several members are tried: the Gaussian, Gaussians
+    of few factors, Student's t, kernels of several widths, local Gaussians, and mixtures of few and
+    many components. The best are summed with the weights :math:`w` that maximize the likelihood of
     held-out samples:
 
     .. math:: p(x) = \sum_C \frac{n_C}{N} \sum_m w_{Cm} \, p_{Cm}(z) \prod_j t_j'(x_j), \qquad
@@ -111,8 +117,10 @@ class AutoROME(ClusterEstimator):
     labels_ : ndarray of shape (n_samples,)
         The cluster of every sample, -1 for outliers, which are far from all clusters. Noise and
         small clusters have joined the nearest cluster.
-    clusters_ : tuple of StackedCluster
-        Summaries of the clusters.
+    clusters_ : tuple of Cluster
+        Size, mean and spread of every cluster, as in :class:`ROME`; ``bandwidth`` is None.
+    cells_ : tuple of StackedCell
+        The members of every cell, their weights, and their gain over a Gaussian.
     held_out_ : float
         The mean log density of held-out samples within their clusters: an estimate of that of new
         samples, if clusters are well separated. Maps are fitted to all samples; the number of their
@@ -120,7 +128,8 @@ class AutoROME(ClusterEstimator):
     held_out_scores_ : ndarray of shape (n_tested,)
         The log densities of held-out rows within their cells, in latent coordinates.
     categories_ : tuple of int
-        The features of few values, by which clusters are split.
+        The features of few values: at most 12, each with 20 samples on average. Cells are split by
+        these values, and clusters are found without these features.
     candidates_ : Candidates or None
         All distinct candidate clusterings with their scores; None for fewer than 5 samples.
     ordering_ : Ordering or None
@@ -138,7 +147,7 @@ class AutoROME(ClusterEstimator):
     >>> from sevenhills import AutoROME, datasets
     >>> train, test = datasets.load("aniso").split(run=0, n_samples=1000)
     >>> auto = AutoROME().fit(train)
-    >>> [cluster.members for cluster in auto.clusters_]
+    >>> [cell.members for cell in auto.cells_]
     [('Gaussian',), ('Gaussian',), ('Gaussian',)]
     >>> round(auto.score(test), 1)
     -2.6
@@ -146,7 +155,8 @@ class AutoROME(ClusterEstimator):
 
     _prefers_log = True
     density_: KernelMixture
-    clusters_: tuple[StackedCluster, ...]
+    clusters_: tuple[Cluster, ...]
+    cells_: tuple[StackedCell, ...]
     held_out_: float
     held_out_scores_: np.ndarray
     categories_: tuple[int, ...]
@@ -189,7 +199,7 @@ class AutoROME(ClusterEstimator):
         )
         races = [self._race(frame, deepcopy(rng)) for frame in frames]
         best = races[0] if len(races) == 1 else max(races, key=_Race.preview)
-        self._set_fitted(given, best, support)
+        self._set_fitted(X, given, best, support)
         self.held_out_ += support.mean_log_slope(X, weights)
 
     def _race(self, frame: Frame, rng: np.random.RandomState) -> "_Race":
@@ -200,7 +210,7 @@ class AutoROME(ClusterEstimator):
         places = points.places(points.features)
         clusters = join_small(places, n_samples, found.clusters)
         cells = join_overlapping(places, n_samples, clusters, found.pieces)
-        cells, clusters = (split_by_category(Y, n_samples, each) for each in (cells, clusters))
+        cells = split_by_category(Y, n_samples, cells)
         points = replace(points, labels=cells).unwrapped()
         Y = np.ascontiguousarray(points.X[:, points.features])
         groups = Grouping.from_samples(Y, cells, n_samples, points.unit)
@@ -210,18 +220,19 @@ class AutoROME(ClusterEstimator):
         )
         return _Race(frame, found.points, partition, partition.cells(rng))
 
-    def _set_fitted(self, given: Points, race: "_Race", support: Support) -> None:
+    def _set_fitted(self, X: np.ndarray, given: Points, race: "_Race", support: Support) -> None:
         """Set the fitted attributes; ``given`` are the points before any map."""
         fits = fit_cells(race.cells, self.members or (), self.n_jobs)
         self.density_ = race.frame.to_data(race.partition.density(fits))
         self.held_out_ = race.held_out([fit.held_out for fit in fits])
         given = replace(given, labels=race.partition.clusters).unwrapped()
         self.labels_ = given.row_labels()
-        cells = race.partition.cells_of_clusters()
-        self.clusters_ = tuple(_describe(given, fits, cells, self.labels_, support))
+        self.categories_ = categories(given.X, given.weights * given.grain)
+        self.clusters_ = _describe_clusters(given, self.labels_, support)
+        values = X[given.rows][:, list(self.categories_)]
+        self.cells_ = _describe_cells(given, race.partition.labels, fits, values)
         self.held_out_scores_ = race.partition.scores(fits) - race.frame.log_unit
         self.held_out_scores_ -= np.log(self.scale_).sum()
-        self.categories_ = categories(given.X, given.weights * given.grain)
         _, _, self.ordering_, self.candidates_ = race.clustered.row_clusters()
         self.resolution_ = given.resolution
 
@@ -233,26 +244,31 @@ class AutoROME(ClusterEstimator):
             describe_support(self.support_),
             describe_maps(self.density_.maps, names),
             describe_categories(self.categories_, names),
-            _describe_cells(self.clusters_),
+            _describe_overlap(self.cells_, self.clusters_),
             f"The mean log density of held-out samples is {self.held_out_:.4g}.",
             describe_coverage(self.density_, self.held_out_scores_, "held-out samples"),
-            _describe_scarcity(self.clusters_, self.n_features_in_),
+            _describe_scarcity(self.cells_, self.n_features_in_),
             _describe_outliers(int(np.sum(self.labels_ == NOISE))),
         ]
         n_kernels, n_features = self.density_.n_kernels, self.n_features_in_
+        groups = [feature_name(j, names) for j in self.categories_]
         return Summary(
             title=describe_size(n_kernels, "kernels", n_features, len(self.clusters_)),
             remarks=remarks,
-            headings=("cluster", "samples", "share", "gain over a Gaussian", "members (weight)"),
+            headings=(
+                *("cluster", *groups, "samples", "share"),
+                *("gain over a Gaussian", "members (weight)"),
+            ),
             rows=[
                 (
-                    str(cluster.label),
-                    str(cluster.n_members),
-                    f"{cluster.share:.1%}",
-                    f"{cluster.gain:.3f} \N{PLUS-MINUS SIGN} {cluster.gain_error:.3f}",
-                    _list_members(cluster, self.clusters_),
+                    ", ".join(map(str, cell.clusters)),
+                    *("several" if value != value else f"{value:g}" for value in cell.values),
+                    str(cell.n_members),
+                    f"{cell.share:.1%}",
+                    f"{cell.gain:.3f} \N{PLUS-MINUS SIGN} {cell.gain_error:.3f}",
+                    _list_members(cell),
                 )
-                for cluster in self.clusters_
+                for cell in self.cells_
             ],
             is_ragged=True,
         )
@@ -286,34 +302,31 @@ def _without_categories(points: Points, n_samples: np.ndarray) -> Points:
     return replace(points, X=X)
 
 
-def _list_members(cluster: StackedCluster, clusters: Sequence[StackedCluster]) -> str:
+def _list_members(cell: StackedCell) -> str:
     """Return one line for each member, and the reason why not all were tried."""
-    first = next(each for each in clusters if each.cell == cluster.cell)
-    if first.label != cluster.label:
-        return f"with cluster {first.label}"
-    pairs = zip(cluster.members, cluster.weights, strict=True)
-    lines = [f"{name} ({weight:.0%})" for name, weight in pairs]
-    return "\n".join([*lines, f"[{cluster.reason}]"] if cluster.reason else lines)
+    lines = [f"{n} ({w:.0%})" for n, w in zip(cell.members, cell.weights, strict=True)]
+    return "\n".join([*lines, f"[{cell.reason}]"] if cell.reason else lines)
 
 
-def _describe_cells(clusters: Sequence[StackedCluster]) -> str:
-    n_cells = len({cluster.cell for cluster in clusters})
-    if n_cells == len(clusters):
+def _describe_overlap(cells: Sequence[StackedCell], clusters: Sequence[Cluster]) -> str:
+    """Return a sentence that gives the sizes of clusters that share a density."""
+    shared = sorted({label for cell in cells if len(cell.clusters) > 1 for label in cell.clusters})
+    sizes = {cluster.label: cluster.n_members for cluster in clusters}
+    listed = [f"{label} ({sizes[label]} samples)" for label in shared[:_MOST_LISTED]]
+    more = len(shared) - len(listed)
+    text = ", ".join(listed) + (f" and {more} more" if more else "")
+    return f"Clusters that overlap, and share a density: {text}." if shared else ""
+
+
+def _describe_scarcity(cells: Sequence[StackedCell], n_features: int) -> str:
+    """Return a sentence on cells with few samples for the number of features."""
+    n_few = sum(cell.n_members < _ENOUGH_PER_FEATURE * n_features for cell in cells)
+    if not n_few:
         return ""
-    one = "one density" if n_cells == 1 else f"{n_cells} densities"
-    return f"Clusters overlap: the {len(clusters)} clusters have {one}."
-
-
-def _describe_scarcity(clusters: Sequence[StackedCluster], n_features: int) -> str:
-    """Name the clusters with few samples for the number of features."""
-    few = [each.label for each in clusters if each.n_members < _ENOUGH_PER_FEATURE * n_features]
-    if not few:
-        return ""
-    which = ", ".join(str(label) for label in few[:_MOST_LISTED])
-    more = f" and {len(few) - _MOST_LISTED} more" if len(few) > _MOST_LISTED else ""
+    where = "" if len(cells) == 1 else f" in {n_few} of {len(cells)} densities"
     return (
-        f"Fewer than {_ENOUGH_PER_FEATURE} samples for each feature in cluster {which}{more}: the "
-        "density follows the pooled covariance and single features more than the samples."
+        f"Fewer than {_ENOUGH_PER_FEATURE} samples for each feature{where}: the density follows "
+        "the pooled covariance and single features more than the samples."
     )
 
 
@@ -333,26 +346,51 @@ def _check_members(members: Any) -> None:
         )
 
 
-def _describe(
-    points: Points,
-    fits: Sequence[CellFit],
-    cells: Sequence[int],
-    labels: np.ndarray,
-    support: Support,
-) -> list[StackedCluster]:
+def _describe_clusters(points: Points, labels: np.ndarray, support: Support) -> tuple[Cluster, ...]:
     """Return a summary of every cluster; ``labels`` are those of the rows of the data."""
-    X, found = points.X * points.unit, []
-    for label, cell in enumerate(cells):
-        inside = points.labels == label
-        weights = points.weights[inside]
+    groups = Grouping.from_samples(points.X, points.labels, points.weights, points.unit)
+    sizes = Counter(labels.tolist())
+    means = support.values(groups.means * groups.unit)
+    return tuple(
+        Cluster(
+            label=int(label),
+            n_members=sizes[int(label)],
+            share=float(mass / points.weights.sum()),
+            mean=mean,
+            stds=_spread(points, points.labels == label),
+            bandwidth=None,
+        )
+        for label, mass, mean in zip(groups.labels, groups.masses, means, strict=True)
+        if label != OUTLIER
+    )
+
+
+def _spread(points: Points, inside: np.ndarray) -> np.ndarray:
+    """Return the standard deviations of points along their principal axes, largest first."""
+    covariance = weighted_moments(points.X[inside], points.weights[inside]).covariance
+    variances = np.linalg.eigvalsh(covariance)[::-1]
+    return np.sqrt(np.maximum(variances, 0.0)) * points.unit
+
+
+def _describe_cells(
+    points: Points, cells: np.ndarray, fits: Sequence[CellFit], values: np.ndarray
+) -> tuple[StackedCell, ...]:
+    """Return a summary of every cell.
+
+    Points have the labels of clusters, and ``values`` are those of their features of few values.
+    """
+    sizes = Counter(replace(points, labels=cells).row_labels().tolist())
+    found = []
+    for label, fit in enumerate(fits):
+        inside = cells == label
+        first = values[inside][0]
         found.append(
-            StackedCluster(
-                label=label,
-                n_members=int((labels == label).sum()),
-                share=float(weights.sum() / points.weights.sum()),
-                mean=support.values(np.average(X[inside], axis=0, weights=weights)[None])[0],
-                cell=cell,
-                **vars(fits[cell].stack),
+            StackedCell(
+                clusters=tuple(np.unique(points.labels[inside]).tolist()),
+                values=tuple(np.where((values[inside] == first).all(axis=0), first, np.nan)),
+                n_members=sizes[label],
+                share=float(points.weights[inside].sum() / points.weights.sum()),
+                **vars(fit.stack),
             )
         )
-    return found
+    return tuple(found)

@@ -167,13 +167,20 @@ def leave_one_out_scores(density: KernelMixture) -> np.ndarray:
 def describe_categories(features: Sequence[int], names: Sequence[str] | None) -> str:
     """Return a sentence that names the features of few values; empty if there are none."""
     listed = _listed(dict.fromkeys(features, ""), names)
-    return f"Clusters are split by the values of {listed}." if listed else ""
+    if not listed:
+        return ""
+    return f"Features of few values, which group samples and are no part of clusters: {listed}."
+
+
+def feature_name(j: int, names: Sequence[str] | None) -> str:
+    """Return the name of a feature, by default its index."""
+    return f"feature {j}" if names is None else str(names[j])
 
 
 def _listed(remarks: Mapping[int, str], names: Sequence[str] | None) -> str:
     """Return the first features with remarks about them, and the number of the others."""
     found = [
-        f"{f'feature {j}' if names is None else names[j]} {remark}".rstrip()
+        f"{feature_name(j, names)} {remark}".rstrip()
         for j, remark in list(remarks.items())[:_MAX_FEATURES]
     ]
     more = len(remarks) - len(found)

@@ -7,7 +7,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..clustering import Candidates, Ordering
 from ..clustering.selection import TRIVIAL_SCORE
-from ..estimators import ROME, AutoROME
+from ..estimators import ROME, AutoROME, StackedCell
+from ..estimators.summary import feature_name
 from ..texts import counted
 from .canvas import (
     COLORS,
@@ -22,6 +23,7 @@ from .canvas import (
     has_distinct_colors,
     in_lines,
     keep_inside,
+    literal,
     name_axes,
 )
 
@@ -162,7 +164,7 @@ def plot_clusters(rome: ROME | AutoROME, X: Any, ax: Any = None) -> Any:
 
 
 def plot_members(auto: AutoROME, ax: Any = None) -> Any:
-    """Draw the weights of the members of every cluster as bars, the first cluster on top.
+    """Draw the weights of the members of every cell as bars, the first cell on top.
 
     The gain above the bars is that in held-out log density over a single Gaussian.
 
@@ -184,15 +186,15 @@ def plot_members(auto: AutoROME, ax: Any = None) -> Any:
     ax = current_axes(ax)
     names: list[str] = []
     heights: list[float] = []
-    for i, cluster in enumerate(auto.clusters_):
+    for i, cell in enumerate(auto.cells_):
         first = len(names) + (i + 1) * _GAP
-        own = first + np.arange(len(cluster.members))
-        bars = ax.barh(own, cluster.weights, height=0.8, color=color_of(cluster.label))
+        own = first + np.arange(len(cell.members))
+        bars = ax.barh(own, cell.weights, height=0.8, color=color_of(cell.clusters[0]))
         ax.bar_label(bars, fmt="{:.0%}", padding=3, fontsize="small")
-        gain = f"gain {cluster.gain:.2f} \N{PLUS-MINUS SIGN} {cluster.gain_error:.2f}"
-        text, place = f"cluster {cluster.label}: {gain}", (0.0, first - 0.5)
+        gain = f"gain {cell.gain:.2f} \N{PLUS-MINUS SIGN} {cell.gain_error:.2f}"
+        text, place = f"{_cell_name(auto, cell)}: {gain}", (0.0, first - 0.5)
         ax.annotate(text, place, (2, 2), textcoords="offset points", fontsize="small")
-        names += cluster.members
+        names += cell.members
         heights += own.tolist()
     is_wide = ax.get_window_extent().width > _WIDE * ax.get_figure().dpi
     ax.set_yticks(heights, names if is_wide else [in_lines(name, 26) for name in names])
@@ -202,6 +204,18 @@ def plot_members(auto: AutoROME, ax: Any = None) -> Any:
     # The margin on the right holds the number behind a bar of full length.
     ax.set(xlabel="weight", xlim=(0, 1.2), ylim=(heights[-1] + 0.7, -0.3))
     return ax
+
+
+def _cell_name(auto: AutoROME, cell: StackedCell) -> str:
+    """Return the clusters of a cell, and the values of features of few values."""
+    names = getattr(auto, "feature_names_in_", None)
+    labels = ", ".join(map(str, cell.clusters))
+    values = [
+        f"{feature_name(j, names)} {value:g}"
+        for j, value in zip(auto.categories_, cell.values, strict=True)
+        if value == value
+    ]
+    return literal(", ".join([f"cluster{'s' * (len(cell.clusters) > 1)} {labels}", *values]))
 
 
 def plot_samples(X: Any, samples: Any, ax: Any = None, legend: bool = True) -> Any:

@@ -58,7 +58,7 @@ class Member(ABC):
     ...         mean = np.average(samples.points, axis=0, weights=samples.weights)
     ...         return KernelMixture.from_covariances([1.0], [mean], np.eye(len(mean)))
     >>> X = np.random.default_rng(0).normal(size=(40, 2))
-    >>> AutoROME(members=[Round()]).fit(X).clusters_[0].members
+    >>> AutoROME(members=[Round()]).fit(X).cells_[0].members
     ('round Gaussian',)
     """
 

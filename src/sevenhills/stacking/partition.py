@@ -172,14 +172,6 @@ class Partition:
             for rows in cells
         ]
 
-    def cells_of_clusters(self) -> list[int]:
-        """Return the cell in which most samples of every cluster are."""
-        inside = self.clusters != OUTLIER
-        pairs = self.clusters[inside], np.maximum(self.labels[inside], 0)
-        sizes = np.zeros((self.clusters.max() + 1, self.labels.max() + 1))
-        np.add.at(sizes, pairs, self.weights[inside])
-        return sizes.argmax(axis=1).tolist()
-
     def density(self, fits: Sequence[CellFit]) -> KernelMixture:
         """Return the sum of the densities of cells, in data units.
 

@@ -201,6 +201,10 @@ def _check_features(fitted: Mapping[str, Any], name: str) -> None:
     for key, number in found.items():
         problem = f"{number} features, but n_features_in_ is {n_features}"
         _require(number == n_features, part_of(name, key), problem)
+    for cell in fitted.get("cells_", ()):
+        n_values, n_known = len(cell.values), len(fitted["categories_"])
+        problem = f"{n_values} values, but {n_known} categories_"
+        _require(n_values == n_known, part_of(name, "cells_"), problem)
     for support in fitted.get("support_", ()):
         maps = getattr(fitted["density_"], "maps", None) or ()
         own = maps[support.feature] if 0 <= support.feature < len(maps) else None
