@@ -258,7 +258,8 @@ def _sweep(
     while message != _NONE:
         following = mail[message].next
         bound = mail[message].bound
-        sender = mail[message].sender
+        # Of the type of points, as senders are elsewhere: another one compiles functions twice.
+        sender = np.int64(mail[message].sender)
         useless = bound > nodes[node].ceiling or (
             bound == nodes[node].ceiling and position[sender] > nodes[node].rank
         )
