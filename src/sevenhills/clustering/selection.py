@@ -8,14 +8,8 @@ import numpy as np
 from scipy.special import logsumexp
 
 from ..kernels.blocks import Blocks, build_blocks, most_needed, nearest_distances
-from ..kernels.silhouettes import (
-    ROWS,
-    add_rows,
-    row_silhouettes,
-    sum_runs,
-    sum_segments,
-    weigh_runs,
-)
+from ..kernels.cuts import weigh_runs
+from ..kernels.silhouettes import ROWS, row_silhouettes, sum_runs, sum_segments
 from ..kernels.spanning import Workspace, diameter_beyond, span, spanning_tree
 from ..progress import Progress
 from ..threads import map_blocks
@@ -302,7 +296,7 @@ class _Silhouettes(NamedTuple):
         starts, ends = position[flat[:, 0]], position[flat[:, 1]]
         runs, index = _distinct_runs(starts, ends, flat[:, 2] < 0)
         masses = np.empty(len(runs))
-        weigh_runs(runs, edges, weights, masses)
+        weigh_runs(edges[runs[:, :2]], weights, masses)
         return cls(
             X=X,
             weights=weights,
@@ -320,7 +314,7 @@ class _Silhouettes(NamedTuple):
         sums = np.empty((n_blocks, len(self.shares), 2))
 
         def add(values: np.ndarray, rows: np.ndarray, block: int) -> None:
-            add_rows(self.weights[rows], values, sums, block)
+            sums[block] = values[:, :, : len(rows)] @ self.weights[rows]
 
         self._each_block(np.arange(len(self.X)), add, n_jobs)
         means = sums.sum(axis=0) / self.weights.sum()
