@@ -25,6 +25,7 @@ only from those above them in this list:
 ``metrics``        metrics of densities and samples
 ``datasets``       synthetic data with known densities
 ``forecast``       forecasts given as samples, scored
+``warming``        compiling ahead of the first use
 ``plotting``       pictures
 ``report``         pages in one file: of a fit, and of an evaluation
 ``cli``            the command line
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from .estimators import *  # noqa: F403
     from .scale import DistributedROME, fit_many, score_many
     from .storage import load, save
+    from .warming import warm
 
 __version__ = "0.1.0"
 __all__ = [
@@ -51,6 +53,7 @@ __all__ = [
     "load",
     "save",
     "score_many",
+    "warm",
 ]
 __all__ += estimators.__all__
 
@@ -68,7 +71,7 @@ _PACKAGES = [
     "scale",
     "storage",
 ]
-_HOMES = {"KernelMixture": "density", "load": "storage", "save": "storage"}
+_HOMES = {"KernelMixture": "density", "load": "storage", "save": "storage", "warm": "warming"}
 _HOMES |= {"DistributedROME": "scale", "fit_many": "scale", "score_many": "scale"}
 
 

@@ -1,4 +1,5 @@
 import time
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -9,16 +10,17 @@ from sklearn.cluster import OPTICS
 
 from sevenhills.clustering import neighbors_for, order_by_reachability
 from sevenhills.kernels.blocks import build_blocks, build_rotated_blocks, nearest_distances
-from sevenhills.kernels.ordering import order_few_points, order_points
+from sevenhills.kernels.direct_ordering import order_few_points
+from sevenhills.kernels.ordering import order_points
 
 from ..oracles import plain_optics
 from ..strategies import samples
 
 
-@pytest.fixture(params=["table", "tree"])
+@pytest.fixture(params=["list", "tree"])
 def way(request, monkeypatch):
-    """All distances of a few points, or boxes however few they are."""
-    few = {"table": 10_000, "tree": 0}[request.param]
+    """Boxes of points in a list, or in a tree, for any number of points."""
+    few = {"list": 10_000, "tree": 0}[request.param]
     monkeypatch.setattr("sevenhills.clustering.optics._FEW", few)
 
 
@@ -74,12 +76,13 @@ def test_many_messages_wait_at_once():
 
 
 @given(samples(min_samples=2, max_samples=150, max_features=8), st.data())
-def test_the_table_gives_what_the_tree_gives(X, data):
+def test_boxes_in_a_list_give_what_the_tree_gives(X, data):
     """With any weights, to the bit."""
     rng = np.random.RandomState(data.draw(st.integers(0, 1000)))
     weights = rng.choice([[0.1, 0.5, 1.0, 2.0, 7.5], [1.0] * 5][rng.randint(2)], len(X))
     mass = rng.uniform(0.05, 1.0) * weights.sum()
-    found = order_few_points(X, weights, mass)
+    with mock.patch("sevenhills.kernels.direct_ordering._BLOCK_SIZE", 8):
+        found = order_few_points(X, weights, mass)
     blocks, coordinates = build_rotated_blocks(X, 16)
     core = np.around(nearest_distances(X, weights, blocks, mass)[0], 15)
     order, reachability, predecessor = order_points(X, coordinates, blocks, core, lambda part: None)

@@ -159,13 +159,16 @@ def test_exact_below_is_checked():
         ROME(exact_below=-1).fit(hills(30))
 
 
-def test_a_fit_tells_what_it_does(capsys):
+@pytest.mark.parametrize(
+    ("n_samples", "stages"),
+    [(300, ["ordering", "scores"]), (4500, ["core distances", "ordering", "scores"])],
+)
+def test_a_verbose_fit_prints_its_stages(capsys, n_samples, stages):
     ROME().fit(hills(300))
     assert capsys.readouterr().out == ""
-    ROME(verbose=True).fit(hills(300))
+    ROME(verbose=True).fit(hills(n_samples))
     said = capsys.readouterr().out.splitlines()
-    stages = [line.split("s  ")[1].split(":")[0] for line in said]
-    assert stages == ["core distances", "ordering", "scores"]
+    assert [line.split("s  ")[1].split(":")[0] for line in said] == stages
 
 
 @pytest.fixture

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from ..kernels.blocks import build_rotated_blocks, nearest_distances
-from ..kernels.cuts import dbscan_cuts, first_equals, noise_masses, xi_cuts
-from ..kernels.ordering import order_few_points, order_points
+from ..kernels.cuts import dbscan_cuts, first_equals, weigh_runs, xi_cuts
+from ..kernels.direct_ordering import order_few_points
+from ..kernels.ordering import order_points
 from ..progress import Progress
 from ..validation import check_field, check_offsets, check_permutation
 
@@ -19,8 +20,8 @@ _EQUAL = 1e-12
 #: Points in a leaf of the tree. Larger leaves mean fewer boxes to bound and more distances to
 #: compute; 64 to 256 are equally fast.
 _LEAF_SIZE = 128
-#: Up to this number of points, all distances are computed faster than a tree is built.
-_FEW = 256
+#: Up to this number of points, boxes in a list are about as fast as in a tree, or faster.
+_FEW = 4000
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,6 +127,8 @@ def order_by_reachability(
     if n_neighbors is None:
         n_neighbors = neighbors_for(float(weights.sum()), X.shape[1])
     if len(X) <= _FEW:
+        if progress is not None:
+            progress("ordering", 0.0)
         return Ordering(*order_few_points(X, weights, n_neighbors), n_neighbors)
     blocks, coordinates = build_rotated_blocks(X, _LEAF_SIZE)
     stages = [progress and partial(progress, stage) for stage in ("core distances", "ordering")]
@@ -180,9 +183,11 @@ class Partitions:
 
     def noise_share(self, weights: np.ndarray) -> np.ndarray:
         """Return the share of noise in the weights, given in order, for every partition."""
-        masses = np.empty(len(self))
-        noise_masses(self.runs, self.offsets, weights, masses)
-        return masses / weights.sum()
+        is_noise = self.runs[:, 2] == NOISE
+        masses, noise = np.zeros(len(self.runs)), np.empty(is_noise.sum())
+        weigh_runs(self.runs[is_noise], weights, noise)
+        masses[is_noise] = noise
+        return np.add.reduceat(masses, self.offsets[:-1]) / weights.sum()
 
     def resized(self, sizes: np.ndarray, n_behind: int) -> "Partitions":
         """Return the partitions of an ordering in which every place becomes some places, or none.

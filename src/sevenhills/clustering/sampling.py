@@ -26,7 +26,7 @@ _NEAR = 0.03
 #: The smallest sample of a stratum.
 _FEWEST = 16
 #: The smallest second sample.
-_FEWEST_OF_ALL = 1024
+_FEWEST_OF_ALL = 2048
 #: The largest number of strata.
 _MOST_STRATA = 256
 #: The factor by which a sample grows.

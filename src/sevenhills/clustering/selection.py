@@ -8,14 +8,8 @@ import numpy as np
 from scipy.special import logsumexp
 
 from ..kernels.blocks import Blocks, build_blocks, most_needed, nearest_distances
-from ..kernels.silhouettes import (
-    ROWS,
-    add_rows,
-    row_silhouettes,
-    sum_runs,
-    sum_segments,
-    weigh_runs,
-)
+from ..kernels.cuts import weigh_runs
+from ..kernels.silhouettes import ROWS, row_silhouettes, sum_runs, sum_segments
 from ..kernels.spanning import Workspace, diameter_beyond, span, spanning_tree
 from ..progress import Progress
 from ..threads import map_blocks
@@ -29,10 +23,12 @@ CRITERIA = ("silhouette", "dbcv")
 LIKELIHOOD = "likelihood"
 #: The score of a candidate with one label only, below that of any other.
 TRIVIAL_SCORE = -1.1
-#: From this number of samples on, silhouettes are estimated from a sample of them.
-EXACT_BELOW = 30_000
-#: That sample may always grow to this size.
+#: From this number of samples on, silhouettes are estimated from a sample of them. There the cost
+#: of a sample is about half of that of all of them, so that the time of a fit has no step.
+EXACT_BELOW = 4000
+#: That sample may always grow to this size, and to the cost of all silhouettes of this number.
 _LARGEST_SAMPLE = 4096
+_AFFORDABLE = 30_000
 #: Partitions up to this number of runs are scored together; a million runs take 3 GB.
 _MOST_RUNS = 50_000
 #: The silhouettes of fewer samples are computed faster than threads are started.
@@ -170,9 +166,10 @@ def score(
         The number of samples that every row stands for; one by default.
     n_jobs : int, optional
         Number of threads.
-    exact_below : int, default=30_000
-        From this number of rows on, silhouettes are estimated from a sample whose cost does not
-        exceed that of the exact silhouettes of this number of rows.
+    exact_below : int, default=4000
+        From this number of rows on, silhouettes are estimated from a sample of rows. It grows until
+        the best candidate is ahead of all others by four standard errors, or to the cost of the
+        exact silhouettes of 30,000 rows.
     progress : callable, optional
         Progress callback, called with (stage, fraction done).
 
@@ -195,7 +192,7 @@ def score(
     elif len(X) < exact_below:
         scores[proper] = silhouette_scores(X, partitions, n_jobs, weights)[proper]
     else:
-        most = max(_LARGEST_SAMPLE, exact_below**2 // len(X))
+        most = max(_LARGEST_SAMPLE, _AFFORDABLE**2 // len(X))
         scores[proper], errors[proper] = sampled_silhouette_scores(
             X, partitions.take(proper), n_jobs, weights, most, progress
         )
@@ -302,7 +299,7 @@ class _Silhouettes(NamedTuple):
         starts, ends = position[flat[:, 0]], position[flat[:, 1]]
         runs, index = _distinct_runs(starts, ends, flat[:, 2] < 0)
         masses = np.empty(len(runs))
-        weigh_runs(runs, edges, weights, masses)
+        weigh_runs(edges[runs[:, :2]], weights, masses)
         return cls(
             X=X,
             weights=weights,
@@ -320,7 +317,7 @@ class _Silhouettes(NamedTuple):
         sums = np.empty((n_blocks, len(self.shares), 2))
 
         def add(values: np.ndarray, rows: np.ndarray, block: int) -> None:
-            add_rows(self.weights[rows], values, sums, block)
+            sums[block] = values[:, :, : len(rows)] @ self.weights[rows]
 
         self._each_block(np.arange(len(self.X)), add, n_jobs)
         means = sums.sum(axis=0) / self.weights.sum()

@@ -129,12 +129,12 @@ class ROME(ClusterEstimator):
         The number of neighbors is ``n_samples * n_features / alpha_k`` between the limits.
     n_eps, n_xi : int, default=100, 99
         Numbers of cuts of the ordering at a height (DBSCAN) and at a steepness (xi).
-    exact_below : int, default=30_000
+    exact_below : int, default=4000
         From this number of distinct samples on, silhouettes are computed for a sample of them,
         which grows until the best candidate is ahead of all others by four standard errors;
         ``candidates_`` then has the errors of the scores. The sample is the same in every fit of
-        the same data. It costs no more than all silhouettes of ``exact_below`` samples, unless it
-        has at most 4096 samples.
+        the same data. It costs no more than all silhouettes of 30,000 samples, unless it has at
+        most 4096 samples.
     verbose : bool, default=False
         Whether to print the stages of the fit and their progress.
     n_jobs : int, optional
@@ -215,7 +215,7 @@ class ROME(ClusterEstimator):
         alpha_k: float = 400,
         n_eps: int = 100,
         n_xi: int = 99,
-        exact_below: int = 30_000,
+        exact_below: int = 4000,
         verbose: bool = False,
         n_jobs: int | None = None,
     ) -> None:

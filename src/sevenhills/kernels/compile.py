@@ -4,6 +4,7 @@ import contextlib
 import hashlib
 import os
 import shutil
+import time
 from collections.abc import Callable
 from functools import cache
 from importlib import resources
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 from numba.core.caching import FunctionCache, IndexDataCacheFile
+from numba.core.event import Event, Listener, register
 
 _COMMON = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
 _INNER = {**_COMMON, "no_cpython_wrapper": True}
@@ -31,6 +33,36 @@ comparing_inner = njit(fastmath={"nnan", "nsz", "reassoc"}, **_INNER)
 
 #: Kernels that are called with the number 0 are compiled twice: for a literal and for an integer.
 ZERO = np.int64(0)
+
+
+class _Stopwatch(Listener):
+    """The time that compilers have taken; one compilation may start others."""
+
+    def __init__(self) -> None:
+        self.seconds, self._n_open, self._start = 0.0, 0, 0.0
+
+    def on_start(self, event: Event) -> None:
+        """Start with the outermost compilation."""
+        if self._n_open == 0:
+            self._start = time.perf_counter()
+        self._n_open += 1
+
+    def on_end(self, event: Event) -> None:
+        """Stop with the outermost compilation."""
+        self._n_open -= 1
+        if self._n_open == 0:
+            self.seconds += time.perf_counter() - self._start
+
+
+# Numba compiles under a lock, so that two threads never report at the same time.
+_stopwatch = _Stopwatch()
+register("numba:compile", _stopwatch)
+
+
+def compile_seconds() -> float:
+    """Return the seconds that this process has spent on compiling, for sevenhills or others."""
+    return _stopwatch.seconds
+
 
 #: Beginning of the name of a folder of compiled kernels; a digest of their source follows.
 _PREFIX = "sevenhills-"

@@ -5,8 +5,6 @@ components and the sums from which components are estimated are matrix products.
 blocks of rows does both steps.
 """
 
-from math import lgamma
-
 import numpy as np
 
 from .compile import inner, kernel
@@ -17,54 +15,55 @@ from .triangles import invert_lower
 EPSILON = 1e-10
 #: Samples that the pooled size of components counts for, since one sample has no size of its own.
 POOLED_SIZE = 0.3
-#: Most rows of a block.
-_BLOCK = 256
 
 
 @kernel
 def maximize_likelihood(
-    features, weights, shares, dof, strengths, target, shape, ridge, max_steps, tolerance, sizes,
-    means, covariances,
+    features, weights, n_samples, dof, constants, strengths, target, shape, ridge, max_steps,
+    tolerance, sums, found, coefficients, offsets, pooled, rows, work, bits, sizes, means,
+    covariances,
 ):  # fmt: skip
     """Fit components to rows; return whether all covariances were positive definite.
 
     features : (n, P), one, M coordinates and their products
-    weights : (n,), the number of samples of every row
-    shares : (K, n), the responsibilities from which the fit starts
+    weights : (n,), the number of samples of every row; ``n_samples`` is their sum
     dof : the degrees of freedom, infinite for Gaussians
+    constants : (2,), the log height of a component of unit covariance, and (dof + M) / 2
     strengths : (2,), the weights, in samples, of the target and of the pooled shape
     target : (M, M), the shape of a covariance, of which the size is free
     shape : (M, M), the pooled shape; all zero if it is to be that of the components
     ridge : (M, M), added to every covariance
     max_steps, tolerance : the fit ends when the mean log likelihood rises by less than this
+    sums, found : (K, P), (K,), sums of features and numbers of samples from which the fit starts
+    coefficients, offsets : (K, P), (K,), workspaces, and for blocks of B rows
+    pooled, rows, work, bits : (2, M, M), (2, K, B), (5, B), and ``work`` as integers
     sizes, means, covariances : (K,), (K, M), (K, M, M), the components; sizes are in samples
+
+    Loops compile in a third of the time of expressions of arrays.
     """
-    n_components, n_rows = shares.shape
-    n_features = means.shape[1]
-    size = min(_BLOCK, n_rows)
-    work = np.zeros((3, size))
-    coefficients, offsets = np.empty((n_components, features.shape[1])), np.empty(n_components)
-    n_samples = weights.sum()
-    pulls = shares * weights
-    sums, found = np.dot(pulls, features), pulls.sum(axis=1) + EPSILON
-    half, constant = 0.0, -0.5 * n_features * np.log(2 * np.pi)
-    if dof < np.inf:
-        half = 0.5 * (dof + n_features)
-        constant = lgamma(half) - lgamma(0.5 * dof) - 0.5 * n_features * np.log(dof * np.pi)
+    n_rows, size = features.shape[0], work.shape[1]
     before = -np.inf
     for _ in range(max_steps):
-        sizes[:] = found
-        _estimate(sums, sizes, strengths, target, shape, ridge, means, covariances)
-        if not _invert(sizes, means, covariances, constant, coefficients, offsets):
+        for k in range(sizes.shape[0]):
+            sizes[k] = found[k]
+            found[k] = EPSILON
+        _estimate(sums, sizes, strengths, target, shape, ridge, pooled[0], means, covariances)
+        if not _invert(sizes, means, covariances, constants[0], pooled[1], coefficients, offsets):
             return False
+        for k in range(sums.shape[0]):
+            for p in range(sums.shape[1]):
+                sums[k, p] = 0.0
         likelihood = 0.0
-        sums[:] = 0.0
-        found[:] = EPSILON
         for start in range(0, n_rows, size):
-            block, own = features[start : start + size], weights[start : start + size]
+            block = features[start : start + size]
             parts = np.dot(coefficients, block.T)
-            likelihood += _share(parts, offsets, dof, half, own, work, found)
-            sums += np.dot(parts, block)
+            likelihood += _share(
+                parts, offsets, dof, constants[1], weights, start, rows, work, bits, found
+            )
+            added = np.dot(parts, block)
+            for k in range(sums.shape[0]):
+                for p in range(sums.shape[1]):
+                    sums[k, p] += added[k, p]
         likelihood /= n_samples
         if likelihood - before < tolerance:
             break
@@ -73,11 +72,12 @@ def maximize_likelihood(
 
 
 @inner
-def _estimate(sums, sizes, strengths, target, shape, ridge, means, covariances):
+def _estimate(sums, sizes, strengths, target, shape, ridge, pooled, means, covariances):
     """Write means, and covariances shrunk to the target and to the pooled shape."""
     n_components, n_features = means.shape
-    pooled = np.zeros((n_features, n_features))
+    n_samples = 0.0
     for k in range(n_components):
+        n_samples += sizes[k]
         total = sums[k, 0] + EPSILON
         for i in range(n_features):
             means[k, i] = sums[k, 1 + i] / total
@@ -85,19 +85,27 @@ def _estimate(sums, sizes, strengths, target, shape, ridge, means, covariances):
         for i in range(n_features):
             for j in range(i, n_features):
                 covariance = (sums[k, column] - total * means[k, i] * means[k, j]) / sizes[k]
-                covariances[k, i, j] = covariances[k, j, i] = covariance
+                covariances[k, i, j] = covariance
+                covariances[k, j, i] = covariance
                 column += 1
-    n_samples = sizes.sum()
+    for i in range(n_features):
+        for j in range(n_features):
+            pooled[i, j] = 0.0
+            for k in range(n_components):
+                pooled[i, j] += covariances[k, i, j] * (sizes[k] / n_samples)
+    mean_trace = _trace(pooled)
+    is_given = _trace(shape) > 0.0
+    trace = _trace(shape) if is_given else mean_trace
+    scale = strengths[1] / (trace if trace > EPSILON else EPSILON)
+    target_scale = strengths[0] / _trace(target)
+    for i in range(n_features):
+        for j in range(n_features):
+            value = shape[i, j] if is_given else pooled[i, j]
+            pooled[i, j] = value * scale + target[i, j] * target_scale
     for k in range(n_components):
-        pooled += covariances[k] * (sizes[k] / n_samples)
-    mean_trace = np.trace(pooled)
-    if np.trace(shape) > 0:
-        pooled[:] = shape
-    pooled *= strengths[1] / max(np.trace(pooled), EPSILON)
-    pooled += target * (strengths[0] / np.trace(target))
-    for k in range(n_components):
-        trace = sizes[k] * np.trace(covariances[k]) + POOLED_SIZE * mean_trace
-        trace = max(trace / (sizes[k] + POOLED_SIZE), 0.0)
+        trace = sizes[k] * _trace(covariances[k]) + POOLED_SIZE * mean_trace
+        trace /= sizes[k] + POOLED_SIZE
+        trace = trace if trace > 0.0 else 0.0
         strength = sizes[k] + strengths[0] + strengths[1]
         for i in range(n_features):
             for j in range(n_features):
@@ -106,11 +114,20 @@ def _estimate(sums, sizes, strengths, target, shape, ridge, means, covariances):
 
 
 @inner
-def _invert(sizes, means, covariances, constant, coefficients, offsets):
+def _trace(matrix):
+    total = 0.0
+    for i in range(matrix.shape[0]):
+        total += matrix[i, i]
+    return total
+
+
+@inner
+def _invert(sizes, means, covariances, constant, factor, coefficients, offsets):
     """Write the coefficients of squared distances, and the logs of the components' heights."""
     n_components, n_features = means.shape
-    factor = np.zeros((n_features, n_features))
-    log_total = np.log(sizes.sum())
+    total = 0.0
+    for k in range(n_components):
+        total += sizes[k]
     for k in range(n_components):
         log_det = 0.0
         for i in range(n_features):
@@ -125,7 +142,8 @@ def _invert(sizes, means, covariances, constant, coefficients, offsets):
             factor[i, i] = np.sqrt(value)
             log_det += np.log(value)
         invert_lower(factor)
-        coefficients[k, : n_features + 1] = 0.0
+        for i in range(n_features + 1):
+            coefficients[k, i] = 0.0
         column = 1 + n_features
         for i in range(n_features):
             for j in range(i, n_features):
@@ -139,35 +157,37 @@ def _invert(sizes, means, covariances, constant, coefficients, offsets):
                 coefficients[k, 0] += value * means[k, i] * means[k, j]
                 coefficients[k, column] = value
                 column += 1
-        offsets[k] = constant - 0.5 * log_det + np.log(sizes[k]) - log_total
+        offsets[k] = constant - 0.5 * log_det + np.log(sizes[k] / total)
     return True
 
 
 @inner
-def _share(parts, offsets, dof, half, weights, work, sizes):
+def _share(parts, offsets, dof, half, weights, start, rows, work, bits, sizes):
     """Replace squared distances by the weights of rows in sums; return the log likelihood.
 
     The weight is that of the row times the responsibility of the component; distant rows weigh less
     in Student's t. Responsibilities are added to sizes.
     """
     n_components, n_rows = parts.shape
-    bits = work.view(np.int64)
-    tops, totals = np.full(n_rows, -np.inf), np.zeros(n_rows)
-    logs, pulls = np.empty(parts.shape), np.ones((1, 1))
-    if dof < np.inf:
-        pulls = np.empty(parts.shape)
+    logs, pulls, tops, totals = rows[0], rows[1], work[3], work[4]
+    for s in range(work.shape[1]):
+        work[0, s] = 0.0
+        tops[s] = -np.inf
+        totals[s] = 0.0
     for k in range(n_components):
+        offset = offsets[k]
         for s in range(n_rows):
-            squared = max(parts[k, s], 0.0)
+            squared = parts[k, s] if parts[k, s] > 0.0 else 0.0
             if dof < np.inf:
                 pulls[k, s] = (2 * half) / (dof + squared)
-                logs[k, s] = offsets[k] - half * np.log1p(squared / dof)
+                logs[k, s] = offset - half * np.log1p(squared / dof)
             else:
-                logs[k, s] = offsets[k] - 0.5 * squared
-            tops[s] = max(tops[s], logs[k, s])
+                logs[k, s] = offset - 0.5 * squared
+            tops[s] = logs[k, s] if logs[k, s] > tops[s] else tops[s]
     for k in range(n_components):
         for s in range(n_rows):
-            work[0, s] = max(logs[k, s] - tops[s], LOWEST)
+            below = logs[k, s] - tops[s]
+            work[0, s] = below if below > LOWEST else LOWEST
         split_power(work)
         for s in range(n_rows):
             bits[2, s] += bits[1, s] << 52
@@ -176,8 +196,8 @@ def _share(parts, offsets, dof, half, weights, work, sizes):
             totals[s] += work[2, s]
     likelihood = 0.0
     for s in range(n_rows):
-        likelihood += weights[s] * (tops[s] + np.log(totals[s]))
-        totals[s] = weights[s] / totals[s]
+        likelihood += weights[start + s] * (tops[s] + np.log(totals[s]))
+        totals[s] = weights[start + s] / totals[s]
     for k in range(n_components):
         for s in range(n_rows):
             parts[k, s] *= totals[s]

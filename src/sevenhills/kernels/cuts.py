@@ -282,11 +282,12 @@ def _are_equal(runs, offsets, one, other):
 
 
 @kernel
-def noise_masses(runs, offsets, weights, out):
-    """Write the total weight of the noise of every cut into ``out``; weights (N,) are in order."""
-    for c in range(offsets.shape[0] - 1):
-        out[c] = 0.0
-        for r in range(offsets[c], offsets[c + 1]):
-            if runs[r, 2] == _NOISE:
-                for i in range(runs[r, 0], runs[r, 1]):
-                    out[c] += weights[i]
+def weigh_runs(runs, weights, out):
+    """Write the sum of the weights (N,), given in order, of every run (R, 2 or more) into ``out``.
+
+    Differences of cumulated weights would lose the digits of small weights.
+    """
+    for r in range(runs.shape[0]):
+        out[r] = 0.0
+        for i in range(runs[r, 0], runs[r, 1]):
+            out[r] += weights[i]

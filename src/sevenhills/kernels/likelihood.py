@@ -36,13 +36,18 @@ def join_along_tree(labels, X, weights, edges, lengths, least, reach, spread, pa
     out : (N,), -1 for rows that have joined no cluster
     """
     n_rows = labels.shape[0]
-    n_labels = labels.max() + 1
-    masses = np.zeros(n_labels)
+    n_labels = 0
+    for i in range(n_rows):
+        n_labels = labels[i] + 1 if labels[i] >= n_labels else n_labels
+    masses, is_kept = np.zeros(n_labels), np.empty(n_labels, dtype=np.bool_)
     for i in range(n_rows):
         if labels[i] >= 0:
             masses[labels[i]] += weights[i]
-    is_kept = masses * (1 + 1e-12) >= least
-    if not is_kept.any():
+    any_kept = False
+    for c in range(n_labels):
+        is_kept[c] = masses[c] * (1 + 1e-12) >= least
+        any_kept = any_kept or is_kept[c]
+    if not any_kept:
         return 0
     squares = _square_radii(labels, X, weights, masses, is_kept, spread)
     for i in range(n_rows):
@@ -57,16 +62,16 @@ def join_along_tree(labels, X, weights, edges, lengths, least, reach, spread, pa
             continue
         if other < n_rows or lengths[e] ** 2 <= reach**2 * squares[other - n_rows]:
             parents[one] = other
-    numbers = np.full(n_labels, -1)
+    numbers = np.zeros(n_labels, dtype=np.int64)
     n_found = 0
     for i in range(n_rows):
         root = _root(parents, i) - n_rows
         out[i] = -1
         if root >= 0:
-            if numbers[root] < 0:
-                numbers[root] = n_found
+            if numbers[root] == 0:
                 n_found += 1
-            out[i] = numbers[root]
+                numbers[root] = n_found
+            out[i] = numbers[root] - 1
     return n_found
 
 
@@ -104,7 +109,9 @@ def _square_radii(labels, X, weights, masses, is_kept, spread):
             mass += masses[c]
             pooled += masses[c] * squares[c]
     pooled = pooled / mass if pooled > 0 else spread
-    return np.maximum(squares, pooled)
+    for c in range(n_labels):
+        squares[c] = squares[c] if squares[c] > pooled else pooled
+    return squares
 
 
 @kernel
@@ -118,7 +125,9 @@ def scatter_matrices(columns, weights, offsets, masses, means, scatters):
     heavy = np.empty(_BLOCK)
     for c in range(masses.shape[0]):
         start, end = offsets[c], offsets[c + 1]
-        masses[c] = weights[start:end].sum()
+        masses[c] = 0.0
+        for i in range(start, end):
+            masses[c] += weights[i]
         for j in range(n_features):
             shift = 0.0
             for i in range(start, end):
@@ -235,18 +244,23 @@ def halve(columns, weights, mean, axis, precision, prior, means, along, sides):
     """
     sides[:] = 0
     _assign(columns, axis, _product(axis, mean), along, sides)
-    masses = np.empty(2)
+    masses, direction, turned = np.empty(2), np.empty(len(axis)), np.empty(len(axis))
     smaller = _side_means(columns, weights, sides, masses, means)
     for is_linear in (False, True):
         for _ in range(_MOST_DISCRIMINANTS if is_linear else _MOST_MEANS):
             if smaller <= 0:
                 return smaller
-            direction, offset = means[1] - means[0], 0.0
+            for j in range(direction.shape[0]):
+                direction[j] = means[1, j] - means[0, j]
+            offset = 0.0
             if is_linear:
                 n = masses[0] + masses[1]
-                turned = precision @ direction
+                for j in range(turned.shape[0]):
+                    turned[j] = _product(precision[j], direction)
                 between = masses[0] * masses[1] / n * _product(direction, turned)
-                direction = turned * ((n + prior) / max(1 - between, _MIN_SHARE))
+                scale = (n + prior) / max(1 - between, _MIN_SHARE)
+                for j in range(direction.shape[0]):
+                    direction[j] = scale * turned[j]
                 offset = np.log(masses[1] / masses[0])
             middle = 0.5 * (_product(direction, means[0]) + _product(direction, means[1]))
             if not _assign(columns, direction, middle - offset, along, sides):
@@ -320,18 +334,25 @@ def valley_depth(along, weights, ends, width, bins):
             part = place - cell
             bins[cell] += weights[i] * (1 - part)
             bins[cell + 1] += weights[i] * part
-    taps = np.exp(-0.5 * (0.25 * np.arange(17)) ** 2) / (np.sqrt(2 * np.pi) * width * mass)
-    heights = taps[0] * bins
-    for k in range(1, 17):
+    heights = np.zeros(n_bins)
+    for k in range(17):
+        tap = np.exp(-0.5 * (0.25 * k) ** 2) / (np.sqrt(2 * np.pi) * width * mass)
         for b in range(n_bins - k):
-            heights[b] += taps[k] * bins[b + k]
-            heights[b + k] += taps[k] * bins[b]
+            heights[b] += tap * bins[b + k]
+            if k > 0:
+                heights[b + k] += tap * bins[b]
     lowest = ends[0]
     for b in range(ends[0], ends[1] + 1):
         if heights[b] < heights[lowest]:
             lowest = b
     valley = heights[lowest]
-    peak = min(heights[: lowest + 1].max(), heights[lowest:].max())
+    before, after = valley, valley
+    for b in range(n_bins):
+        if b < lowest and heights[b] > before:
+            before = heights[b]
+        if b > lowest and heights[b] > after:
+            after = heights[b]
+    peak = min(before, after)
     if peak <= 0:
         return 0.0
     return (peak - valley) / np.sqrt((peak + valley) / (2 * np.sqrt(np.pi) * width * mass))

@@ -14,15 +14,14 @@ counts as its bound with index -1: it comes first among equals, so that ties are
 values. When the root's key has a true index, that point is next. Messages may arrive in any order:
 of equal offers the earliest sender's counts.
 
-A few points are ordered on the table of all distances, which is faster than building a tree. The
-results are the same to the bit.
+Few points are ordered without a tree, by :mod:`.direct_ordering`, with the same results to the bit.
 """
 
 from collections.abc import Callable
 
 import numpy as np
 
-from .blocks import ROUNDING, Blocks, insert, squared_distances
+from .blocks import Blocks, squared_distances
 from .compile import inner, kernel
 
 _NONE = -1
@@ -374,63 +373,3 @@ def _admit_message(node, nodes):
     if nodes[node].least <= nodes[node].smallest and nodes[node].first != _NONE:
         nodes[node].smallest = nodes[node].least
         nodes[node].index = _NONE
-
-
-def order_few_points(
-    X: np.ndarray, weights: np.ndarray, mass: float
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return order, reachability, core distances and predecessors; memory is N x N.
-
-    The weights of points within the core distance add up to ``mass``.
-    """
-    n_points = len(X)
-    order, predecessor = np.empty((2, n_points), dtype=np.int64)
-    reachability, core = np.empty((2, n_points))
-    nearest = np.empty((2, 1, n_points + 1))
-    squares = np.empty((n_points, n_points))
-    columns = np.ascontiguousarray(X.T)[None]
-    _measure_table(X, columns, weights, mass * (1 - ROUNDING), nearest, squares, core)
-    is_open = np.ones(n_points, dtype=np.bool_)
-    _order_table(squares, is_open, order, reachability, core, predecessor)
-    return order, reachability, core, predecessor
-
-
-@kernel
-def _measure_table(X, columns, weights, mass, nearest, squares, core):
-    """Write all squared distances (N, N) and the core distances (N,)."""
-    reached = np.empty((2, 1))
-    counts = np.empty(1, dtype=np.int64)
-    for i in range(X.shape[0]):
-        squared_distances(X, i, columns, 0, squares[i])
-        counts[0] = 0
-        reached[0, 0] = 0.0
-        reached[1, 0] = np.inf
-        for j in range(X.shape[0]):
-            if squares[i, j] < reached[1, 0]:
-                insert(0, squares[i, j], weights[j], mass, nearest, reached, counts)
-        core[i] = np.rint(np.sqrt(nearest[0, 0, counts[0] - 1]) * _DECIMALS) / _DECIMALS
-
-
-@kernel
-def _order_table(squares, is_open, order, reachability, core, predecessor):
-    """Take the open point of smallest reachability, the first among equals, until none remains."""
-    n_points = order.shape[0]
-    for i in range(n_points):
-        reachability[i] = np.inf
-        predecessor[i] = -1
-    point = 0
-    for done in range(n_points):
-        order[done] = point
-        is_open[point] = False
-        sender, best, offer = point, np.inf, core[point]
-        point = -1
-        for i in range(n_points):
-            if is_open[i]:
-                distance = np.sqrt(squares[sender, i])
-                distance = distance if distance > offer else offer
-                value = np.rint(distance * _DECIMALS) / _DECIMALS
-                if value < reachability[i]:
-                    reachability[i] = value
-                    predecessor[i] = sender
-                if point == -1 or reachability[i] < best:
-                    point, best = i, reachability[i]

@@ -45,15 +45,6 @@ def sum_segments(X, weights, rows, block, edges, sums, lows, squares):
 
 
 @kernel
-def weigh_runs(runs, edges, weights, out):
-    """Write the sum of the weights (N,) of the points of every run (R, 3) into ``out``."""
-    for r in range(runs.shape[0]):
-        out[r] = 0.0
-        for i in range(edges[runs[r, 0]], edges[runs[r, 1]]):
-            out[r] += weights[i]
-
-
-@kernel
 def sum_runs(runs, sums, lows, run_sums, run_lows):
     """Write sums of distances over runs, and minima over runs of noise, both of shape (R, ROWS).
 
@@ -156,17 +147,6 @@ def row_silhouettes(
                 out[c, 1, s] = _silhouette(within, between)
             elif noise_mass > itself:
                 out[c, 1, s] = _silhouette(noise / (noise_mass - itself), between)
-
-
-@kernel
-def add_rows(weights, values, out, block):
-    """Add up weighted values (C, 2, ROWS) of a block of rows into ``out`` (n_blocks, C, 2)."""
-    for c in range(values.shape[0]):
-        for i in range(2):
-            total = 0.0
-            for s in range(weights.shape[0]):
-                total += weights[s] * values[c, i, s]
-            out[block, c, i] = total
 
 
 @inner

@@ -15,7 +15,7 @@ from scipy.special import gammaln
 from ..covariance import whitening_transforms
 from ..density import KernelMixture
 from ..density.sums import LOG_2PI
-from ..kernels.components import maximize_likelihood
+from ..kernels.components import EPSILON, maximize_likelihood
 
 #: Iterations of k-means that start a fit.
 _KMEANS_STEPS = 3
@@ -23,6 +23,8 @@ _KMEANS_STEPS = 3
 #: than this tolerance.
 _MAX_STEPS = 60
 _TOLERANCE, _TOLERANCE_PER_FEATURE = 1e-3, 1e-4
+#: Most rows for which sums are computed together.
+_BLOCK = 256
 #: Distance of the logarithms of precisions in Student's t, in widths of a Gaussian's likelihood.
 _SPACING = 1.2
 #: Precisions less likely than this share of the likeliest are dropped.
@@ -208,19 +210,36 @@ def fit_components(
     The fit starts from the responsibilities ``shares`` (n_rows, n_components).
     """
     n_components, n_features = shares.shape[1], len(prior.ridge)
+    pulls = shares.T * weights
+    constants = np.array([-0.5 * n_features * LOG_2PI, np.inf])
+    if dof < np.inf:
+        half = 0.5 * (dof + n_features)
+        height = gammaln(half) - gammaln(0.5 * dof) - 0.5 * n_features * np.log(dof * np.pi)
+        constants = np.array([height, half])
+    size = min(_BLOCK, len(features))
+    work = np.empty((5, size))
     sizes, means = np.empty(n_components), np.empty((n_components, n_features))
     covariances = np.empty((n_components, n_features, n_features))
     is_fitted = maximize_likelihood(
         features,
         weights,
-        np.ascontiguousarray(shares.T),
+        float(weights.sum()),
         float(dof),
+        constants,
         np.array([prior.round, prior.pooled]),
         np.eye(n_features) if prior.target is None else prior.target,
         np.zeros_like(prior.ridge) if prior.shape is None else prior.shape,
         prior.ridge,
         _MAX_STEPS,
         max(_TOLERANCE, _TOLERANCE_PER_FEATURE * n_features),
+        pulls @ features,
+        pulls.sum(axis=1) + EPSILON,
+        np.empty((n_components, features.shape[1])),
+        np.empty(n_components),
+        np.empty((2, n_features, n_features)),
+        np.empty((2, n_components, size)),
+        work,
+        work.view(np.int64),
         sizes,
         means,
         covariances,
