@@ -1,6 +1,5 @@
 """The table of invariances in docs/robustness.md: every cell is tested."""
 
-import re
 from functools import cache
 from pathlib import Path
 
