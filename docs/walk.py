@@ -1,7 +1,7 @@
-"""Walk through the command line in a real terminal and record what it shows.
+"""Type commands into a real terminal and record the screen.
 
 ``python docs/walk.py docs/terminal.md`` types every command below into tmux, waits until the prompt
-is back and writes what the screen then shows. tmux and the command ``sevenhills`` must be found.
+is back and writes the contents of the screen. tmux and the command ``sevenhills`` must be found.
 Long numbers are shortened: their last digits differ between processors.
 """
 
@@ -63,7 +63,7 @@ MISTAKES = [
 
 
 def messy_table(n_rows, seed, shift):
-    """Return a table as people send it: words, gaps, a constant, repetitions, decimal commas."""
+    """Return a messy table: words, gaps, a constant, repetitions, decimal commas."""
     rng = random.Random(seed)
     lines = ["name;height;weight;site;pulse;comment"]
     for i in range(n_rows):
@@ -77,7 +77,7 @@ def messy_table(n_rows, seed, shift):
 
 
 def write_tables(folder):
-    """Write the messy tables that the commands speak of."""
+    """Write the messy tables that the commands read."""
     for name, seed, shift in (("messy.csv", 0, 0.0), ("later.csv", 1, 0.03)):
         Path(folder, name).write_text(messy_table(200, seed, shift), encoding="utf-8-sig")
 
@@ -116,7 +116,7 @@ class Terminal:
         raise TimeoutError("\n".join(self._lines()))
 
     def run(self, command):
-        """Type a command and return what the screen shows of it when it is done."""
+        """Type a command and return the screen when it is done."""
         self._tmux("send-keys", "-R")
         self._tmux("clear-history")
         self._tmux("send-keys", "-l", command)
@@ -140,9 +140,10 @@ def record(terminal):
     """Return the page, section by section."""
     yield "# The command line, recorded"
     yield (
-        "`make walk` types these commands into a terminal and records what it shows, remarks on "
-        f"standard error included. Long numbers are shortened to {DIGITS} digits here; the "
-        "commands write all of them."
+        "This page shows the output of the commands of [the command line](cli.md): a first model, a "
+        "messy table, reports and mistakes. `make walk` types the commands into a terminal and "
+        "records the screen, with remarks on standard error. Long numbers are shortened to "
+        f"{DIGITS} digits here; the commands write all digits."
     )
     sections = {
         "The embedded data": EMBEDDED,

@@ -2,8 +2,8 @@
 Classify with densities
 =======================
 
-Bayes' rule with one density for each class. The classes may have any shape and any number of
-modes, and the densities also detect points that belong to no class.
+``DensityClassifier`` applies Bayes' rule to one density per class. The classes may have any shape
+and any number of modes. The densities also detect points that are unlike all classes.
 """
 
 import matplotlib.pyplot as plt

@@ -2,7 +2,8 @@
 Marginals, conditionals and missing values
 ==========================================
 
-A fitted density gives the distribution of one feature given others, without another fit.
+A fitted density gives the distribution of some features given others, without another fit, and
+fills in missing values.
 """
 
 import matplotlib.pyplot as plt
@@ -21,7 +22,7 @@ rome = ROME().fit(iris)
 plot_corner(rome, iris)
 
 # %%
-# The density of the sepal length given the petal length. Conditionals are densities too, with
+# The density of the sepal length given the petal length. A conditional is a density, too, with
 # quantiles and intervals.
 petal_lengths = (1.5, 4.5, 6.0)
 conditionals = {
@@ -33,16 +34,18 @@ for length, density in conditionals.items():
     print(f"petal length {length} cm: sepal length {low:.1f} to {high:.1f} cm with 90 %")
 
 # %%
-# A flower whose petals were not measured: its log density by the known features, and its petals,
-# imputed by their mean given the sepals or by random draws.
+# The petals of this flower were not measured. Its log density is that of the known features. The
+# petals are imputed by their mean given the sepals, or by random draws.
 flower = pd.DataFrame([[5.9, 3.0, np.nan, np.nan]], columns=iris.columns)
 print(f"log density {rome.score_samples(flower, missing='marginal')[0]:.2f}")
-print(f"mean    {rome.impute(flower)[0].round(2)}")
+print(f"mean    {np.asarray(rome.impute(flower))[0].round(2)}")
 for seed in range(3):
-    print(f"a draw  {rome.impute(flower, 'sample', random_state=seed)[0].round(2)}")
+    draw = np.asarray(rome.impute(flower, "sample", random_state=seed))[0]
+    print(f"a draw  {draw.round(2)}")
 
 # %%
-# Draws show what the mean hides: the sepals alone do not determine the species.
+# The draws differ, because the sepals alone do not determine the species. The mean does not show
+# that.
 figure, ax = plt.subplots(figsize=(6, 3.6), layout="constrained")
 plot_line(rome.marginal("sepal length"), ax, label="all flowers", color="#777777", confidence=None)
 for (length, density), color in zip(

@@ -1,10 +1,10 @@
 """
-Score forecasts of walks, from end to end
-=========================================
+Score and rank forecasts
+========================
 
-The walks are synthetic, so that their distribution is known. Two simple forecasters, one that
-assumes a constant velocity and one that looks for similar pasts, are compared with an oracle that
-draws from the true distribution.
+Two simple forecasters of walks are compared with an oracle. One forecaster assumes a constant
+velocity, the other one uses similar pasts. The walks are simulated, so the oracle can draw from
+their true distribution.
 """
 
 import matplotlib.pyplot as plt
@@ -21,8 +21,8 @@ training, test = make_walks(1000, random_state=0), make_walks(40, random_state=1
 
 
 # %%
-# Both forecasters see walks in coordinates along and across the heading, from the last observed
-# position on.
+# Both forecasters use coordinates along and across the heading, relative to the last observed
+# position.
 def heading_frames(walks):
     """Return last positions (S, 1, 2), axes (S, 2, 2) and speeds (S,), in meters per step."""
     velocity = (walks.observed[:, -1] - walks.observed[:, -3]) / 2
@@ -98,7 +98,7 @@ axes[1].set_title("Coverage")
 axes[1].legend(frameon=False, loc="lower right")
 
 # %%
-# The results as a page of HTML, which ``page.save`` writes to a file, as the command
+# A report of the results. ``page.save`` writes it to an HTML file, as the command
 # ``sevenhills forecast`` does.
 page = forecast_report(ranking, samples, test.truth)
 print(page)

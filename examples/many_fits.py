@@ -2,7 +2,8 @@
 Many small data sets: which sensor has changed?
 ===============================================
 
-One density for each of 200 sensors, fitted in one call, scores the readings of today.
+``fit_many`` fits one density for each of 200 sensors, and ``score_many`` scores the readings of
+today.
 """
 
 import matplotlib.pyplot as plt
@@ -37,8 +38,8 @@ today[moved] += (means[moved].mean(axis=1)[:, None] - today[moved]) / 3
 print("moved:", moved)
 
 # %%
-# ``fit_many`` gives the same models as a loop over ``ROME().fit``, but faster; ``n_jobs`` sets the
-# number of processes.
+# ``fit_many`` gives the same models as a loop over ``ROME().fit``; ``n_jobs`` sets the number of
+# processes.
 models = fit_many(past)
 expected = np.array([scores.mean() for scores in score_many(models, readings(N_TODAY))])
 found = np.array([scores.mean() for scores in score_many(models, today)])

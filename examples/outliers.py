@@ -1,9 +1,9 @@
 """
-Find rows that do not belong
-============================
+Find outliers in a table
+========================
 
-Every value of these rows is ordinary, but their combination is not. A density detects such rows,
-limits for single columns do not.
+Every value of these outliers is ordinary, but their combination is not. A density detects such
+rows; limits for single columns do not.
 """
 
 import matplotlib.pyplot as plt
@@ -25,8 +25,8 @@ table.loc[swapped, "total_phenols"] = table.loc[exchanged, "total_phenols"].to_n
 
 # %%
 # The detector scores every row by models that were fitted without it; otherwise the kernel on an
-# outlier would hide it. The p-value of a row is the share of rows that are not denser, so 5 % of
-# the rows are reported here, the least dense ones.
+# outlier would hide it. The p-value of a row is the share of rows that are not denser. With a rate
+# of 5 %, the least dense 5 % of the rows are reported.
 detector = DensityOutlierDetector(rate=0.05).fit(table)
 found = table.assign(p_value=detector.p_value(table))[detector.predict(table) == -1]
 found.insert(0, "swapped", found.index.isin(swapped))
@@ -47,8 +47,8 @@ ax.legend(frameon=False, loc="upper left")
 plt.show()
 
 # %%
-# Of new wines of the same growers, 5 % would be reported as well, whatever the density is: half of
-# the wines are compared with the other half, ten times.
+# About 5 % of new, regular wines are reported, too: half of the wines are compared with the other
+# half, ten times.
 wines = columns[["flavanoids", "total_phenols", "color_intensity"]].to_numpy()
 shares = []
 for seed in range(10):

@@ -2,8 +2,8 @@
 Highest-density regions and modes
 =================================
 
-The smallest region that holds 90 % of a distribution may have holes and several parts. A fitted
-density gives its outline, and whether a new point lies inside.
+The highest-density region of 90 % is the smallest region with that probability. It may have holes
+and several parts. A fitted density gives its outline, and whether a new point lies inside.
 """
 
 import matplotlib.pyplot as plt
@@ -22,23 +22,22 @@ print(modes)
 print(modes.locations.round(2))
 
 # %%
-# The highest-density region of 90 %, as polygons. Kernels widen the clusters, so that the region
-# holds somewhat more than 90 % of new samples. Regions of ``AutoROME`` are closer to 90 %, but take
-# longer.
+# The highest-density region of 90 %, as polygons. Kernels widen the clusters, so the region holds
+# somewhat more than 90 % of new samples. ``conformal`` calibrates regions by held-out samples.
 polygons = rome.hdr_contours(0.9)
 new = make_shapes(4000, random_state=1)
 inside = (rome.hdr_probability(new) <= 0.9).mean()
 print(f"{len(polygons)} outlines; {inside:.1%} of 4000 new samples are inside of the region of 90%")
 
 # %%
-# ``hdr_probability`` is the probability of all points with higher density. One minus it is the
-# probability, under the fitted density, of a point that is as unlikely or more so.
+# ``hdr_probability`` is the probability, under the fitted density, of the region with a higher
+# density than a point.
 points = np.array([[-3.2, 0.8], [-2.2, 0.2], [2.2, 0.2], [4.5, 2.0]])
 for point, inner in zip(points, rome.hdr_probability(points), strict=True):
     print(f"{point}: outside of {inner:.2%}")
 
 # %%
-# The point below the bow lies in the middle of the data, and is an outlier nevertheless.
+# The point below the bow lies in the middle of the data, but its density is low.
 ax = plot_regions(rome, confidences=(0.99, 0.9, 0.5), modes=False)
 ax.plot(*X.T, ".", color="0.6", ms=2, zorder=0)
 ax.plot(*points.T, "k*", ms=10)

@@ -1,10 +1,10 @@
 """
-Regression with several answers
-===============================
+Regression with several likely values
+=====================================
 
-Where a target has two likely values, its mean is neither of them, and an interval holds mostly
-values that never occur. The joint density of features and target gives the whole conditional
-distribution, and regions that hold a new target as often as they say.
+If a target has two likely values, its mean is neither of them, and an interval contains mostly
+values that never occur. ``DensityRegressor`` estimates the whole conditional distribution, and
+gives calibrated regions that may have several parts.
 """
 
 import matplotlib.pyplot as plt
@@ -33,8 +33,8 @@ for x, intervals in zip(new[:, 0], model.predict_region(new, 0.9).intervals(), s
     print(f"x = {x}:", " and ".join(f"{low:.2f} to {high:.2f}" for low, high in intervals))
 
 # %%
-# Intervals and regions are calibrated by samples that were held out. Both hold about 90 % of new
-# targets, and the region is much shorter.
+# Intervals and regions are calibrated by held-out samples. Both contain about 90 % of new targets,
+# and the region is much shorter.
 X_new, y_new = draw(4000, 1)
 regions, ends = model.predict_region(X_new, 0.9), model.predict_interval(X_new, 0.9)
 inside = (y_new >= ends[:, 0]) & (y_new <= ends[:, 1])

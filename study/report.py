@@ -39,7 +39,7 @@ _WALKS = (
 )
 _ONE_EACH = (
     "the study seems to draw one sample from every window, so that the draws have the mode sizes "
-    "of the data; see the errors of the study"
+    "of the data; see errors of the study"
 )
 UNEXPLAINED = "not explained"
 
@@ -176,12 +176,13 @@ def write_page(
         "## What agrees",
         agreement.describe(),
         _RULE,
-        _differences(agreement),
+        _reasons(agreement),
         "## Errors of the study",
         *(f"**{each.title}.** {each.text}" for each in findings(summaries(rows))),
         "## The study's tables",
         _LEGEND,
         *(_section(table, level=3) for table in tables),
+        *_differences(agreement),
         "## Beyond the study",
         _BEYOND_TEXT,
         *(_section(table, level=3) for table in beyond_tables(rows)),
@@ -208,7 +209,9 @@ _RULE = (
 )
 _LEGEND = (
     "Mean and standard deviation over runs; published figures in brackets; ✓ agrees, ✗ differs. "
-    "k-nearest-neighbor densities (knn) are not normalized, so that their divergences cannot be "
+    "L_hat is the mean log-likelihood of held-out samples, W_hat the Wasserstein indicator, D_JS the "
+    "Jensen-Shannon divergence between two fits, and D_JS_true that from the truth. "
+    "k-nearest-neighbor densities (knn) are not normalized, so their divergences cannot be "
     "interpreted. The column Gaussian is the study's f_GMM: one Gaussian for each cluster."
 )
 _BEYOND_TEXT = (
@@ -225,7 +228,8 @@ def _introduction(plan: Plan, rows: Sequence[Row]) -> str:
     n_fits = _rome_fits(rows)
     versions = Counter(row.versions for row in rows).most_common(1)
     return (
-        "Written by `make reproduce` from the stored results. "
+        "This page compares the published figures of ROME with a rerun, cell by cell. "
+        "`make reproduce` writes it from the stored results.\n\n"
         "The study: A. Mészáros, J. F. Schumann, J. Alonso-Mora, A. Zgonnikov, J. Kober: ROME: "
         "Robust Multi-Modal Density Estimator. IJCAI 2024; its figures are means over 100 runs. "
         f"Ours: {plan.runs} runs of {plan.n_samples} samples, "
@@ -251,32 +255,58 @@ def _section(table: Table, level: int = 2) -> str:
     return f"{'#' * level} {table.title}\n\n{to_markdown(table)}"
 
 
-def _differences(agreement: Agreement) -> str:
-    if not agreement.differing:
+def _reasons(agreement: Agreement) -> str:
+    """Return the number of differing cells by reason."""
+    counts = Counter(reason(entry) for entry in agreement.differing)
+    if not counts:
         return ""
-    lines = [
-        "| table | cell | published | ours | allowed | reason |",
-        "|---|---|---|---|---|---|",
-    ]
-    ordered = sorted(agreement.differing, key=lambda e: (reason(e), str(e.published)))
-    for entry in ordered:
-        cell, ours = entry.published, entry.ours
-        if cell is None or ours is None:
-            continue
-        settings = [cell.method, cell.selection or "", cell.estimator or ""]
-        settings += [
-            name
-            for name, flag in (("decorr.", cell.decorrelate), ("norm.", cell.normalize))
-            if flag
+    known = sum(counts.values()) - counts[UNEXPLAINED]
+    lines = [f"| {text} | {n} |" for text, n in sorted(counts.items())]
+    return "\n".join(
+        [
+            f"{known} of {sum(counts.values())} differences have a known reason; "
+            "[the cells](#cells-that-differ) are below.",
+            "",
+            "| reason | cells |",
+            "|---|---|",
+            *lines,
         ]
-        name = f"{cell.distribution}, {cell.metric}, {' '.join(filter(None, settings))}"
-        lines.append(
-            f"| {cell.table} | {name} | {entry.expected[0]:.4g} ± {entry.expected[1]:.4g} | "
-            f"{ours.mean:.4g} | {entry.allowed:.2g} | {reason(entry)} |"
+    )
+
+
+def _differences(agreement: Agreement) -> list[str]:
+    """Return a table of the differing cells of every reason."""
+    by_reason: dict[str, list[Entry]] = {}
+    for entry in sorted(agreement.differing, key=lambda e: (reason(e), str(e.published))):
+        by_reason.setdefault(reason(entry), []).append(entry)
+    tables = [
+        "\n".join(
+            [
+                f"{text[0].upper()}{text[1:]}:",
+                "",
+                "| table | cell | published | ours | allowed |",
+                "|---|---|---|---|---|",
+                *filter(None, map(_difference, entries)),
+            ]
         )
-    known = sum(reason(entry) != UNEXPLAINED for entry in agreement.differing)
-    head = f"Cells that differ, {known} of {len(agreement.differing)} for a known reason:"
-    return head + "\n\n" + "\n".join(lines)
+        for text, entries in by_reason.items()
+    ]
+    return ["## Cells that differ", *tables] if tables else []
+
+
+def _difference(entry: Entry) -> str:
+    cell, ours = entry.published, entry.ours
+    if cell is None or ours is None:
+        return ""
+    settings = [cell.method, cell.selection or "", cell.estimator or ""]
+    settings += [
+        name for name, flag in (("decorr.", cell.decorrelate), ("norm.", cell.normalize)) if flag
+    ]
+    name = f"{cell.distribution}, {cell.metric}, {' '.join(filter(None, settings))}"
+    return (
+        f"| {cell.table} | {name} | {entry.expected[0]:.4g} ± {entry.expected[1]:.4g} | "
+        f"{ours.mean:.4g} | {entry.allowed:.2g} |"
+    )
 
 
 def _factors(rows: Sequence[Row]) -> str:

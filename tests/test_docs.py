@@ -22,6 +22,8 @@ README, RECORDED = ROOT / "README.md", DOCS / "terminal.md"
 PAGES = sorted(DOCS.glob("*.md"))
 ALL = [README, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *PAGES]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+#: Pages whose commands are run, on a table data.csv.
+WITH_COMMANDS = [README, DOCS / "cli.md"]
 
 #: What is not run, beside targets of make: it needs a network, or many minutes.
 NOT_RUN = {"pip install sevenhills"}
@@ -90,7 +92,7 @@ def test_commands_run_or_say_why_not(page):
     for command in commands(page):
         if command.startswith("make "):
             assert command.removeprefix("make ") in targets()
-        elif not command.startswith("sevenhills ") or page != README:
+        elif not command.startswith("sevenhills ") or page not in WITH_COMMANDS:
             assert command in NOT_RUN
 
 
@@ -99,11 +101,12 @@ def test_the_python_of_the_readme_runs(folder):
     assert run_python(README)
 
 
-def test_the_commands_of_the_readme_run(folder):
+@pytest.mark.parametrize("page", WITH_COMMANDS, ids=lambda page: page.name)
+def test_the_commands_of_pages_run(page, folder):
     rows = datasets.load("aniso").sample(100, random_state=0)
     lines = ["x,y", *(f"{x},{y}" for x, y in rows)]
     Path("data.csv").write_text("\n".join(lines), encoding="utf-8")
-    ours = [each for each in commands(README) if each.startswith("sevenhills ")]
+    ours = [each for each in commands(page) if each.startswith("sevenhills ")]
     assert ours
     for command in ours:
         result = call(command)
