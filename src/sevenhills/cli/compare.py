@@ -227,7 +227,7 @@ def _run_test(
     """Measure one distance and its p-value."""
     from ..metrics import energy_test, permutation_test, wasserstein
 
-    with working(_TITLES[name]) as progress:
+    with working(_TITLES[name]):
         if name == "energy":
             found = energy_test(X, Y, n_permutations=n_permutations, random_state=seed)
         else:
@@ -239,7 +239,6 @@ def _run_test(
                 # A lower limit could stop a test that all permutations would call significant.
                 max_exceedances=max(_MIN_EXCEEDANCES, ceil(alpha * (n_permutations + 1))),
                 random_state=seed,
-                progress=progress,
             )
     return {
         "name": name,

@@ -17,7 +17,7 @@ from ..kernels.silhouettes import (
     weigh_runs,
 )
 from ..kernels.spanning import Workspace, diameter_beyond, span, spanning_tree
-from ..progress import Progress
+from ..progress import report
 from ..threads import map_blocks
 from ..validation import check_choice, check_field, check_permutation
 from .optics import Cuts, Partitions, best_of
@@ -153,7 +153,6 @@ def score(
     weights: np.ndarray | None = None,
     n_jobs: int | None = None,
     exact_below: int = EXACT_BELOW,
-    progress: Progress | None = None,
 ) -> Scores:
     """Score the candidate clusterings of samples.
 
@@ -173,16 +172,12 @@ def score(
     exact_below : int, default=30_000
         From this number of rows on, silhouettes are estimated from a sample whose cost does not
         exceed that of the exact silhouettes of this number of rows.
-    progress : callable, optional
-        Progress callback, called with (stage, fraction done).
 
     Returns
     -------
     Scores
         The score is -1.1 for a candidate of one label.
     """
-    if progress is not None:
-        progress("scores", 0.0)
     weights = np.ones(len(X)) if weights is None else weights
     X, weights, partitions = X[cuts.order], weights[cuts.order], cuts.partitions
     scores = np.full(len(partitions), TRIVIAL_SCORE)
@@ -197,7 +192,7 @@ def score(
     else:
         most = max(_LARGEST_SAMPLE, exact_below**2 // len(X))
         scores[proper], errors[proper] = sampled_silhouette_scores(
-            X, partitions.take(proper), n_jobs, weights, most, progress
+            X, partitions.take(proper), n_jobs, weights, most
         )
     return Scores(criterion, scores, errors)
 
@@ -248,7 +243,6 @@ def sampled_silhouette_scores(
     n_jobs: int | None,
     weights: np.ndarray,
     most: int,
-    progress: Progress | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return estimates of the silhouette scores of partitions, and their standard errors.
 
@@ -259,8 +253,7 @@ def sampled_silhouette_scores(
 
     def contributions(partitions: Partitions, rows: np.ndarray) -> np.ndarray:
         nonlocal n_seen
-        if progress is not None:
-            progress("scores", min(1.0, n_seen / most))
+        report(n_seen / most)
         n_seen += len(rows)
         parts = [
             _Silhouettes.from_partitions(X, group, weights).of_rows(rows, n_jobs)

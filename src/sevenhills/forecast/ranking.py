@@ -11,6 +11,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from ..estimate import Estimate
+from ..progress import part, step
 from ..validation import (
     check_choice,
     check_confidence,
@@ -29,6 +30,8 @@ _OF_PATHS = ("nll", "nll_agents", "nll_agent")
 #: Bias of the difference of two such likelihoods that samples leave possible, in nats, as
 #: ``make bench-forecast-rank`` finds it.
 _BIAS = 2.0
+#: Share of the evaluations in the time of a ranking.
+_EVALUATED = 0.9
 #: Settings that do not matter to exact likelihoods.
 _OF_SAMPLES = ("n_samples", "n_draws", "k", "estimator", "step_estimator")
 #: Smallest p-value after the correction for many pairs, as a fraction of the significance level.
@@ -260,7 +263,8 @@ def rank(
         least=1,
     )
     compared = {couple: (shared[couple[0]], shared[couple[1]], measure) for couple in couples}
-    pairs = paired_differences(compared, confidence, n_replicates, n_permutations, rng)
+    with part("pairs", _EVALUATED, 1.0):
+        pairs = paired_differences(compared, confidence, n_replicates, n_permutations, rng)
     p_values = dict(zip(couples, holm([each.p_value for each in pairs.values()]), strict=True))
     apart = {couple for couple, p_value in p_values.items() if p_value <= 1 - confidence}
     rows = []
@@ -298,10 +302,13 @@ def _evaluated(
         raise TypeError(f"truth is needed to evaluate {new[0]!r}")
     if options and not new:
         raise TypeError(f"forecasters are evaluated, but {', '.join(options)} belong to evaluate")
-    return {
-        str(name): evaluate(each, truth, **own, **options) if name in new else each
-        for name, each in forecasters.items()
-    }
+    out = {}
+    for name, each in forecasters.items():
+        if name in new:
+            with part("", 0.0, _EVALUATED), step(str(name), new.index(name), len(new)):
+                each = evaluate(each, truth, **own, **options)
+        out[str(name)] = each
+    return out
 
 
 def _chosen(evaluations: Mapping[str, Evaluation], measure: str | None) -> str:
