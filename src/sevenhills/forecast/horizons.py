@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from ..metrics.tables import MeasureTable
 from ..progress import part
 from ..validation import check_positive
 from .evaluation import evaluate
-from .results import Evaluation, MeasureTable, Row
+from .results import Evaluation, Row
 
 #: A horizon that exceeds a whole number of steps by less than this fraction is that number.
 _ROUNDING = 1e-9
