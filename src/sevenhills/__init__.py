@@ -7,7 +7,7 @@ only from those above them in this list:
 ``kernels``        hot loops: arrays in, arrays out
 ``atomic_write``   files that are written as a whole or not at all
 ``decoding``       files of others: damage, pickles and bombs are refused
-``progress``       progress callbacks of long computations
+``progress``       progress of long computations
 ``threads``        threads over blocks of work
 ``extras``         libraries that only some functions need
 ``validation``     checks of arguments
@@ -40,6 +40,7 @@ from . import estimators
 if TYPE_CHECKING:
     from .density import KernelMixture
     from .estimators import *  # noqa: F403
+    from .progress import show_progress
     from .scale import DistributedROME, fit_many, score_many
     from .storage import load, save
     from .warming import warm
@@ -53,6 +54,7 @@ __all__ = [
     "load",
     "save",
     "score_many",
+    "show_progress",
     "warm",
 ]
 __all__ += estimators.__all__
@@ -73,6 +75,7 @@ _PACKAGES = [
 ]
 _HOMES = {"KernelMixture": "density", "load": "storage", "save": "storage", "warm": "warming"}
 _HOMES |= {"DistributedROME": "scale", "fit_many": "scale", "score_many": "scale"}
+_HOMES |= {"show_progress": "progress"}
 
 
 def __getattr__(name: str) -> Any:

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from itertools import combinations
 
 import numpy as np
 import pandas as pd
@@ -57,7 +58,7 @@ def test_compare_takes_what_both_have(folder, tmp_path):
         "n_permutations": 999,
     }  # fmt: skip
     np.save(tmp_path / "c.npy", X)
-    assert "not both have names" in refused("compare", a, tmp_path / "c.npy")
+    assert "not all tables have names" in refused("compare", a, tmp_path / "c.npy")
     write_csv(tmp_path / "d.csv", X, ("u", "v"))
     assert "no column of numbers in common" in refused("compare", a, tmp_path / "d.csv")
     assert "standard input" in refused("compare", "-", "-")
@@ -98,3 +99,51 @@ def test_compare_without_pot(folder, monkeypatch):
     assert "sevenhills[ot]" in refused(
         "compare", folder / "first.csv", folder / "second.csv", "--tests", "wasserstein"
     )
+
+
+def test_more_than_two_tables_are_compared_in_pairs(folder):
+    """Every pair has the p-value that it has by itself; Holm's rule is that of a loop."""
+    tables = [folder / f"{name}.csv" for name in ("first", "second", "moved")]
+    quick = ["--units", "data", "--permutations", 199, "--tests", "energy", "--json"]
+    result = call("compare", *tables, *quick)
+    assert result.exit_code == 1
+    found = json.loads(result.stdout)
+    assert list(found) == [
+        "tables", "columns", "units", "n_permutations", "pairs", "alpha", "different",
+    ]  # fmt: skip
+    assert [each["n_compared"] for each in found["tables"]] == [150, 150, 150]
+    pairs = found["pairs"]
+    places = [(str(a), str(b)) for a, b in combinations(tables, 2)]
+    assert [(pair["a"], pair["b"]) for pair in pairs] == places
+    for pair in pairs:
+        alone = json.loads(call("compare", pair["a"], pair["b"], *quick).stdout)
+        assert alone["tests"] == pair["tests"]
+        assert alone["p_value"] == pair["p_value"]
+    ranked, adjusted, largest = sorted(pair["p_value"] for pair in pairs), [], 0.0
+    for i, p_value in enumerate(ranked):
+        largest = max(largest, min(1.0, (len(ranked) - i) * p_value))
+        adjusted.append(largest)
+    assert sorted(pair["adjusted_p_value"] for pair in pairs) == pytest.approx(adjusted)
+    assert [pair["different"] for pair in pairs] == [False, True, True]
+
+
+def test_a_table_of_pairs(folder):
+    tables = [folder / f"{name}.csv" for name in ("first", "second", "moved")]
+    result = call("compare", *tables)
+    assert result.exit_code == 1
+    lines = result.stdout.splitlines()
+    assert lines[-1].startswith("2 of 3 pairs differ, at alpha = 0.05 after Holm's correction")
+    assert [line.endswith("no difference found") for line in lines[3:6]] == [True, False, False]
+    same = done("compare", tables[0], tables[1], tables[0])
+    assert same.stdout.splitlines()[-1].startswith("0 of 3 pairs differ")
+
+
+def test_what_many_tables_need(folder, tmp_path):
+    one = folder / "first.csv"
+    assert "at least two tables" in refused("compare", one)
+    three = [one, folder / "second.csv", folder / "moved.csv"]
+    assert "use --permutations 60" in refused("compare", *three, "--permutations", 50)
+    other = write_csv(tmp_path / "other.csv", ANISO.sample(20, random_state=0), ("x", "z"))
+    result = done("compare", one, folder / "second.csv", other, "--alpha", 1e-3)
+    assert "not all tables have them: y, z" in result.stderr
+    assert "1 column: x" in result.stdout

@@ -1,20 +1,58 @@
 """Standard error, and exit codes."""
 
+import contextlib
+import os
+import re
+import subprocess
+import sys
 import warnings
 
+import pytest
+
 from sevenhills.cli.screen import working
+from sevenhills.progress import part, report
 
 from .runner import call, start
 
 
-def test_progress_is_shown_on_terminals_only(monkeypatch, capsys):
-    with working("counting") as tell:
-        tell("sheep", 0.5)
+def test_progress_is_not_shown_without_a_terminal(capsys):
+    with working("counting"), part("sheep"):
+        report(0.5)
     assert capsys.readouterr() == ("", "")
-    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
-    monkeypatch.setenv("TERM", "xterm")
-    with working("counting") as tell:
-        tell("sheep", 0.5)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="pty is for POSIX")
+def test_a_terminal_shows_the_share_done_and_the_time_left():
+    script = (
+        "import time\n"
+        "from sevenhills.cli.screen import working\n"
+        "from sevenhills.progress import part, tracked\n"
+        "with working('counting'), part('sheep'):\n"
+        "    for _ in tracked(range(4)):\n"
+        "        time.sleep(0.25)\n"
+    )
+    shown = on_a_terminal(sys.executable, "-c", script)
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", shown)
+    assert "counting: sheep" in plain
+    assert re.search(r"\b(25|50|75)%", plain)
+    assert re.search(r"left: 0:00:0\d", plain)
+
+
+def on_a_terminal(*command):
+    """Return what a command writes to a terminal as standard error."""
+    import pty
+
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "120"}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=theirs, env=environment) as run:
+        os.close(theirs)
+        shown = b""
+        with contextlib.suppress(OSError):  # of a terminal that was closed
+            while found := os.read(ours, 65536):
+                shown += found
+    os.close(ours)
+    assert run.returncode == 0, shown
+    return shown.decode()
 
 
 def test_a_broken_pipe_ends_quietly(model):

@@ -168,7 +168,7 @@ def test_a_verbose_fit_prints_its_stages(capsys, n_samples, stages):
     assert capsys.readouterr().out == ""
     ROME(verbose=True).fit(hills(n_samples))
     said = capsys.readouterr().out.splitlines()
-    assert [line.split("s  ")[1].split(":")[0] for line in said] == stages
+    assert [line.split("%  ")[1] for line in said] == [*stages, "kernels"]
 
 
 @pytest.fixture

@@ -67,7 +67,8 @@ def test_settings(evaluation):
 
 def test_progress_is_printed(scenes, capsys):
     evaluate(*scenes, measures="ade", verbose=True)
-    assert "scenes: 100%" in capsys.readouterr().out
+    stages = [line.split("%  ")[1] for line in capsys.readouterr().out.splitlines()]
+    assert stages == ["checks", "pooled shapes", "scenes", "bootstrap"]
 
 
 #: Measures whose mean is best for the law of the truth.

@@ -12,6 +12,7 @@ from scipy.spatial.distance import cdist
 from scipy.stats import energy_distance as energy_on_a_line
 from scipy.stats import wasserstein_distance
 
+from sevenhills import show_progress
 from sevenhills.metrics import (
     energy_distance,
     energy_test,
@@ -134,9 +135,8 @@ def test_a_difference_is_found_and_none_is_not():
 
 def test_shuffling_says_how_far_it_is():
     said = []
-    permutation_test(
-        lambda *_: 1.0, X, Y, n_permutations=4, progress=lambda stage, part: said.append(part)
-    )
+    with show_progress(lambda stage, fraction: said.append(fraction)):
+        permutation_test(lambda *_: 1.0, X, Y, n_permutations=4)
     assert said == [0.25, 0.5, 0.75, 1.0]
 
 

@@ -8,6 +8,7 @@ import typer
 from typer.core import TyperGroup
 
 from .compare import compare
+from .evaluate import evaluate
 from .fit import fit
 from .forecast import forecast
 from .options import with_groups
@@ -18,7 +19,7 @@ from .screen import guarded, remark, set_debug
 
 #: In the order in which ``sevenhills --help`` lists them. A command is a function whose module
 #: imports nothing heavy at its top.
-COMMANDS = (fit, describe, score, sample, outliers, compare, report, forecast, demo)
+COMMANDS = (fit, describe, score, sample, outliers, compare, evaluate, report, forecast, demo)
 #: Typer's error for a malformed command line, which has no public name.
 _UsageError: Any = typer.BadParameter.__base__
 
@@ -49,7 +50,7 @@ def sevenhills(
 
     Exit codes:
       0    done
-      1    done, and there is a finding: compare found two different distributions
+      1    done, and there is a finding: compare found different distributions
       2    bad input or bad usage
       3    internal error
       130  interrupted

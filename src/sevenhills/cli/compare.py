@@ -1,13 +1,14 @@
 """The command ``compare``."""
 
 from functools import partial
-from math import ceil
+from itertools import combinations
+from math import ceil, comb
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
-from typer import Option
+from typer import Argument, Option
 
-from ..texts import counted
+from ..texts import counted, text_table
 from . import options
 from .screen import FINDING, listed, remark, working
 
@@ -29,16 +30,27 @@ _MIN_EXCEEDANCES = 10
 
 
 def compare(
-    a: options.Data,
-    b: options.Data,
+    tables: Annotated[
+        list[str],
+        Argument(
+            help="Two or more of csv, xlsx, parquet, npy, npz or JSON lines, also .gz; - is stdin."
+        ),
+    ],
     choices: options.Choices,
     layout: options.Layout,
     tests: Annotated[
-        str | None, Option(help="Of energy,wasserstein,divergence; all by default.")
+        str | None,
+        Option(
+            help="Of energy,wasserstein,divergence; all for two tables by default, else energy."
+        ),
     ] = None,
     alpha: Annotated[float, Option(help="Significance level: the rate of false alarms.")] = 0.05,
     permutations: Annotated[
-        int | None, Option(min=1, help="Number of permutations; 999 for energy, 99 for the others.")
+        int | None,
+        Option(
+            min=1,
+            help="Number of permutations; 999 or more for energy, 99 for the others.",
+        ),
     ] = None,
     max_rows: Annotated[int, Option(min=5, help="Rows drawn from longer tables.")] = 1000,
     units: Annotated[
@@ -49,7 +61,7 @@ def compare(
     seed: Annotated[int, Option(help="Seed of the permutations and the drawn rows.")] = 0,
     json: options.Json = False,
 ) -> None:
-    """Test whether two tables have the same distribution.
+    """Test whether two or more tables have the same distribution.
 
     Three distances are compared with their values after random permutations of the rows of both
     tables. The Jensen-Shannon divergence is that of two ROME fits, from 0 to 1, which alone depend
@@ -58,53 +70,114 @@ def compare(
     test stops early if permuted tables are often as far apart as the given ones; the p-value
     accounts for this.
 
+    Of more than two tables, all pairs are compared, by the energy distance unless --tests names
+    others. The p-values of pairs are adjusted for the number of pairs by Holm's method, so that
+    alpha is the rate of any false alarm. The exit code is 1 if any pair differs.
+
     For example:
       sevenhills compare before.csv after.csv
+      sevenhills compare monday.csv tuesday.csv wednesday.csv
       sevenhills compare a.npy b.npy --tests energy --permutations 999 --alpha 0.01
       sevenhills compare a.csv b.csv --json | jq .different
     """
     from .writing import write_json
 
-    planned = {name: permutations or _N_PERMUTATIONS[name] for name in _tests_to_run(tests)}
-    _check_permutations(max(planned.values()), len(planned), alpha)
-    first, second = _read(a, b, choices, layout)
-    A, B = _common_columns(first, second)
-    X = _drawn_rows(first.source, A, max_rows, seed)
-    Y = _drawn_rows(second.source, B, max_rows, seed + 1)
-    maps = _support_of(support, A, B.set_axis(A.columns, axis=1))
+    if len(tables) < 2:
+        raise ValueError(f"at least two tables are needed, got {tables[0]}")
+    n_pairs = comb(len(tables), 2)
+    planned = _planned(tests, permutations, n_pairs, alpha)
+    samples = _read(tables, choices, layout)
+    frames = _common_columns(samples)
+    rows = [
+        _drawn_rows(each.source, frame, max_rows, seed + i)
+        for i, (each, frame) in enumerate(zip(samples, frames, strict=True))
+    ]
+    maps = _support_of(support, frames)
     if units == "std":
-        mean, unit = _units(X, Y)
+        mean, unit = _units(rows)
         maps = _rescaled(maps, mean, unit)
-        X, Y = (_clipped((each - mean) / unit, maps) for each in (X, Y))
-    results = [_run_test(name, X, Y, n, alpha, seed, maps) for name, n in planned.items()]
-    p_value = min(1.0, len(results) * min(result["p_value"] for result in results))
-    found = {
-        "a": {"data": a, "n_rows": len(first.frame), "n_compared": len(X)},
-        "b": {"data": b, "n_rows": len(second.frame), "n_compared": len(Y)},
-        "columns": list(A.columns),
+        rows = [_clipped((each - mean) / unit, maps) for each in rows]
+    pairs: list[dict[str, Any]] = []
+    for i, j in combinations(range(len(tables)), 2):
+        titled = "" if n_pairs == 1 else f"pair {len(pairs) + 1} of {n_pairs}, "
+        results = [
+            _run_test(name, rows[i], rows[j], n, alpha, seed, maps, titled)
+            for name, n in planned.items()
+        ]
+        p_value = min(1.0, len(results) * min(result["p_value"] for result in results))
+        pairs.append({"a": tables[i], "b": tables[j], "tests": results, "p_value": p_value})
+    described = [
+        {"data": path, "n_rows": len(each.frame), "n_compared": len(some)}
+        for path, each, some in zip(tables, samples, rows, strict=True)
+    ]
+    common = {
+        "columns": list(frames[0].columns),
         "units": units,
         "n_permutations": max(planned.values()),
-        "tests": results,
-        "p_value": p_value,
-        "alpha": alpha,
-        "different": p_value < alpha,
     }
+    found = (_one_pair if n_pairs == 1 else _all_pairs)(described, common, pairs, alpha)
     if json:
         write_json(found)
     else:
-        typer.echo(_in_words(found))
+        typer.echo((_in_words if n_pairs == 1 else _pairs_in_words)(found))
     if found["different"]:
         raise typer.Exit(FINDING)
 
 
-def _check_permutations(permutations: int, n_tests: int, alpha: float) -> None:
-    """Refuse a number of permutations with which no p-value can be below alpha."""
+def _one_pair(
+    described: list[dict[str, Any]],
+    common: dict[str, Any],
+    pairs: list[dict[str, Any]],
+    alpha: float,
+) -> dict[str, Any]:
+    """Return the result for two tables."""
+    (pair,), (a, b) = pairs, described
+    tests, p_value = pair["tests"], pair["p_value"]
+    verdict = {"p_value": p_value, "alpha": alpha, "different": p_value < alpha}
+    return {"a": a, "b": b, **common, "tests": tests, **verdict}
+
+
+def _all_pairs(
+    described: list[dict[str, Any]],
+    common: dict[str, Any],
+    pairs: list[dict[str, Any]],
+    alpha: float,
+) -> dict[str, Any]:
+    """Return the result for all pairs of more than two tables, with adjusted p-values."""
+    from ..metrics.ranks import holm
+
+    adjusted = holm([pair["p_value"] for pair in pairs]).tolist()
+    pairs = [
+        {**pair, "adjusted_p_value": p_value, "different": p_value < alpha}
+        for pair, p_value in zip(pairs, adjusted, strict=True)
+    ]
+    different = any(pair["different"] for pair in pairs)
+    return {"tables": described, **common, "pairs": pairs, "alpha": alpha, "different": different}
+
+
+def _planned(
+    tests: str | None, permutations: int | None, n_pairs: int, alpha: float
+) -> dict[str, int]:
+    """Return the number of permutations of every test."""
     if not 0 < alpha < 1:
         raise ValueError(f"--alpha must lie between 0 and 1, got {alpha:g}")
-    if n_tests / (permutations + 1) >= alpha:
+    names = _tests_to_run("energy" if tests is None and n_pairs > 1 else tests)
+    planned = {name: permutations or _N_PERMUTATIONS[name] for name in names}
+    if n_pairs > 1 and permutations is None and "energy" in planned:
+        # Twice as many as the smallest adjusted p-value needs to be below alpha.
+        planned["energy"] = max(planned["energy"], ceil(2 * len(names) * n_pairs / alpha))
+    _check_permutations(max(planned.values()), len(names), n_pairs, alpha)
+    return planned
+
+
+def _check_permutations(permutations: int, n_tests: int, n_pairs: int, alpha: float) -> None:
+    """Refuse a number of permutations with which no p-value can be below alpha."""
+    if n_tests * n_pairs / (permutations + 1) >= alpha:
+        pairs = "" if n_pairs == 1 else f" of {n_pairs} pairs"
         raise ValueError(
-            f"no p-value of {counted(n_tests, 'test')} can be below alpha = {alpha:g} with "
-            f"{counted(permutations, 'permutation')}; use --permutations {int(n_tests / alpha)}"
+            f"no p-value of {counted(n_tests, 'test')}{pairs} can be below alpha = {alpha:g} with "
+            f"{counted(permutations, 'permutation')}; use --permutations "
+            f"{int(n_tests * n_pairs / alpha)}"
         )
 
 
@@ -126,47 +199,49 @@ def _tests_to_run(tests: str | None) -> list[str]:
     return chosen
 
 
-def _read(
-    a: str, b: str, choices: options.Choices, layout: options.Layout
-) -> "tuple[Samples, Samples]":
+def _read(tables: list[str], choices: options.Choices, layout: options.Layout) -> "list[Samples]":
     from .samples import samples_of
     from .table_files import read_table
 
-    if a == b == "-":
+    if tables.count("-") > 1:
         raise ValueError("only one of the tables can come from standard input")
-    # A column that is constant in one table may have another value in the other.
-    first, second = (samples_of(read_table(path, layout), choices, "keep") for path in (a, b))
-    for samples in (first, second):
+    # A column that is constant in one table may have another value in another.
+    found = [samples_of(read_table(path, layout), choices, "keep") for path in tables]
+    for samples in found:
         source = samples.source
         remark(*(s if s.startswith(source) else f"{source}: {s}" for s in samples.remarks))
-    return first, second
+    return found
 
 
-def _common_columns(first: "Samples", second: "Samples") -> tuple[Any, Any]:
+def _common_columns(tables: "list[Samples]") -> list[Any]:
     """Return frames of the common columns, by name, or by position if a table has no names."""
-    A, B = first.frame, second.frame
-    if first.has_names and second.has_names:
-        names = [name for name in A.columns if name in B.columns]
+    frames = [table.frame for table in tables]
+    sources = [table.source for table in tables]
+    if all(table.has_names for table in tables):
+        names = [name for name in frames[0].columns if all(name in f.columns for f in frames)]
         if not names:
-            raise ValueError(
-                f"{first.source} and {second.source} have no column of numbers in common"
-            )
-        unmatched = sorted(A.columns.symmetric_difference(B.columns))
+            joined = f"{', '.join(sources[:-1])} and {sources[-1]}"
+            raise ValueError(f"{joined} have no column of numbers in common")
+        unmatched = sorted({name for f in frames for name in f.columns if name not in names})
         if unmatched:
-            remark(f"not compared, because only one table has them: {listed(unmatched)}")
-        A, B = A[names], B[names]
-    elif A.shape[1] != B.shape[1]:
-        raise ValueError(
-            f"{first.source} has {A.shape[1]} columns and {second.source} has {B.shape[1]}, and "
-            "not both have names to match columns by"
-        )
-    is_flat = ((A.iloc[0] == A).all() & (B.set_axis(A.columns, axis=1) == A.iloc[0]).all()).array
+            having = "only one table has" if len(frames) == 2 else "not all tables have"
+            remark(f"not compared, because {having} them: {listed(unmatched)}")
+        frames = [frame[names] for frame in frames]
+    for source, frame in zip(sources, frames, strict=True):
+        if frame.shape[1] != frames[0].shape[1]:
+            raise ValueError(
+                f"{sources[0]} has {frames[0].shape[1]} columns and {source} has "
+                f"{frame.shape[1]}, and not all tables have names to match columns by"
+            )
+    frames = [frame.set_axis(frames[0].columns, axis=1) for frame in frames]
+    first = frames[0].iloc[0]
+    is_flat = sum((frame != first).any() for frame in frames).array == 0
     if is_flat.all():
-        raise ValueError("every column has the same value in both tables: nothing to compare")
+        raise ValueError("every column has the same value in all tables: nothing to compare")
     if is_flat.any():
-        flat = A.columns[is_flat]
+        flat = frames[0].columns[is_flat]
         remark(f"not compared, because they have one value only: {listed(flat)}")
-    return A.loc[:, ~is_flat], B.loc[:, ~is_flat]
+    return [frame.loc[:, ~is_flat] for frame in frames]
 
 
 def _drawn_rows(source: str, frame: Any, max_rows: int, seed: int) -> "np.ndarray":
@@ -179,26 +254,26 @@ def _drawn_rows(source: str, frame: Any, max_rows: int, seed: int) -> "np.ndarra
     return np.ascontiguousarray(frame)
 
 
-def _units(X: "np.ndarray", Y: "np.ndarray") -> "tuple[np.ndarray, np.ndarray]":
-    """Return the pooled means and standard deviations of both tables."""
+def _units(rows: "list[np.ndarray]") -> "tuple[np.ndarray, np.ndarray]":
+    """Return the pooled means and standard deviations of all tables."""
     import numpy as np
 
-    pooled = np.concatenate([X, Y])
+    pooled = np.concatenate(rows)
     mean, unit = pooled.mean(axis=0), pooled.std(axis=0)
     unit[unit == 0] = 1.0  # the drawn rows of a column can be equal
     return mean, unit
 
 
-def _support_of(given: list[str] | None, A: Any, B: Any) -> dict[int, Any]:
-    """Return the maps of columns with a support, which the rows of both tables choose."""
+def _support_of(given: list[str] | None, frames: list[Any]) -> dict[int, Any]:
+    """Return the maps of columns with a support, which the rows of all tables choose."""
     import numpy as np
 
     from ..estimators.support import Support
     from .model_files import parse_support
 
-    first, second = (parse_support(given, frame) or {} for frame in (A, B))
-    common = {j: each for j, each in first.items() if second.get(j) == each}
-    known = Support.from_samples(common, np.concatenate([A, B]), None, list(A.columns))
+    first, *others = (parse_support(given, frame) or {} for frame in frames)
+    common = {j: each for j, each in first.items() if all(o.get(j) == each for o in others)}
+    known = Support.from_samples(common, np.concatenate(frames), None, list(frames[0].columns))
     return {each.feature: each.map for each in known.features}
 
 
@@ -223,11 +298,12 @@ def _run_test(
     alpha: float,
     seed: int,
     maps: dict[int, Any],
+    titled: str,
 ) -> dict[str, Any]:
     """Measure one distance and its p-value."""
     from ..metrics import energy_test, permutation_test, wasserstein
 
-    with working(_TITLES[name]) as progress:
+    with working(f"{titled}{_TITLES[name]}"):
         if name == "energy":
             found = energy_test(X, Y, n_permutations=n_permutations, random_state=seed)
         else:
@@ -239,7 +315,6 @@ def _run_test(
                 # A lower limit could stop a test that all permutations would call significant.
                 max_exceedances=max(_MIN_EXCEEDANCES, ceil(alpha * (n_permutations + 1))),
                 random_state=seed,
-                progress=progress,
             )
     return {
         "name": name,
@@ -273,11 +348,38 @@ def _in_words(found: dict[str, Any]) -> str:
         f"{each['n_permutations']:>14,}"
         for each in tests
     ]
-    unit = "standard deviations" if found["units"] == "std" else "data units"
-    has_divergence = any(each["name"] == "divergence" for each in tests)
-    lines.append(f"(distances in {unit}{'; the divergence has no unit' * has_divergence})")
+    lines.append(_unit_of(found["units"], tests))
     why = f"p = {found['p_value']:.3g}" + (f" over {len(tests)} tests" if len(tests) > 1 else "")
     verdict, below = "no difference found", "not below"
     if found["different"]:
         verdict, below = "different distributions", "below"
     return "\n".join([*lines, f"{verdict}: {why}, {below} alpha = {found['alpha']:g}"])
+
+
+def _unit_of(units: str, tests: list[dict[str, Any]]) -> str:
+    unit = "standard deviations" if units == "std" else "data units"
+    has_divergence = any(each["name"] == "divergence" for each in tests)
+    return f"(distances in {unit}{'; the divergence has no unit' * has_divergence})"
+
+
+def _pairs_in_words(found: dict[str, Any]) -> str:
+    tables, pairs, alpha = found["tables"], found["pairs"], found["alpha"]
+    names = [each["name"] for each in pairs[0]["tests"]]
+    rows = [["pair", *(_TITLES[name] for name in names), "p-value", "adjusted", "verdict"]]
+    for pair in pairs:
+        distances = [f"{each['statistic']:.4g}" for each in pair["tests"]]
+        p_values = [f"{pair[key]:.4g}" for key in ("p_value", "adjusted_p_value")]
+        verdict = "different" if pair["different"] else "no difference found"
+        rows.append([f"{pair['a']} and {pair['b']}", *distances, *p_values, verdict])
+    sizes = [f"{each['n_compared']:,} of {each['data']}" for each in tables]
+    n_different = sum(pair["different"] for pair in pairs)
+    return "\n".join(
+        [
+            f"rows: {listed(sizes, 10)}",
+            f"{counted(len(found['columns']), 'column')}: {listed(found['columns'])}",
+            text_table(rows),
+            _unit_of(found["units"], pairs[0]["tests"]),
+            f"{n_different} of {len(pairs)} pairs differ, at alpha = {alpha:g} after Holm's "
+            "correction for all pairs",
+        ]
+    )

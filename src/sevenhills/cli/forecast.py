@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Argument, Option
 
-from ..texts import text_table
+from ..texts import counted, text_table
 from . import options
+from .screen import working
 
 if TYPE_CHECKING:
     from ..forecast import Evaluation, Ranking
@@ -37,7 +38,6 @@ def forecast(
     jobs: Annotated[int, Option(help="Number of processes, -1 for all cores.")] = 1,
     parquet: Annotated[Path | None, Option(help="Parquet file of all scenes to write.")] = None,
     json: options.Json = False,
-    verbose: Annotated[bool, Option("--verbose", help="Show progress.")] = False,
 ) -> None:
     """Evaluate and rank forecasters that are given as samples.
 
@@ -59,20 +59,20 @@ def forecast(
     if parquet is not None:
         check_output(str(parquet), "parquet")
     files = named_after_files(predictions)
-    ranking = rank(
-        files,
-        truth,
-        measure=rank_by,
-        estimator=estimator,
-        measures="all" if measure == ["all"] else measure or None,
-        lower_bound=lower_bound,
-        k=k or None,
-        miss_threshold=miss_threshold,
-        agents=agents,
-        check_units=check_units,
-        n_jobs=jobs,
-        verbose=verbose,
-    )
+    with working(f"evaluating {counted(len(files), 'forecaster')}"):
+        ranking = rank(
+            files,
+            truth,
+            measure=rank_by,
+            estimator=estimator,
+            measures="all" if measure == ["all"] else measure or None,
+            lower_bound=lower_bound,
+            k=k or None,
+            miss_threshold=miss_threshold,
+            agents=agents,
+            check_units=check_units,
+            n_jobs=jobs,
+        )
     if output is not None:
         forecast_report(ranking, files, truth, agents=agents).save(output)
     if parquet is not None:

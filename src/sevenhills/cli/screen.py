@@ -11,7 +11,7 @@ from contextvars import ContextVar
 from functools import wraps
 from typing import Any
 
-from ..progress import Progress, no_progress
+from ..progress import show_progress
 
 #: The command succeeded, and has a finding, like two different distributions.
 FINDING = 1
@@ -53,23 +53,35 @@ def listed(names: Iterable[str], limit: int = 5) -> str:
 
 
 @contextmanager
-def working(task: str) -> Iterator[Progress]:
-    """Show a task, its elapsed time and its progress if standard error is a terminal."""
+def working(task: str) -> Iterator[None]:
+    """Show a task, the share that is done and the time left, if standard error is a terminal."""
     if not sys.stderr.isatty():
-        yield no_progress
+        yield
         return
+    from rich import progress
     from rich.console import Console
-    from rich.progress import Progress as Bar
-    from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+    columns = (
+        progress.BarColumn(20),
+        progress.TaskProgressColumn(),
+        progress.TextColumn("{task.description}", markup=False),
+        progress.TimeElapsedColumn(),
+        progress.TextColumn("left:"),
+        progress.TimeRemainingColumn(),
+    )
+    with progress.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         shown = bar.add_task(task, total=None)
+        last = 1.0
 
-        def update(stage: str, part: float) -> None:
-            bar.update(shown, description=f"{task}: {stage} {part:.0%}")
+        def update(stage: str, fraction: float) -> None:
+            nonlocal last
+            if fraction < last:  # the beginning of a computation
+                bar.reset(shown, total=1.0)
+            bar.update(shown, completed=fraction, description=f"{task}: {stage}")
+            last = fraction
 
-        yield update
+        with show_progress(update):
+            yield
 
 
 def set_debug(debug: bool) -> None:

@@ -25,6 +25,7 @@ from ..kernels.likelihood import (
     scatter_matrices,
     valley_depth,
 )
+from ..progress import part
 from .joining import MAX_STDS, is_far, min_cluster_size
 from .optics import NOISE, Cuts, Ordering, cut, neighbors_for, order_by_reachability
 from .points import FEWEST_TO_CLUSTER, Points
@@ -439,9 +440,11 @@ def find_likely_clusters(points: Points) -> LikelyClusters:
     if points.n_counted < FEWEST_TO_CLUSTER:
         return LikelyClusters(points, np.zeros_like(points.labels), np.zeros_like(points.labels))
     split, k = points.split(), neighbors_for(points.n_counted, points.X.shape[1])
-    ordering = order_by_reachability(split.places(), k, split.weights)
+    with part("", 0.0, 0.5):
+        ordering = order_by_reachability(split.places(), k, split.weights)
     cuts = cut(ordering, weights=split.weights)
-    return choose_by_likelihood(points, split, ordering, cuts)
+    with part("clusters", 0.5, 1.0):
+        return choose_by_likelihood(points, split, ordering, cuts)
 
 
 def choose_by_likelihood(

@@ -1,7 +1,7 @@
 """OPTICS: the reachability ordering, and its cuts into candidate clusterings."""
 
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ from ..kernels.blocks import build_rotated_blocks, nearest_distances
 from ..kernels.cuts import dbscan_cuts, first_equals, weigh_runs, xi_cuts
 from ..kernels.direct_ordering import order_few_points
 from ..kernels.ordering import order_points
-from ..progress import Progress
+from ..progress import part, report
 from ..validation import check_field, check_offsets, check_permutation
 
 #: The label of samples that belong to no cluster.
@@ -91,7 +91,6 @@ def order_by_reachability(
     X: Any,
     n_neighbors: int | None = None,
     weights: np.ndarray | None = None,
-    progress: Progress | None = None,
 ) -> Ordering:
     r"""Order samples by OPTICS reachability, starting at the first row.
 
@@ -108,8 +107,6 @@ def order_by_reachability(
         by default.
     weights : ndarray of shape (n_samples,), optional
         The number of samples that every row stands for; one by default.
-    progress : callable, optional
-        Progress callback, called with (stage, fraction done).
 
     Returns
     -------
@@ -127,13 +124,13 @@ def order_by_reachability(
     if n_neighbors is None:
         n_neighbors = neighbors_for(float(weights.sum()), X.shape[1])
     if len(X) <= _FEW:
-        if progress is not None:
-            progress("ordering", 0.0)
-        return Ordering(*order_few_points(X, weights, n_neighbors), n_neighbors)
+        with part("ordering"):
+            return Ordering(*order_few_points(X, weights, n_neighbors), n_neighbors)
     blocks, coordinates = build_rotated_blocks(X, _LEAF_SIZE)
-    stages = [progress and partial(progress, stage) for stage in ("core distances", "ordering")]
-    core = nearest_distances(X, weights, blocks, n_neighbors, progress=stages[0])[0].round(15)
-    order, reachability, predecessor = order_points(X, coordinates, blocks, core, stages[1])
+    with part("core distances", 0.0, 0.3):
+        core = nearest_distances(X, weights, blocks, n_neighbors, progress=report)[0].round(15)
+    with part("ordering", 0.3, 1.0):
+        order, reachability, predecessor = order_points(X, coordinates, blocks, core, report)
     return Ordering(order, reachability, core, predecessor, n_neighbors)
 
 

@@ -11,7 +11,7 @@ from ..kernels.blocks import Blocks, build_blocks, most_needed, nearest_distance
 from ..kernels.cuts import weigh_runs
 from ..kernels.silhouettes import ROWS, row_silhouettes, sum_runs, sum_segments
 from ..kernels.spanning import Workspace, diameter_beyond, span, spanning_tree
-from ..progress import Progress
+from ..progress import report
 from ..threads import map_blocks
 from ..validation import check_choice, check_field, check_permutation
 from .optics import Cuts, Partitions, best_of
@@ -149,7 +149,6 @@ def score(
     weights: np.ndarray | None = None,
     n_jobs: int | None = None,
     exact_below: int = EXACT_BELOW,
-    progress: Progress | None = None,
 ) -> Scores:
     """Score the candidate clusterings of samples.
 
@@ -170,16 +169,12 @@ def score(
         From this number of rows on, silhouettes are estimated from a sample of rows. It grows until
         the best candidate is ahead of all others by four standard errors, or to the cost of the
         exact silhouettes of 30,000 rows.
-    progress : callable, optional
-        Progress callback, called with (stage, fraction done).
 
     Returns
     -------
     Scores
         The score is -1.1 for a candidate of one label.
     """
-    if progress is not None:
-        progress("scores", 0.0)
     weights = np.ones(len(X)) if weights is None else weights
     X, weights, partitions = X[cuts.order], weights[cuts.order], cuts.partitions
     scores = np.full(len(partitions), TRIVIAL_SCORE)
@@ -194,7 +189,7 @@ def score(
     else:
         most = max(_LARGEST_SAMPLE, _AFFORDABLE**2 // len(X))
         scores[proper], errors[proper] = sampled_silhouette_scores(
-            X, partitions.take(proper), n_jobs, weights, most, progress
+            X, partitions.take(proper), n_jobs, weights, most
         )
     return Scores(criterion, scores, errors)
 
@@ -245,7 +240,6 @@ def sampled_silhouette_scores(
     n_jobs: int | None,
     weights: np.ndarray,
     most: int,
-    progress: Progress | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return estimates of the silhouette scores of partitions, and their standard errors.
 
@@ -256,8 +250,7 @@ def sampled_silhouette_scores(
 
     def contributions(partitions: Partitions, rows: np.ndarray) -> np.ndarray:
         nonlocal n_seen
-        if progress is not None:
-            progress("scores", min(1.0, n_seen / most))
+        report(n_seen / most)
         n_seen += len(rows)
         parts = [
             _Silhouettes.from_partitions(X, group, weights).of_rows(rows, n_jobs)

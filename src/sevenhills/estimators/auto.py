@@ -14,6 +14,7 @@ from ..clustering.likelihood import find_likely_clusters
 from ..clustering.optics import NOISE
 from ..covariance import weighted_moments
 from ..density import KernelMixture
+from ..progress import muted, part, show_progress
 from ..stacking import (
     OUTLIER,
     Cell,
@@ -29,7 +30,13 @@ from ..stacking import (
     preview,
     split_by_category,
 )
-from ..validation import check_choice, check_field, check_min_std, random_generator
+from ..validation import (
+    check_choice,
+    check_field,
+    check_flag,
+    check_min_std,
+    random_generator,
+)
 from ..whitening import Grouping, resolve_min_std
 from .base import ClusterEstimator
 from .summary import (
@@ -107,6 +114,8 @@ class AutoROME(ClusterEstimator):
         Members to try on every cluster, in addition to those above.
     random_state : int, RandomState instance or None, default=0
         Seeds folds and the starts of mixtures.
+    verbose : bool, default=False
+        Whether to print the stages of the fit, the share that is done and the time left.
     n_jobs : int, optional
         Number of threads; one by default.
 
@@ -173,6 +182,7 @@ class AutoROME(ClusterEstimator):
         maps: str | None = "auto",
         members: Sequence[Member] | None = None,
         random_state: Any = 0,
+        verbose: bool = False,
         n_jobs: int | None = None,
     ) -> None:
         self.min_std = min_std
@@ -182,6 +192,7 @@ class AutoROME(ClusterEstimator):
         self.maps = maps
         self.members = members
         self.random_state = random_state
+        self.verbose = verbose
         self.n_jobs = n_jobs
 
     def _check_parameters(self) -> None:
@@ -190,17 +201,33 @@ class AutoROME(ClusterEstimator):
         check_choice(self.maps, "maps", ("auto", None))
         _check_members(self.members)
         random_generator(self.random_state)
+        check_flag(self.verbose, "verbose")
 
     def _fit(self, X: np.ndarray, weights: np.ndarray | None, support: Support) -> None:
+        with show_progress(enabled=self.verbose):
+            self._fit_best(X, weights, support)
+
+    def _fit_best(self, X: np.ndarray, weights: np.ndarray | None, support: Support) -> None:
+        """Fit in the coordinates in which held-out samples are most likely."""
         rng = random_generator(self.random_state)
         given = support.points(X, weights, self.resolution)
-        frames = (
-            [Frame.identity(given)] if self.maps is None else frames_of(given, support.periods > 0)
-        )
-        races = [self._race(frame, deepcopy(rng)) for frame in frames]
-        best = races[0] if len(races) == 1 else max(races, key=_Race.preview)
-        self._set_fitted(X, given, best, support)
+        with part("maps", 0.0, 0.1), muted():
+            frames = self._frames(given, support)
+        races = []
+        for i, frame in enumerate(frames):
+            with part("", 0.1 + 0.3 * i / len(frames), 0.1 + 0.3 * (i + 1) / len(frames)):
+                races.append(self._race(frame, deepcopy(rng)))
+        with part("choice of maps", 0.4, 0.5):
+            best = races[0] if len(races) == 1 else max(races, key=_Race.preview)
+        with part("members", 0.5, 1.0):
+            self._set_fitted(X, given, best, support)
         self.held_out_ += support.mean_log_slope(X, weights)
+
+    def _frames(self, given: Points, support: Support) -> Sequence[Frame]:
+        """Return the coordinates in which clusters are searched."""
+        if self.maps is None:
+            return [Frame.identity(given)]
+        return frames_of(given, support.periods > 0)
 
     def _race(self, frame: Frame, rng: np.random.RandomState) -> "_Race":
         """Cluster the points of a frame, and divide them into cells."""

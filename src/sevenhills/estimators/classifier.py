@@ -20,6 +20,7 @@ from ..clustering.scaling import feature_scales
 from ..covariance import Ellipse, Pooled, shrunk_ellipse, weighted_moments
 from ..density import KernelMixture
 from ..folds import N_FOLDS, deal
+from ..progress import part, step
 from ..validation import (
     check_choice,
     check_field,
@@ -200,12 +201,16 @@ class DensityClassifier(ClassifierMixin, BaseEstimator):
         shares = sizes / sizes.sum()
         self.priors_ = shares if self.priors is None else _check_priors(self.priors, n_classes)
         spread = _deviations(parts)
-        self.estimators_ = self._fit_classes(parts, fit, spread)
+        is_pooled = self.pool is not None and n_classes > 1
+        with part("", 0.0, 0.2 if is_pooled else 1.0):
+            self.estimators_ = self._fit_classes(parts, fit, spread)
         self.pooled_ = [() for _ in parts]
         self.calibration_ = Calibration(np.ones(1), np.zeros(n_classes), 0.0)
-        if self.pool is not None and n_classes > 1:
+        if is_pooled:
             self.pooled_ = _pooled_densities(parts)
-            self.calibration_ = _calibrate(*self._held_out(parts, fit, spread), shares)
+            with part("", 0.2, 1.0):
+                held_out = self._held_out(parts, fit, spread)
+            self.calibration_ = _calibrate(*held_out, shares)
 
     def _fit_classes(self, parts: Sequence["_Rows"], fit: Fit, spread: "_Rows") -> list[Any]:
         """Return the fit of every class; ``spread`` has the deviations of samples of all."""
@@ -214,10 +219,11 @@ class DensityClassifier(ClassifierMixin, BaseEstimator):
             own = parts[c]
             if own.is_one_value:
                 own = _Rows(own.X[0] + spread.X, spread.weights)
+            name = self.classes_[c]
             try:
-                return fit(*own)
+                with step(f"class {name!s}", c, len(parts)):
+                    return fit(*own)
             except ValueError as error:
-                name = self.classes_[c]
                 raise ValueError(f"class {name!s} cannot be fitted: {error}") from error
 
         return self._for_each(fit_class, len(parts))
@@ -228,11 +234,12 @@ class DensityClassifier(ClassifierMixin, BaseEstimator):
         """Return log densities of held-out rows, their classes, and their weights."""
         folds = [part.folds() for part in parts]
         out = []
-        for pairs in zip(*folds, strict=True):
+        for f, pairs in enumerate(zip(*folds, strict=True)):
             train, tests = zip(*pairs, strict=True)
             X = np.concatenate([test.X for test in tests])
             if len(X):
-                models = self._fit_classes(train, fit, spread)
+                with step(f"fold {f + 1} of {len(folds[0])}", f, len(folds[0])):
+                    models = self._fit_classes(train, fit, spread)
                 scores = self._score_classes(X, models, _pooled_densities(train))
                 y = np.repeat(np.arange(len(tests)), [len(test.X) for test in tests])
                 out.append((scores, y, np.concatenate([test.masses for test in tests])))

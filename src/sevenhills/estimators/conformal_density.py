@@ -12,6 +12,7 @@ from ..density import Density, KernelMixture
 from ..density.pieces import Piece, interval_pieces, polygon_pieces
 from ..density.regions import LevelSet
 from ..folds import hold_out, mixed_generator
+from ..progress import step
 from ..validation import (
     check_confidence,
     check_count,
@@ -136,11 +137,13 @@ def conformal(
     else:
         fit = cloned_fit(estimator, names)
         held_out = rows.held_out(cv, mixed_generator(random_state, rows.X))
-        models = [rows.fit_without(fit, held) for held in held_out]
+        models = rows.fits(fit, held_out)
     out._X, out._ratio = rows.X, ratio
-    out.estimator_ = models[0] if len(models) == 1 else fit(rows.X, rows.weights)
+    out.estimator_ = models[-1]
     out.held_out_scores_ = np.full(len(X), np.nan)
-    out.folds_, out.held_out_scores_[rows.order] = rows.scored(models, held_out, ratio)
+    out.folds_, out.held_out_scores_[rows.order] = rows.scored(
+        models[: len(held_out)], held_out, ratio
+    )
     if out._mass == 0:
         raise ValueError("ratio is zero at all samples that are held out")
     return out
@@ -410,6 +413,17 @@ class _Rows(NamedTuple):
         if self.groups.max() == 0:
             raise ValueError("groups has one label; at least 2 groups are needed to hold one out")
         return hold_out(np.ones(self.groups.max() + 1), cv, rng)[:, self.groups] * self.own
+
+    def fits(self, fit: Fit, held_out: np.ndarray) -> list[Any]:
+        """Return fits without every fold and, if there are several folds, one to all samples."""
+        n_fits, found = len(held_out) + (len(held_out) > 1), []
+        for f, held in enumerate(held_out):
+            with step(f"fold {f + 1} of {len(held_out)}", f, n_fits):
+                found.append(self.fit_without(fit, held))
+        if n_fits > len(held_out):
+            with step("all samples", n_fits - 1, n_fits):
+                found.append(fit(self.X, self.weights))
+        return found
 
     def fit_without(self, fit: Fit, held: np.ndarray) -> Any:
         """Fit an estimator to the samples that are not held out."""

@@ -17,6 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 from ..clustering import Points
 from ..covariance import whitening_transforms
 from ..density import KernelMixture
+from ..progress import part, tracked
 from ..validation import check_count, check_positive, is_auto, random_generator
 from ..whitening import Grouping
 from .base import DensityEstimator, points_with_spread
@@ -113,7 +114,8 @@ class GaussianMixtureBIC(DensityEstimator):
         origin = np.quantile(points.X, 0.5, axis=0, method="lower")
         data = _Data(points.X - origin, points.weights, ridge)
         numbers = range(1, min(int(self.max_components), len(points.rows)) + 1)
-        fits = [_best_fit(data, k, int(self.n_init), rng) for k in numbers]
+        with part("components"):
+            fits = [_best_fit(data, k, int(self.n_init), rng) for k in tracked(numbers)]
         bic = np.array([fit.bic(data) for fit in fits])
         best = fits[int(np.argmin(bic))]
         self.density_ = KernelMixture(

@@ -9,6 +9,7 @@ import numpy as np
 from ..clustering import Points
 from ..density import KernelMixture
 from ..folds import deal_in_turn
+from ..progress import part, tracked
 from ..validation import check_choice, check_count, check_min_std, check_positive
 from ..whitening import AUTO_SHARE, Grouping, feature_stds, principal_axes, silverman
 from .base import DensityEstimator
@@ -211,7 +212,10 @@ class KernelDensityCV(DensityEstimator):
         bandwidths = self._resolve_bandwidths(points)
         held = deal_in_turn(points.weights, int(self.n_splits))
         held = held[held.any(axis=1)] / points.weights.sum()
-        scores = np.array([self._score_of(rows, held, bandwidth) for bandwidth in bandwidths])
+        with part("bandwidths"):
+            scores = np.array(
+                [self._score_of(rows, held, each) for each in tracked(bandwidths.tolist())]
+            )
         bandwidth = float(bandwidths[int(np.argmax(scores))])
         self.density_ = _round_kernels(rows, points.weights, bandwidth)
         self.bandwidth_, self.bandwidths_, self.scores_ = bandwidth, bandwidths, scores

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted
 from ..density import KernelMixture
 from ..density.conditionals import Conditionals
 from ..folds import deal_in_turn, mixed_generator
+from ..progress import part, step
 from ..validation import (
     check_choice,
     check_confidence,
@@ -245,7 +246,8 @@ class DensityRegressor(RegressorMixin, BaseEstimator):
     def _fit(self, joint: np.ndarray, weights: np.ndarray | None, names: Any) -> None:
         fit = cloned_fit(AutoROME() if self.estimator is None else self.estimator, names)
         rng = random_generator(self.random_state)
-        self.estimator_ = fit(joint, weights)
+        with part("all samples", 0.0, 1.0 if self.cv is None else 0.2):
+            self.estimator_ = fit(joint, weights)
         self.density_ = _density_of(self.estimator_)._replace(feature_names=names)
         self.calibration_ = None
         folds = None
@@ -255,29 +257,32 @@ class DensityRegressor(RegressorMixin, BaseEstimator):
             folds = _dealt_folds(joint, weights, self.cv, rng)
         self._seed = int(rng.randint(2**31))
         if folds is not None:
-            self.calibration_ = self._cross_calibration(fit, folds, weights is None)
+            with part("", 0.2, 1.0):
+                self.calibration_ = self._cross_calibration(fit, folds, weights is None)
 
     def _cross_calibration(self, fit: Fit, folds: "_Folds", unweighted: bool) -> Calibration:
         """Return the scores of rows that folds hold out."""
         rows, totals, held_out = folds
+        n_folds = len(held_out)
 
-        def scores(own: np.ndarray) -> Calibration:
+        def scores(f: int, own: np.ndarray) -> Calibration:
             left, out = totals - own, own > 0
             kept = left > _ROUNDING * totals
+            train = (rows[kept], left[kept])
+            if unweighted:
+                train = np.repeat(rows, np.rint(left).astype(np.int64), axis=0), None
             try:
-                if unweighted:
-                    model = fit(np.repeat(rows, np.rint(left).astype(np.int64), axis=0), None)
-                else:
-                    model = fit(rows[kept], left[kept])
+                with step(f"fold {f + 1} of {n_folds}", f, n_folds):
+                    model = fit(*train)
             except ValueError as error:
                 raise ValueError(
-                    f"the samples cannot be fitted without one of {len(held_out)} folds: {error}; "
+                    f"the samples cannot be fitted without one of {n_folds} folds: {error}; "
                     "with cv=None no rows are held out"
                 ) from error
             return self._scores(_density_of(model), rows[out], own[out])
 
         threads = Parallel(n_jobs=self.n_jobs, prefer="threads")
-        parts = threads(delayed(scores)(own) for own in held_out if own.any())
+        parts = threads(delayed(scores)(f, own) for f, own in enumerate(held_out) if own.any())
         return Calibration(*(np.concatenate(each) for each in zip(*parts, strict=True)))
 
     def _scores(

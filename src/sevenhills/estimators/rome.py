@@ -23,7 +23,7 @@ from ..clustering.optics import NOISE
 from ..clustering.points import FEWEST_TO_CLUSTER
 from ..clustering.selection import CRITERIA
 from ..density import Density, KernelMixture, NeighborDensity
-from ..progress import Progress, print_progress
+from ..progress import part, show_progress
 from ..validation import (
     check_choice,
     check_count,
@@ -136,7 +136,7 @@ class ROME(ClusterEstimator):
         the same data. It costs no more than all silhouettes of 30,000 samples, unless it has at
         most 4096 samples.
     verbose : bool, default=False
-        Whether to print the stages of the fit and their progress.
+        Whether to print the stages of the fit, the share that is done and the time left.
     n_jobs : int, optional
         Number of threads; one by default.
 
@@ -264,14 +264,21 @@ class ROME(ClusterEstimator):
     def _fit(
         self, X: np.ndarray, weights: np.ndarray | None, support: Support, labels: Any = None
     ) -> None:
-        progress = print_progress() if self.verbose else None
+        with show_progress(enabled=self.verbose):
+            self._fit_clusters(X, weights, support, labels)
+
+    def _fit_clusters(
+        self, X: np.ndarray, weights: np.ndarray | None, support: Support, labels: Any
+    ) -> None:
+        """Find clusters, unless they are given, and put kernels on them."""
         labels = None if labels is None else check_labels(labels, len(X))
         points = shown = support.points(X, weights, self.resolution, self.start, labels)
         if labels is None and self.selection and points.n_counted >= FEWEST_TO_CLUSTER:
-            points, shown = self._find_clusters(points, progress)
-        clusters = Grouping.from_points(points.unwrapped())
-        whitening = self._whiten(clusters)
-        self.density_ = put_kernels(clusters, whitening, self.density, self.n_jobs)
+            points, shown = self._find_clusters(points)
+        with part("kernels", 0.95, 1.0):
+            clusters = Grouping.from_points(points.unwrapped())
+            whitening = self._whiten(clusters)
+            self.density_ = put_kernels(clusters, whitening, self.density, self.n_jobs)
         self.min_std_, self.resolution_ = whitening.min_std * points.unit, points.resolution
         self.labels_, n_members, self.ordering_, self.candidates_ = shown.row_clusters()
         if shown is not points:
@@ -282,12 +289,14 @@ class ROME(ClusterEstimator):
         if shown is not points:
             self.clusters_ = tuple(replace(each, bandwidth=None) for each in self.clusters_)
 
-    def _find_clusters(self, points: Points, progress: Progress | None) -> tuple[Points, Points]:
+    def _find_clusters(self, points: Points) -> tuple[Points, Points]:
         """Return points in the clusters of kernels, and in those to show."""
         split, k = points.split(), self._n_neighbors(points)
-        ordering = order_by_reachability(split.places(), k, split.weights, progress)
+        with part("", 0.0, 0.6):
+            ordering = order_by_reachability(split.places(), k, split.weights)
         cuts = cut(ordering, self.n_eps, self.n_xi, split.weights)
-        scores = self._score(split, cuts, k, progress)
+        with part("scores", 0.6, 0.9):
+            scores = self._score(split, cuts, k)
         clustered = split.clustered(ordering, choose(cuts, scores))
         if self.selection != "auto":
             return clustered, clustered
@@ -327,7 +336,7 @@ class ROME(ClusterEstimator):
         n_features = points.X.shape[1]
         return neighbors_for(points.n_counted, n_features, self.k_min, self.k_max, self.alpha_k)
 
-    def _score(self, points: Points, cuts: Cuts, k: int, progress: Progress | None) -> Scores:
+    def _score(self, points: Points, cuts: Cuts, k: int) -> Scores:
         return score(
             points.places(),
             cuts,
@@ -336,7 +345,6 @@ class ROME(ClusterEstimator):
             weights=points.weights,
             n_jobs=self.n_jobs,
             exact_below=self.exact_below,
-            progress=progress,
         )
 
     def _whiten(self, clusters: Grouping) -> ClusterWhitening:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import gen_batches
 
+from ..metrics.tables import MeasureTable
 from ..validation import check_confidence, check_count, random_generator
 from .groups import (
     Calibration,
@@ -18,7 +19,7 @@ from .groups import (
     bootstrap,
     percentile_interval,
 )
-from .results import Evaluation, MeasureTable
+from .results import Evaluation
 
 #: Random numbers that are drawn at once for permutations.
 _BLOCK_SIZE = 1_000_000

@@ -14,7 +14,7 @@ import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
 
 from ..density import KernelMixture
-from ..progress import Progress, no_progress, print_progress
+from ..progress import muted, part, report, show_progress
 from ..validation import (
     check_choice,
     check_confidence,
@@ -44,7 +44,7 @@ from .scores import (
 
 #: A density is fitted to at least this many samples.
 _MIN_SAMPLES = 3
-#: Blocks per worker, so that workers finish at about the same time.
+#: Blocks per worker, so that workers finish at about the same time and progress is shown.
 _BLOCKS_PER_JOB = 8
 
 #: Scenes that are read for the pools: more than they use, because horizons may differ.
@@ -233,7 +233,7 @@ def evaluate(
     random_state : int, RandomState instance or None, default=0
         Breaks ties of densities, and resamples scenes.
     verbose : bool, default=False
-        Whether to print the progress.
+        Whether to print the share that is done and the time left.
 
     Returns
     -------
@@ -311,30 +311,36 @@ def evaluate(
         collision_distance=check_positive(collision_distance, "collision_distance"),
         lower_bound=_checked_bound(lower_bound),
     )
-    run = _Run(rng, n_jobs, print_progress() if verbose else no_progress)
-    run.progress("checking", 0.0)
-    statistics = check_scenes(forecasts, bool(check_units))
-    if mixtures is not None:
-        sources, scores = _score_mixtures(mixtures, n_draws, forecasts, statistics, scoring, run)
-    else:
-        sources, scores = _score_samples(forecasts, statistics, scoring, run, log_prob)
-    settings = {
-        **_settings(forecasts, scoring, sources),
-        "n_draws": None if mixtures is None else n_draws,
-        "truth": statistics.digest,
-        "shrinkage": shrinkage,
-        "average": average,
-        "confidence": float(confidence),
-    }
-    return summarize(scores, sources, settings, forecasts.names, groups, bounds, n_replicates, rng)
+    run = _Run(rng, n_jobs)
+    with show_progress(enabled=verbose):
+        with part("checks", 0.0, 0.02):
+            statistics = check_scenes(forecasts, bool(check_units))
+        with part("", 0.02, 0.95):
+            if mixtures is None:
+                sources, scores = _score_samples(forecasts, statistics, scoring, run, log_prob)
+            else:
+                sources, scores = _score_mixtures(
+                    mixtures, n_draws, forecasts, statistics, scoring, run
+                )
+        settings = {
+            **_settings(forecasts, scoring, sources),
+            "n_draws": None if mixtures is None else n_draws,
+            "truth": statistics.digest,
+            "shrinkage": shrinkage,
+            "average": average,
+            "confidence": float(confidence),
+        }
+        with part("bootstrap", 0.95, 1.0):
+            return summarize(
+                scores, sources, settings, forecasts.names, groups, bounds, n_replicates, rng
+            )
 
 
 class _Run(NamedTuple):
-    """Random numbers, number of workers and progress callback of an evaluation."""
+    """Random numbers and number of workers of an evaluation."""
 
     rng: np.random.RandomState
     n_jobs: int | None
-    progress: Progress
 
 
 #: Scores of all scenes, with their sources by measure; see :class:`Row`.
@@ -352,15 +358,18 @@ def _score_samples(
     if log_prob is not None:
         return _score_with_log_prob(log_prob, forecasts, statistics, scoring, run)
     has_weights = forecasts.weights is not None
-    if scoring.needing("density", "agents"):
-        scoring.paths.try_out("estimator", has_weights)
-    if scoring.needing("steps"):
-        scoring.steps.try_out("step_estimator", has_weights)
+    with muted():
+        if scoring.needing("density", "agents"):
+            scoring.paths.try_out("estimator", has_weights)
+        if scoring.needing("steps"):
+            scoring.steps.try_out("step_estimator", has_weights)
     _check_samples(statistics, scoring)
     floors = statistics.floors(scoring.paths.floor)
     if scoring.paths.name == "pooled":
-        scoring = replace(scoring, pools=_pools(forecasts, statistics, floors, scoring))
-    blocks = _score_blocks(forecasts, floors, scoring, run)
+        with part("pooled shapes", 0.0, 0.2), muted():
+            scoring = replace(scoring, pools=_pools(forecasts, statistics, floors, scoring))
+    with part("scenes", 0.2 if scoring.paths.name == "pooled" else 0.0, 1.0):
+        blocks = _score_blocks(forecasts, floors, scoring, run)
     return scoring.sources, BlockScores.concatenate(blocks)
 
 
@@ -395,16 +404,19 @@ def _score_mixtures(
     shape = (forecasts.n_scenes, forecasts.n_agents, forecasts.n_truths)
     has_draws = bool(others) or "ece" in scoring.measures
     draws = mixtures.sample(n_draws, run.rng) if has_draws else None
-    scores = exact_scores(mixtures, forecasts, draws, run.rng.uniform(size=shape), scoring)
+    with part("exact densities", 0.0, 0.4):
+        scores = exact_scores(mixtures, forecasts, draws, run.rng.uniform(size=shape), scoring)
     sources = {name: "draws" if name == "ece" else "exact" for name in scoring.measures}
     if modes:
-        found = _score_samples(forecasts, statistics, replace(scoring, measures=modes), run)
+        with part("", 0.4, 0.5):
+            found = _score_samples(forecasts, statistics, replace(scoring, measures=modes), run)
         sources |= dict.fromkeys(modes, "modes")
         scores = scores | found[1]
     if others and draws is not None:
         drawn = replace(forecasts, predictions=PathArray(draws), n_samples=n_draws, weights=None)
         scoring = replace(scoring, measures=others)
-        found = _score_samples(drawn, check_scenes(drawn, check_units=False), scoring, run)
+        with part("", 0.5, 1.0):
+            found = _score_samples(drawn, check_scenes(drawn, check_units=False), scoring, run)
         sources |= {name: {"samples": "draws"}.get(each, each) for name, each in found[0].items()}
         scores = scores | found[1]
     return sources, scores
@@ -530,16 +542,15 @@ def _score_blocks(
     forecasts: Forecasts, floors: np.ndarray, scoring: Scoring, run: _Run
 ) -> list[BlockScores]:
     """Return the scores of all scenes, in blocks."""
-    rng, n_jobs, progress = run
+    rng, n_jobs = run
     # Drawn at once, so that results do not depend on the blocks.
     uniform = rng.uniform(size=(forecasts.n_scenes, forecasts.n_agents, forecasts.n_truths))
-    n_workers = effective_n_jobs(n_jobs)
-    bounds = list(forecasts.blocks(1 if n_workers == 1 else _BLOCKS_PER_JOB * n_workers))
+    bounds = list(forecasts.blocks(_BLOCKS_PER_JOB * effective_n_jobs(n_jobs)))
 
     def tasks() -> Iterator[Any]:
         for start, stop in bounds:
             part = slice(start, stop)
-            yield delayed(score_block)(
+            yield delayed(_score_block)(
                 *forecasts.read(start, stop),
                 floors[part],
                 uniform[part],
@@ -563,8 +574,14 @@ def _score_blocks(
                 f"predictions are degenerate in {'; '.join(places)}: pass errors='floor' or 'skip'"
             )
         out.append(block)
-        progress("scenes", stop / forecasts.n_scenes)
+        report(stop / forecasts.n_scenes)
     return out
+
+
+def _score_block(*args: Any) -> BlockScores:
+    """Score a block of scenes, without the progress of single fits."""
+    with muted():
+        return score_block(*args)
 
 
 def _settings(forecasts: Forecasts, scoring: Scoring, sources: Mapping[str, str]) -> dict[str, Any]:

@@ -4,9 +4,11 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from ..metrics.tables import MeasureTable
+from ..progress import part
 from ..validation import check_positive
 from .evaluation import evaluate
-from .results import Evaluation, MeasureTable, Row
+from .results import Evaluation, Row
 
 #: A horizon that exceeds a whole number of steps by less than this fraction is that number.
 _ROUNDING = 1e-9
@@ -98,5 +100,8 @@ def evaluate_horizons(
     steps = [int(each / step * (1 + _ROUNDING)) for each in times]
     if dt is None and any(n != each for n, each in zip(steps, times, strict=True)):
         raise ValueError(f"horizons must be numbers of steps, got {horizons}; pass dt for times")
-    found = [evaluate(predictions, truth, horizon=each, **options) for each in steps]
+    found = []
+    for i, (horizon, length) in enumerate(zip(times, steps, strict=True)):
+        with part(f"horizon {horizon:g}", i / len(steps), (i + 1) / len(steps)):
+            found.append(evaluate(predictions, truth, horizon=length, **options))
     return HorizonEvaluation(times, tuple(found))

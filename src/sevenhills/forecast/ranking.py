@@ -11,6 +11,9 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from ..estimate import Estimate
+from ..metrics.ranks import holm, rank_range, ties
+from ..metrics.tables import MeasureTable, data_frame
+from ..progress import part, step
 from ..validation import (
     check_choice,
     check_confidence,
@@ -20,7 +23,7 @@ from ..validation import (
 )
 from .comparison import Difference, check_comparable, check_evaluation, paired_differences
 from .evaluation import evaluate
-from .results import Evaluation, MeasureTable, Row, data_frame, without_scenes
+from .results import Evaluation, Row, without_scenes
 
 #: Measures that forecasters are ranked by, the first that all of them have.
 HEADLINES = ("nll", "nll_agents", "nll_agent", "nll_step", "energy_score")
@@ -29,6 +32,8 @@ _OF_PATHS = ("nll", "nll_agents", "nll_agent")
 #: Bias of the difference of two such likelihoods that samples leave possible, in nats, as
 #: ``make bench-forecast-rank`` finds it.
 _BIAS = 2.0
+#: Share of the evaluations in the time of a ranking.
+_EVALUATED = 0.9
 #: Settings that do not matter to exact likelihoods.
 _OF_SAMPLES = ("n_samples", "n_draws", "k", "estimator", "step_estimator")
 #: Smallest p-value after the correction for many pairs, as a fraction of the significance level.
@@ -260,12 +265,13 @@ def rank(
         least=1,
     )
     compared = {couple: (shared[couple[0]], shared[couple[1]], measure) for couple in couples}
-    pairs = paired_differences(compared, confidence, n_replicates, n_permutations, rng)
+    with part("pairs", _EVALUATED, 1.0):
+        pairs = paired_differences(compared, confidence, n_replicates, n_permutations, rng)
     p_values = dict(zip(couples, holm([each.p_value for each in pairs.values()]), strict=True))
     apart = {couple for couple, p_value in p_values.items() if p_value <= 1 - confidence}
     rows = []
     for name in names:
-        pair, ranks = (names[0], name), _range(name, names, apart)
+        pair, ranks = (names[0], name), rank_range(name, names, apart)
         row, p_value = shared[name][measure], p_values.get(pair, nan)
         rows.append(_ranked(name, row, evaluations[name], ranks, pairs.get(pair), p_value))
     return Ranking(
@@ -273,7 +279,7 @@ def rank(
         measure=measure,
         evaluations={name: evaluations[name] for name in names},
         pairs=pairs,
-        ties=_ties(names, apart),
+        ties=ties(names, apart),
         n_scenes=shared[names[0]][measure].n_scenes,
         settings=evaluations[names[0]].settings,
         confidence=float(confidence),
@@ -298,10 +304,13 @@ def _evaluated(
         raise TypeError(f"truth is needed to evaluate {new[0]!r}")
     if options and not new:
         raise TypeError(f"forecasters are evaluated, but {', '.join(options)} belong to evaluate")
-    return {
-        str(name): evaluate(each, truth, **own, **options) if name in new else each
-        for name, each in forecasters.items()
-    }
+    out = {}
+    for name, each in forecasters.items():
+        if name in new:
+            with part("", 0.0, _EVALUATED), step(str(name), new.index(name), len(new)):
+                each = evaluate(each, truth, **own, **options)
+        out[str(name)] = each
+    return out
 
 
 def _chosen(evaluations: Mapping[str, Evaluation], measure: str | None) -> str:
@@ -345,33 +354,6 @@ def _last_if_nan(value: float) -> float:
 def _n_permutations(n_pairs: int, confidence: float) -> int:
     """Return a number of permutations whose smallest p-value stands the correction."""
     return max(1999, ceil(n_pairs / (_RESOLUTION * (1 - confidence))))
-
-
-def holm(p_values: Sequence[float]) -> np.ndarray:
-    """Return p-values after Holm's correction for their number; NaN counts as 1."""
-    found = np.nan_to_num(np.asarray(p_values, dtype=np.float64), nan=1.0)
-    order = np.argsort(found, kind="stable")
-    out = np.empty(len(found))
-    out[order] = np.maximum.accumulate(found[order] * np.arange(len(found), 0, -1))
-    return np.minimum(out, 1.0)
-
-
-def _range(name: str, names: Sequence[str], apart: set[tuple[str, str]]) -> str:
-    """Return the ranks of a forecaster that pairs which are told apart leave open."""
-    best = 1 + sum(worse == name for _, worse in apart)
-    worst = len(names) - sum(better == name for better, _ in apart)
-    return str(best) if best == worst else f"{best}-{worst}"
-
-
-def _ties(names: Sequence[str], apart: set[tuple[str, str]]) -> tuple[tuple[str, ...], ...]:
-    """Return the largest groups that hold no pair which is told apart, without single names."""
-    groups = {frozenset(names)}
-    for pair in apart:
-        split = {group - {one} for group in groups if group.issuperset(pair) for one in pair}
-        groups = {group for group in groups if not group.issuperset(pair)} | split
-        groups = {group for group in groups if not any(group < other for other in groups)}
-    tied = [tuple(sorted(group, key=names.index)) for group in groups if len(group) > 1]
-    return tuple(sorted(tied, key=lambda tie: [names.index(name) for name in tie]))
 
 
 def _ranked(

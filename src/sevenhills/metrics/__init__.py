@@ -8,6 +8,7 @@ from .density_metrics import (
     likelihood_factor,
     mean_log_likelihood,
 )
+from .likelihoods import LikelihoodRanking, RankedModel, SeenSamplesWarning, compare_likelihoods
 from .two_samples import (
     PermutationTest,
     energy_distance,
@@ -19,9 +20,13 @@ from .two_samples import (
 
 __all__ = [
     "Estimate",
+    "LikelihoodRanking",
     "PermutationTest",
+    "RankedModel",
+    "SeenSamplesWarning",
     "UnnormalizedWarning",
     "calibration_error",
+    "compare_likelihoods",
     "energy_distance",
     "energy_test",
     "jensen_shannon",

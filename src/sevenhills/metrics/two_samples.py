@@ -10,7 +10,7 @@ import numpy as np
 
 from ..estimate import Estimate, variance
 from ..extras import import_extra
-from ..progress import Progress, no_progress
+from ..progress import muted, part, report
 from ..validation import check_count, check_positive, check_weights, freeze, random_generator
 from .arguments import Points, check_pair, check_points, distances, draw, is_array
 
@@ -59,7 +59,6 @@ def permutation_test(
     n_permutations: int = 199,
     max_exceedances: int | None = None,
     random_state: Any = 0,
-    progress: Progress = no_progress,
 ) -> PermutationTest:
     r"""Test whether two sets of samples come from the same distribution.
 
@@ -82,8 +81,6 @@ def permutation_test(
         The number h of exceedances after which to stop; by default all permutations are made.
     random_state : int, RandomState instance or None, default=0
         Seeds the permutations.
-    progress : callable, optional
-        Progress callback, called with (stage, fraction done) after every permutation.
 
     Returns
     -------
@@ -105,14 +102,23 @@ def permutation_test(
     if max_exceedances is not None:
         check_count(max_exceedances, "max_exceedances", least=1)
     pooled = np.concatenate([first.values, second.values])
-    found = float(statistic(first.values, second.values))
     null: list[float] = []
-    for rows in _permutations(len(pooled), n_permutations, random_state):
-        null.append(float(statistic(pooled[rows[: len(first)]], pooled[rows[len(first) :]])))
-        progress("permutations", len(null) / n_permutations)
-        if max_exceedances is not None and _exceedances(found, null) >= max_exceedances:
-            break
+    with part("permutations"):
+        found = _quiet(statistic, first.values, second.values)
+        for rows in _permutations(len(pooled), n_permutations, random_state):
+            null.append(_quiet(statistic, pooled[rows[: len(first)]], pooled[rows[len(first) :]]))
+            report(len(null) / n_permutations)
+            if max_exceedances is not None and _exceedances(found, null) >= max_exceedances:
+                break
     return _test_result(found, null, max_exceedances)
+
+
+def _quiet(
+    statistic: Callable[[np.ndarray, np.ndarray], float], X: np.ndarray, Y: np.ndarray
+) -> float:
+    """Return a statistic, without the progress of fits that it makes."""
+    with muted():
+        return float(statistic(X, Y))
 
 
 def _permutations(n_rows: int, n_permutations: int, random_state: Any) -> Iterator[np.ndarray]:
@@ -213,8 +219,10 @@ def energy_test(
     sides = np.stack([signs, *(signs[np.argsort(order)] for order in orders)], axis=1)
     pooled = Points("X and Y", np.concatenate([first.values, second.values]))
     energies = np.zeros(sides.shape[1])
-    for rows, block in _distance_blocks(pooled, pooled):
-        energies -= np.sum(sides[rows] * (block @ sides), axis=0)
+    with part("permutations"):
+        for rows, block in _distance_blocks(pooled, pooled):
+            energies -= np.sum(sides[rows] * (block @ sides), axis=0)
+            report(rows.stop / len(pooled))
     energies = np.maximum(energies, 0.0)
     return _test_result(float(energies[0]), energies[1:])
 

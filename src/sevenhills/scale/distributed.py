@@ -14,6 +14,7 @@ from ..estimators import ROME
 from ..estimators.cluster_densities import describe_clusters, put_kernels
 from ..estimators.summary import Cluster
 from ..estimators.support import Support
+from ..progress import part
 from ..validation import check_choice, check_count, random_generator, unchanged_on_failure
 from .distributed_mixture import (
     DistributedMixture,
@@ -144,13 +145,16 @@ class DistributedROME(DensityMixin, BaseEstimator):
             coreset_size = self._check_parameters()
             samples = Partitions.from_data(X)
             seed = int(random_generator(self.random_state).randint(2**63, dtype=np.uint64))
-            rows = self._row_statistics(samples, seed)
+            with part("sample", 0.0, 0.4):
+                rows = self._row_statistics(samples, seed)
             support = self._support_of(rows, samples.features.names)
-            found = self._cluster(rows.sample, seed, support)
+            with part("clusters", 0.4, 0.6):
+                found = self._cluster(rows.sample, seed, support)
             plan = Plan.from_clusters(self.rome_.clusters_, rows, found, coreset_size)
             assignment = constant(found)
             parts = samples.map(ClusterStatistics.from_rows, assignment, constant(plan))
-            statistics = reduce_tree(parts, ClusterStatistics.merge, constant(plan)).compute()
+            with part("statistics", 0.6, 1.0):
+                statistics = reduce_tree(parts, ClusterStatistics.merge, constant(plan)).compute()
             shapes = self._shape_kernels(statistics, plan, support)
             if coreset_size is None:
                 self.density_ = DistributedMixture(

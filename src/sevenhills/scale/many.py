@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from io import BytesIO
-from itertools import chain, pairwise
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from joblib import Parallel, delayed, effective_n_jobs
 from sklearn.base import BaseEstimator, clone
 
 from ..estimators import ROME
+from ..progress import muted, part, report
 from ..validation import check_choice, check_n_jobs, unfitted_copy
 
 #: Upper limit on the data sets in a task. A task costs joblib as much as some fits, so tasks should
@@ -59,8 +60,7 @@ def fit_many(
     The results are those of ``[clone(estimator).fit(X) for X in datasets]``, to the bit on one
     machine; for large data sets, worker processes may round differently because linear algebra
     has fewer threads there. joblib does the work in batches of data sets, so
-    ``joblib.parallel_config`` moves it to threads, processes or other machines, and
-    ``joblib.parallel_config(verbose=10)`` prints its progress.
+    ``joblib.parallel_config`` moves it to threads, processes or other machines.
 
     Parameters
     ----------
@@ -189,14 +189,19 @@ def _map_batches(
     check_choice(errors, "errors", ("raise", "skip"))
     bounds = _batch_bounds(len(arguments[0]), effective_n_jobs(n_jobs))
     # By default joblib joins short tasks, but these are batches already.
-    parallel = Parallel(n_jobs=n_jobs, batch_size=1)
+    parallel = Parallel(n_jobs=n_jobs, batch_size=1, return_as="generator")
     batches = parallel(
         delayed(_work_on_batch)(
             work, [_batch_of(each, start, end) for each in arguments], start, errors
         )
         for start, end in pairwise(bounds)
     )
-    return list(chain.from_iterable(batches))
+    out: list[Any] = []
+    with part("data sets"):
+        for batch in batches:
+            out += batch
+            report(len(out) / len(arguments[0]))
+    return out
 
 
 def _batch_bounds(n_sets: int, n_jobs: int) -> list[int]:
@@ -250,7 +255,8 @@ def _work_on_batch(
     out = _Batch()
     for i, arguments in enumerate(zip(*batch, strict=True), first):
         try:
-            out.append(work(*arguments))
+            with muted():
+                out.append(work(*arguments))
         except Exception as error:
             if errors == "raise":
                 raise _with_index(error, i) from error

@@ -10,6 +10,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import numpy as np
 
 from ..density import KernelMixture
+from ..progress import part
 from ..threads import map_blocks
 from ..whitening import silverman
 from .cells import MAX_NEIGHBORS, Cell
@@ -132,10 +133,12 @@ def fit_cells(
 ) -> list[CellFit]:
     """Fit the density of every cluster, in threads; ``extra`` members are tried in addition."""
     fits: dict[int, CellFit] = {}
+    ends = np.cumsum([0, *(cell.n_rows for cell in cells)]) / sum(cell.n_rows for cell in cells)
 
     def work(block: range) -> None:
         for c in block:
-            fits[c] = fit_cell(cells[c], extra)
+            with part("" if len(cells) == 1 else f"cell {c + 1} of {len(cells)}", *ends[c : c + 2]):
+                fits[c] = fit_cell(cells[c], extra)
 
     map_blocks(work, len(cells), n_jobs)
     return [fits[c] for c in range(len(cells))]
@@ -162,19 +165,24 @@ def fit_cell(cell: Cell, extra: Sequence[Member] = ()) -> CellFit:
     gaussian = Trial(Gaussian(), cell).on_folds(cell.n_tested)
     if not cell.points.any():
         return _stacked(cell, [gaussian], 1, "all samples are equal")
-    pairs = _pairs(cell)
-    first = _judge(cell, _first(cell))
-    trials: list[Trial[Member]] = [gaussian, *first, *pairs, *_judge(cell, extra)]
+    with part("first members", 0.0, 0.2):
+        pairs = _pairs(cell)
+        first = _judge(cell, _first(cell))
+        trials: list[Trial[Member]] = [gaussian, *first, *pairs, *_judge(cell, extra)]
     if cell.n_samples < _ENOUGH_TO_SEARCH:
         return _stacked(cell, trials, len(trials), "few samples, so few members were tried")
     if cell.n_samples >= ENOUGH_TO_STOP and not _any_beats(trials[1:], gaussian):
         trials = _on_folds(trials, cell.n_tested)
         if not _any_beats(trials[1:], gaussian):
             return _stacked(cell, trials, len(trials), "it looks Gaussian, so few were tried")
-    trials += _climb(cell, _kernels(cell, _WIDTHS), len(_WIDTHS) // 2)
-    trials += _mixtures(cell, pairs)
-    trials += _local_gaussians(cell, trials)
-    return _stacked(cell, _finalists(cell, trials), len(trials), "")
+    with part("kernels", 0.2, 0.35):
+        trials += _climb(cell, _kernels(cell, _WIDTHS), len(_WIDTHS) // 2)
+    with part("mixtures", 0.35, 0.7):
+        trials += _mixtures(cell, pairs)
+    with part("local Gaussians", 0.7, 0.85):
+        trials += _local_gaussians(cell, trials)
+    with part("stack", 0.85, 1.0):
+        return _stacked(cell, _finalists(cell, trials), len(trials), "")
 
 
 def _finalists(cell: Cell, trials: list[Trial[Member]]) -> list[Trial[Member]]:
