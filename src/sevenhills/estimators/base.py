@@ -1,7 +1,10 @@
 """The interface that all estimators share."""
 
+import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from contextvars import ContextVar
 from functools import update_wrapper
 from inspect import signature
 from types import MethodType
@@ -13,7 +16,7 @@ from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from ..clustering import Points
-from ..clustering.scaling import SCALES, feature_scales
+from ..clustering.scaling import SCALES, feature_scales, unequal_scales
 from ..density import Density, KernelMixture
 from ..density.mixture import with_samples
 from ..validation import (
@@ -23,11 +26,24 @@ from ..validation import (
     check_weights,
     unchanged_on_failure,
 )
-from .summary import Summary, describe_resolution, describe_scale
+from .summary import Summary, describe_resolution, describe_scale, feature_name
 from .support import FeatureSupport, Support, check_support, indexed
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+#: Whether a fit is a part of another computation, so that its data are not the caller's own.
+_IS_INNER = ContextVar("_IS_INNER", default=False)
+
+
+@contextmanager
+def inner_fits() -> Iterator[None]:
+    """Fit without the warning about unequal scales, as in computations that fit many models."""
+    before = _IS_INNER.set(True)
+    try:
+        yield
+    finally:
+        _IS_INNER.reset(before)
 
 
 class UnavailableError(AttributeError, TypeError):
@@ -302,7 +318,7 @@ class ClusterEstimator(DensityEstimator):
         ndarray of shape (n_samples,)
             -1 for noise.
         """
-        return self.fit(X, y, sample_weight).labels_
+        return self._fit_checked(X, sample_weight).labels_
 
     def summary(self) -> str:
         """Return the clusters of the fit as a few lines of text."""
@@ -325,6 +341,28 @@ class ClusterEstimator(DensityEstimator):
         return describe_scale(self.scale)
 
 
+def warn_if_unequal(
+    estimator: DensityEstimator, Z: np.ndarray, weights: np.ndarray | None, stacklevel: int
+) -> None:
+    """Warn if the scales of features differ by a factor of ten, and name the remedy."""
+    found = None if _IS_INNER.get() else unequal_scales(Z, weights)
+    if found is None:
+        return
+    names = estimator._feature_names()
+    narrow, wide = (
+        f"{feature_name(j, names)} ({scale:.3g})"
+        for j, scale in zip(found[:2], found.scales, strict=True)
+    )
+    warnings.warn(
+        f"the scales of {wide} and {narrow} differ by a factor of "
+        f"{found.scales[1] / found.scales[0]:.3g}, and {type(estimator).__name__} takes features "
+        "as they are, so that the wide ones decide the clusters. If they have different units, "
+        "pass scale='auto' or use AutoROME()",
+        UserWarning,
+        stacklevel=stacklevel + 1,
+    )
+
+
 def points_with_spread(X: np.ndarray, weights: np.ndarray | None, purpose: str) -> Points:
     """Return the distinct points of samples; refuse one sample, and samples that are all equal."""
     if len(X) < 2:
@@ -343,6 +381,7 @@ def cloned_fit(estimator: Any, names: Sequence[str] | None = None) -> Fit:
     """Return a function that fits clones of an estimator to rows and weights.
 
     ``names`` are those of the features, by which the ``support`` of the estimator may know them.
+    Only the first fit warns about unequal scales.
     """
     lacking = [name for name in ("fit", "score_samples") if not hasattr(estimator, name)]
     if isinstance(estimator, type) or lacking:
@@ -351,15 +390,15 @@ def cloned_fit(estimator: Any, names: Sequence[str] | None = None) -> Fit:
         )
     weighted = has_fit_parameter(estimator, "sample_weight")
     support = indexed(getattr(estimator, "support", None), names)
+    first = [nullcontext()]
 
     def fit(X: np.ndarray, weights: np.ndarray | None) -> Any:
         recipe = clone(estimator)
         if support is not None:
             recipe.set_params(support=support)
-        if weights is None:
-            return recipe.fit(X)
-        if not weighted:
+        if weights is not None and not weighted:
             raise TypeError(f"estimator ({type(estimator).__name__}) does not take sample_weight")
-        return recipe.fit(X, sample_weight=weights)
+        with first.pop() if first else inner_fits():
+            return recipe.fit(X) if weights is None else recipe.fit(X, sample_weight=weights)
 
     return fit
