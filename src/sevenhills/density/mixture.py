@@ -15,6 +15,8 @@ import numpy as np
 
 from ..estimate import Estimate, mean_with_error
 from ..validation import (
+    FILL_MISSING,
+    IGNORE_MISSING,
     check_choice,
     check_confidence,
     check_count,
@@ -285,8 +287,9 @@ class KernelMixture(Density):
             for each, low in pairs
         ]
 
-    def _check(self, X: Any, missing: bool = False) -> np.ndarray:
-        return check_queries(X, self.n_features, self.feature_names, missing=missing)
+    def _check(self, X: Any, missing: bool = False, remedy: str = "") -> np.ndarray:
+        names = self.feature_names
+        return check_queries(X, self.n_features, names, missing=missing, remedy=remedy)
 
     def _validate(self) -> None:
         """Raise an error unless the determinants are right, as those of a file might not be."""
@@ -431,7 +434,7 @@ class KernelMixture(Density):
         check_choice(missing, "missing", ("raise", "marginal"))
         tol = TOLERANCE if tol is None else check_positive(tol, "tol")
         if missing == "raise":
-            return self._logpdf(self._check(X), n_jobs, tol)
+            return self._logpdf(self._check(X, remedy=IGNORE_MISSING), n_jobs, tol)
         X = self._check(X, missing=True)
         out = np.zeros(len(X))
         for present, rows in conditioning.missing_patterns(X):
@@ -1057,7 +1060,7 @@ class KernelMixture(Density):
 
     def _label_shares(self, X: Any, by: Any, n_jobs: int | None) -> tuple[np.ndarray, np.ndarray]:
         """Return all labels, and their shares in the density at every row of ``X``."""
-        X, (labels, of_kernel) = self._check(X), self._labels(by, n_jobs)
+        X, (labels, of_kernel) = self._check(X, remedy=FILL_MISSING), self._labels(by, n_jobs)
         if self.maps is None:
             return labels, label_shares(self.kernels, of_kernel, len(labels), X, n_jobs)
 

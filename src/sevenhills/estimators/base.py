@@ -20,6 +20,8 @@ from ..clustering.scaling import SCALES, feature_scales, unequal_scales
 from ..density import Density, KernelMixture
 from ..density.mixture import with_samples
 from ..validation import (
+    FILL_MISSING,
+    IGNORE_MISSING,
     check_choice,
     check_n_jobs,
     check_samples,
@@ -64,7 +66,8 @@ class _Delegate:
             check_is_fitted(self)
             bound = parameters.bind(self.density_, *args, **kwargs)
             if check_rows:
-                bound.arguments["X"] = check_samples(self, bound.arguments["X"], reset=False)
+                X = bound.arguments["X"]
+                bound.arguments["X"] = check_samples(self, X, reset=False, remedy=FILL_MISSING)
             if "n_jobs" in parameters.parameters:
                 bound.arguments.setdefault("n_jobs", self.n_jobs)
             arguments = {key: getattr(a, "density_", a) for key, a in bound.kwargs.items()}
@@ -191,9 +194,11 @@ class DensityEstimator(DensityMixin, BaseEstimator, ABC):
         """
         check_is_fitted(self)
         check_choice(missing, "missing", ("raise", "marginal"))
+        has_kernels = isinstance(self.density_, KernelMixture)
         if missing == "raise":
-            return self.density_.logpdf(check_samples(self, X, reset=False), n_jobs=self.n_jobs)
-        if not isinstance(self.density_, KernelMixture):
+            X = check_samples(self, X, reset=False, remedy=IGNORE_MISSING if has_kernels else "")
+            return self.density_.logpdf(X, n_jobs=self.n_jobs)
+        if not has_kernels:
             self._check_available(f"missing={missing!r}")
         X = check_samples(self, X, reset=False, missing=True)
         return cast(KernelMixture, self.density_).logpdf(X, n_jobs=self.n_jobs, missing=missing)
