@@ -74,7 +74,7 @@ class ROME:
 
     def sample(self, num_samples: int = 1, random_state: Any = 0) -> np.ndarray:
         """Draw ``num_samples`` independent samples from the fitted density."""
-        return self._fitted_model().sample(num_samples, random_state)
+        return np.asarray(self._fitted_model().sample(num_samples, random_state))
 
     def _fitted_model(self) -> _ROME:
         return self._model if self.fitted else _ROME()

@@ -188,7 +188,8 @@ class _Column(NamedTuple):
             read = [_number(each) for each in np.asarray(values, dtype=object)]
             words = np.flatnonzero([each is None for each in read])
             found = np.array([0.0 if each is None else each for each in read])
-        return cls(words, *map(np.flatnonzero, (np.isnan(found), np.isinf(found))), len(found))
+        missing, infinite = np.flatnonzero(np.isnan(found)), np.flatnonzero(np.isinf(found))
+        return cls(words, missing, infinite, len(found))
 
 
 def _number(value: Any) -> float | None:

@@ -5,11 +5,11 @@ of :class:`~sevenhills.density.sums.Kernels`, a plain tuple of arrays, in the qu
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
 from itertools import pairwise
 from operator import attrgetter
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -37,6 +37,7 @@ from .engines import TOLERANCE, KernelSums
 from .maps import AnyMap, CircleMap, FeatureMap, Maps, map_columns
 from .modes import ModeTable, find_highest_mode, find_modes, label_shares
 from .moments import mapped_covariance, mapped_mean
+from .output import LIBRARIES, library_of, to_frame, to_named
 from .preimages import Chart, Preimages, narrowed
 from .regions import Density, check_dimension
 from .sums import (
@@ -119,6 +120,8 @@ class KernelMixture(Density):
     counts: np.ndarray | None = None
     feature_names: Sequence[str] | None = None
     maps: Maps | None = None
+    #: The library of the frames that ``sample``, ``mean`` and ``mode`` return; None for arrays.
+    output: ClassVar[str | None] = None
 
     def __post_init__(self) -> None:
         for name in ("weights", "means", "offsets", "transforms"):
@@ -150,8 +153,36 @@ class KernelMixture(Density):
 
     def _replace(self, **changes: Any) -> Self:
         """Replace some fields, without validation or copying."""
-        kept = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        return self._unchecked(**{**kept, **changes})
+        kept = {field.name: getattr(self, field.name) for field in fields(self)}
+        return self._unchecked(**{**kept, **changes}).with_output(self.output)
+
+    def with_output(self, library: str | None) -> Self:
+        """Return the same density with results as frames of a library, None for arrays.
+
+        ``mean`` and ``mode`` are then a Series of pandas or a frame of one row of polars, and
+        ``sample`` is a frame; so are those of marginals and conditionals. An estimator that is
+        fitted to a frame returns such densities.
+
+        Parameters
+        ----------
+        library : {"pandas", "polars", None}
+
+        Examples
+        --------
+        >>> plane = KernelMixture.from_covariances(
+        ...     [1.0], [[1.0, 2.0]], np.eye(2), feature_names=["a", "b"]
+        ... )
+        >>> plane.with_output("pandas").mean()
+        a    1.0
+        b    2.0
+        dtype: float64
+        """
+        if library == self.output:
+            return self
+        check_choice(library, "library", (*LIBRARIES, None))
+        made = object.__new__(type(self))
+        vars(made).update({**vars(self), "output": library})  # with all that is prepared
+        return made
 
     def __repr__(self) -> str:
         return (
@@ -394,13 +425,14 @@ class KernelMixture(Density):
             raise ValueError(f"label must be one of the clusters {known}, got {label!r}")
         rows = np.repeat(is_chosen, np.diff(self.offsets))
         weights, kernels = self.weights[rows], self.kernels.select(rows)
-        return replace(
+        made = replace(
             self,
             weights=weights / weights.sum(),
             **kernels._replace(log_weights=_empty())._asdict(),
             clusters=self.clusters[is_chosen],
             counts=None if self.counts is None else self.counts[rows],
         )
+        return made.with_output(self.output)
 
     # Values and draws
 
@@ -543,7 +575,7 @@ class KernelMixture(Density):
             return self._surface.curvatures(X, n_jobs).hessians
         return self._answers(X, n_jobs, partial(mapped.hessians, self.maps, self._surface, n_jobs))
 
-    def sample(self, n_samples: int = 1, random_state: Any = None) -> np.ndarray:
+    def sample(self, n_samples: int = 1, random_state: Any = None) -> Any:
         """Draw independent samples, (n_samples, n_features); numpy's global generator is not used.
 
         Examples
@@ -553,7 +585,8 @@ class KernelMixture(Density):
         (5, 1)
         """
         n_samples = check_count(n_samples, "n_samples")
-        return self._values(_draw(self, n_samples, random_generator(random_state)))
+        drawn = self._values(_draw(self, n_samples, random_generator(random_state)))
+        return to_frame(drawn, self.output, self.feature_names)
 
     def _values(self, Z: np.ndarray) -> np.ndarray:
         """Return the points of latent coordinates."""
@@ -561,7 +594,7 @@ class KernelMixture(Density):
 
     # Moments
 
-    def mean(self) -> np.ndarray:
+    def mean(self) -> Any:
         r"""Return the mean (n_features,) of the density, :math:`\sum_k w_k \mu_k`.
 
         The mean of a mapped feature is integrated numerically. That of a feature on a circle is
@@ -572,6 +605,9 @@ class KernelMixture(Density):
         >>> KernelMixture.from_covariances([0.25, 0.75], [[0.0], [4.0]], [[1.0]]).mean()
         array([3.])
         """
+        return to_named(self._mean(), self.output, self.feature_names)
+
+    def _mean(self) -> np.ndarray:
         if self.maps is not None:
             return mapped_mean(self.maps, self.weights, self.kernels)
         # Measured from one of the means, so that a large offset does not cost digits.
@@ -593,8 +629,8 @@ class KernelMixture(Density):
         array([[4.]])
         """
         if self.maps is not None:
-            return mapped_covariance(self.maps, self.weights, self.kernels, self.mean())
-        deviations = self.means - self.mean()
+            return mapped_covariance(self.maps, self.weights, self.kernels, self._mean())
+        deviations = self.means - self._mean()
         group_weights = np.add.reduceat(self.weights, self.offsets[:-1])
         within = np.tensordot(group_weights, covariances(self.transforms), axes=1)
         return np.asarray(within + (deviations * self.weights[:, None]).T @ deviations)
@@ -762,10 +798,12 @@ class KernelMixture(Density):
             maps=maps,
         )
         # Those of a conditional density may be rounded too much to be checked.
-        return made._replace(log_weights=self.log_weights)
+        return made._replace(log_weights=self.log_weights).with_output(self.output)
 
-    def impute(self, X: Any, method: str = "mean", random_state: Any = None) -> np.ndarray:
+    def impute(self, X: Any, method: str = "mean", random_state: Any = None) -> Any:
         r"""Return a copy of ``X`` with NaN replaced by values from the conditional density.
+
+        The copy of a data frame is a data frame, with the same index and columns.
 
         Parameters
         ----------
@@ -785,14 +823,14 @@ class KernelMixture(Density):
                [1. , 2. ]])
         """
         check_choice(method, "method", ("mean", "mode", "sample"))
-        rng = random_generator(random_state)
+        rng, given = random_generator(random_state), X
         X = np.array(self._check(X, missing=True))
         for present, rows in conditioning.missing_patterns(X):
             absent = np.setdiff1d(np.arange(self.n_features), present)
             if len(absent) == 0:
                 continue
             X[np.ix_(rows, absent)] = self._imputed(X[rows], present, rows, method, rng)
-        return X
+        return to_frame(X, library_of(given), getattr(given, "columns", None), given)
 
     def _imputed(
         self,
@@ -805,12 +843,12 @@ class KernelMixture(Density):
         """Return the other features of rows of which the same features are present."""
         if len(present) == 0:
             if method == "sample":
-                return self.sample(len(X), rng)
-            return np.tile(self.mean() if method == "mean" else self.mode(), (len(X), 1))
+                return np.asarray(self.sample(len(X), rng))
+            return np.tile(self._mean() if method == "mean" else self._mode(), (len(X), 1))
         found = self._conditionals(present, X[:, present], "X", rows)
         if method == "sample":
             return found.sample(1, rng)[:, 0]
-        return found.mean() if method == "mean" else found.mode()
+        return np.asarray(found.mean() if method == "mean" else found.mode())
 
     # One feature, and boxes
 
@@ -1007,7 +1045,7 @@ class KernelMixture(Density):
         )
         return found if self.maps is None else mapped.moved_modes(self, self._chart, found)
 
-    def mode(self, n_jobs: int | None = None) -> np.ndarray:
+    def mode(self, n_jobs: int | None = None) -> Any:
         """Return the location (n_features,) of the highest maximum of the density.
 
         Examples
@@ -1016,6 +1054,9 @@ class KernelMixture(Density):
         >>> hills.mode().round(6)
         array([9.])
         """
+        return to_named(self._mode(n_jobs), self.output, self.feature_names)
+
+    def _mode(self, n_jobs: int | None = None) -> np.ndarray:
         if self.maps is None:
             return find_highest_mode(self.weights, self.kernels, n_jobs)
         return mapped.highest_mode(self, self._chart)

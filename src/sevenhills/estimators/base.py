@@ -11,6 +11,7 @@ from types import MethodType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar, cast
 
 import numpy as np
+from sklearn import get_config
 from sklearn.base import BaseEstimator, DensityMixin, clone
 from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
@@ -18,7 +19,9 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 from ..clustering import Points
 from ..clustering.scaling import SCALES, feature_scales, unequal_scales
 from ..density import Density, KernelMixture
+from ..density.conditionals import Conditionals
 from ..density.mixture import with_samples
+from ..density.output import LIBRARIES, library_of, to_frame, to_named
 from ..validation import (
     FILL_MISSING,
     IGNORE_MISSING,
@@ -65,6 +68,7 @@ class _Delegate:
         def call(self: Any, /, *args: Any, **kwargs: Any) -> Any:
             check_is_fitted(self)
             bound = parameters.bind(self.density_, *args, **kwargs)
+            given = bound.arguments.get("X")
             if check_rows:
                 X = bound.arguments["X"]
                 bound.arguments["X"] = check_samples(self, X, reset=False, remedy=FILL_MISSING)
@@ -72,7 +76,8 @@ class _Delegate:
                 bound.arguments.setdefault("n_jobs", self.n_jobs)
             arguments = {key: getattr(a, "density_", a) for key, a in bound.kwargs.items()}
             values = [getattr(a, "density_", a) for a in bound.args[1:]]
-            return getattr(self.density_, name)(*values, **arguments)
+            found = getattr(self.density_, name)(*values, **arguments)
+            return self._in_output(found, name, given)
 
         self.name, self.call = name, update_wrapper(call, method)
 
@@ -107,6 +112,8 @@ class DensityEstimator(DensityMixin, BaseEstimator, ABC):
     #: Whether bounded features get log maps rather than mirrors. (It has no type: attributes that
     #: have one are stored in files.)
     _prefers_log = False
+    #: The library of the frame of the fit; it has no type, either.
+    _fitted_library = None
     n_jobs: int | None
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
@@ -132,6 +139,7 @@ class DensityEstimator(DensityMixin, BaseEstimator, ABC):
         """Check samples and weights, and fit; other arguments are passed to ``_fit`` as given."""
         with unchanged_on_failure(self):
             self._check_parameters()
+            library = library_of(X)
             X = check_samples(self, X, reset=True)
             weights = check_weights(sample_weight, len(X))
             names = self._feature_names()
@@ -142,6 +150,9 @@ class DensityEstimator(DensityMixin, BaseEstimator, ABC):
             support = self._scaled(support, X, weights)
             self._fit(X, weights, support, **given)
             self.support_ = support.features
+            self.__dict__.pop("_fitted_library", None)
+            if library is not None:
+                self._fitted_library = library
             if isinstance(self.density_, KernelMixture):
                 n_samples = len(X) if weights is None else float(weights.sum())
                 density = support.unscaled(self.density_)
@@ -220,7 +231,72 @@ class DensityEstimator(DensityMixin, BaseEstimator, ABC):
         scores = self.score_samples(X)
         return float(np.average(scores, weights=check_weights(sample_weight, len(scores))))
 
-    def sample(self, n_samples: int = 1, random_state: Any = None) -> np.ndarray:
+    def set_output(self, *, transform: str | None = None) -> Self:
+        """Choose the container of ``sample``, ``impute``, ``mean`` and ``mode``.
+
+        By default, a model that is fitted to a data frame of pandas or polars returns frames of the
+        same library, and ``impute`` returns a frame if it is given one. scikit-learn's global
+        setting ``transform_output`` is used, too, unless it is "default". ``mean`` and ``mode`` are
+        a Series of pandas, or a frame of one row of polars; so are those of the densities that
+        ``conditional`` and ``marginal`` return. ``score_samples`` and ``predict`` return arrays.
+
+        Parameters
+        ----------
+        transform : {"default", "pandas", "polars"}, optional
+            "default" is an array; None changes nothing.
+
+        Returns
+        -------
+        self
+
+        Notes
+        -----
+        Files do not hold the setting: a loaded model returns arrays until it is set again.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from sevenhills import ROME, datasets
+        >>> X = datasets.load("aniso").sample(200, random_state=0)
+        >>> rome = ROME().fit(pd.DataFrame(X, columns=["a", "b"]))
+        >>> rome.conditional({"a": 0.5}).mean().round(1)
+        b    1.3
+        dtype: float64
+        >>> rome.set_output(transform="default").sample(2, random_state=0).shape
+        (2, 2)
+        """
+        if transform is not None:
+            check_choice(transform, "transform", ("default", *LIBRARIES))
+            self._sklearn_output_config = {"transform": transform}
+        return self
+
+    def _library(self, given: Any = None) -> str | None:
+        """Return the library of results: that which is set, or that of the given table.
+
+        Without a table, it is the library of the frame of the fit.
+        """
+        chosen = getattr(self, "_sklearn_output_config", {}).get("transform")
+        if chosen is None:
+            chosen = get_config()["transform_output"]
+            if chosen == "default":
+                return self._fitted_library if given is None else library_of(given)
+        return None if chosen == "default" else str(chosen)
+
+    def _in_output(self, found: Any, name: str, given: Any) -> Any:
+        """Return the result of a method of the density in the container that is set."""
+        if isinstance(found, KernelMixture):
+            return found.with_output(self._library())
+        if isinstance(found, Conditionals):
+            density = found.density.with_output(self._library())
+            return Conditionals(density, found.features, found.values)
+        if name in ("mean", "mode"):
+            return to_named(found, self._library(), self._feature_names())
+        if name == "impute":
+            names = getattr(given, "columns", self._feature_names())
+            return to_frame(np.asarray(found), self._library(given), names, given)
+        return found
+
+    def sample(self, n_samples: int = 1, random_state: Any = None) -> Any:
         """Draw independent samples from the fitted density.
 
         Parameters
@@ -232,10 +308,12 @@ class DensityEstimator(DensityMixin, BaseEstimator, ABC):
 
         Returns
         -------
-        ndarray of shape (n_samples, n_features)
+        ndarray or data frame of shape (n_samples, n_features)
+            A frame if the fit was to a frame; see :meth:`set_output`.
         """
         check_is_fitted(self)
-        return self.density_.sample(n_samples, random_state)
+        drawn = np.asarray(self.density_.sample(n_samples, random_state))
+        return to_frame(drawn, self._library(), self._feature_names())
 
     def _density_class(self) -> type[Density]:
         """Return the class of the density that would be fitted."""
