@@ -7,6 +7,7 @@ of :class:`~sevenhills.density.sums.Kernels`, a plain tuple of arrays, in the qu
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
+from html import escape
 from itertools import pairwise
 from operator import attrgetter
 from typing import Any, ClassVar, Self
@@ -14,6 +15,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from ..estimate import Estimate, mean_with_error
+from ..texts import counted, html_table
 from ..validation import (
     FILL_MISSING,
     IGNORE_MISSING,
@@ -54,6 +56,10 @@ from .sums import (
 _ROUNDING = 1e-9
 #: Draws from each of two densities, by which the integral of their product is estimated.
 _PRODUCT_DRAWS = 10_000
+#: The features that are listed in notebooks.
+_MAX_LISTED = 12
+#: The draws that give the moments of mapped features in notebooks.
+_N_LISTED_DRAWS = 2000
 
 
 def _empty() -> np.ndarray:
@@ -189,6 +195,71 @@ class KernelMixture(Density):
             f"{type(self).__name__}(n_features={self.n_features}, n_kernels={self.n_kernels}, "
             f"n_groups={self.n_groups})"
         )
+
+    def _repr_html_(self) -> str:
+        """Return a small picture and a table of the features, for notebooks."""
+        try:
+            table = self._html_table()
+        except Exception:  # a display must not fail
+            table = f"<pre>{escape(repr(self))}</pre>"
+        return self._small_picture() + table
+
+    def _html_table(self) -> str:
+        """Return the means and standard deviations of the first features as HTML."""
+        n_listed = min(self.n_features, _MAX_LISTED)
+        names = self.feature_names or [f"feature {j}" for j in range(self.n_features)]
+        title = (
+            f"Density of {counted(self.n_features, 'feature')}, a mixture of "
+            f"{counted(self.n_kernels, 'kernel')}"
+        )
+        if n_listed < self.n_features:
+            title += f"; the first {n_listed} features"
+        if self.maps is None:
+            means, stds = self._mean(), np.sqrt(np.diag(self.cov()))
+        else:  # exact integrals take seconds
+            title += f"; moments of {_N_LISTED_DRAWS:,} draws"
+            draws = np.asarray(self.sample(_N_LISTED_DRAWS, random_state=0))
+            means, stds = (draws := self.unrolled(draws)).mean(axis=0), draws.std(axis=0)
+        rows = [(names[j], f"{means[j]:.4g}", f"{stds[j]:.4g}") for j in range(n_listed)]
+        return html_table(f"{title}.", ("feature", "mean", "std"), rows)
+
+    def _small_picture(self) -> str:
+        """Return a small picture as HTML; empty without matplotlib."""
+        from ..plotting.overview import small_picture
+
+        return small_picture(self)
+
+    def plot(self, X: Any = None, ax: Any = None) -> Any:
+        """Draw the picture that suits the number of features. Needs the extra ``plot``.
+
+        One feature is a line, over a histogram of the data. Two features are highest-density
+        regions with the modes, over the data. Three to six features are a corner plot, as drawn by
+        :func:`~sevenhills.plotting.plot_corner`; of more features, it has the six in which
+        clusters differ most, or which have the largest spread if there is one cluster, and its
+        title says so.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features), optional
+            Data to draw below the density.
+        ax : matplotlib axes, optional
+            By default the current axes, and a new figure for a corner plot.
+
+        Returns
+        -------
+        matplotlib axes
+
+        Examples
+        --------
+        >>> from matplotlib.figure import Figure
+        >>> from sevenhills import ROME, datasets
+        >>> X = datasets.load("aniso").sample(500, random_state=0)
+        >>> ROME().fit(X).plot(X, Figure().subplots()).get_title()
+        'regions of 95%, 80%, 50%'
+        """
+        from ..plotting.overview import draw_overview
+
+        return draw_overview(self.with_output(None), X, ax)
 
     @property
     def n_features(self) -> int:

@@ -333,6 +333,21 @@ class DensityEstimator(DensityMixin, BaseEstimator, ABC):
                 "choose density='kde', 'gaussian' or 'mpw'"
             )
 
+    def _html_repr(self) -> str:
+        """Return scikit-learn's diagram, followed by a picture and a table once fitted."""
+        diagram: str = estimator_html_repr(self)
+        if not hasattr(self, "density_"):
+            return diagram
+        try:
+            return diagram + self._html_table()
+        except Exception:  # a display must not fail
+            return diagram
+
+    def _html_table(self) -> str:
+        """Return the density as HTML."""
+        density = self.density_
+        return density._repr_html_() if isinstance(density, KernelMixture) else ""
+
     affine = delegate(KernelMixture.affine)
     bootstrap = delegate(KernelMixture.bootstrap)
     cdf = delegate(KernelMixture.cdf)
@@ -356,6 +371,7 @@ class DensityEstimator(DensityMixin, BaseEstimator, ABC):
     mean = delegate(KernelMixture.mean)
     mode = delegate(KernelMixture.mode)
     modes = delegate(KernelMixture.modes)
+    plot = delegate(KernelMixture.plot)
     ppf = delegate(KernelMixture.ppf)
     predict = delegate(KernelMixture.predict, check_rows=True)
     predict_proba = delegate(KernelMixture.predict_proba, check_rows=True)
@@ -412,10 +428,10 @@ class ClusterEstimator(DensityEstimator):
     def _summary(self) -> Summary:
         """Return the summary of the fit."""
 
-    def _html_repr(self) -> str:
-        """Return scikit-learn's diagram, followed by the summary once fitted."""
-        diagram: str = estimator_html_repr(self)
-        return diagram + self._summary().to_html() if hasattr(self, "density_") else diagram
+    def _html_table(self) -> str:
+        density = self.density_
+        picture = density._small_picture() if isinstance(density, KernelMixture) else ""
+        return picture + self._summary().to_html()
 
     def _describe_resolution(self) -> str:
         return describe_resolution(self.resolution_, self._feature_names())
