@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from .estimators import ROME as _ROME
+from .estimators.base import inner_fits
 from .estimators.cluster_densities import ClusterWhitening, whiten_clusters
 from .whitening import Grouping
 
@@ -59,7 +60,8 @@ class ROME:
     def fit(self, X: Any, clusters: Any = None, sample_weight: Any = None) -> "ROME":
         """Fit the density to samples (n_samples, n_features), using ``clusters`` if given."""
         model = _TiledROME(min_std=self.min_std, resolution=None, start="first")
-        model.fit(X, sample_weight=sample_weight, labels=clusters)
+        with inner_fits():
+            model.fit(X, sample_weight=sample_weight, labels=clusters)
         self._model = model
         self.labels_ = model.labels_
         self.num_features = model.n_features_in_
@@ -72,7 +74,7 @@ class ROME:
 
     def sample(self, num_samples: int = 1, random_state: Any = 0) -> np.ndarray:
         """Draw ``num_samples`` independent samples from the fitted density."""
-        return self._fitted_model().sample(num_samples, random_state)
+        return np.asarray(self._fitted_model().sample(num_samples, random_state))
 
     def _fitted_model(self) -> _ROME:
         return self._model if self.fitted else _ROME()

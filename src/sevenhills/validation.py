@@ -4,7 +4,8 @@ import numbers
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
-from typing import Any
+from datetime import date, time, timedelta
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
@@ -15,19 +16,24 @@ from sklearn.utils.validation import validate_data
 _LEAST_WEIGHT = 1e-100
 #: Upper limit on the difference between given and computed log determinants, far above rounding.
 _SAME_LOG_DET = 1e-3
+#: The ends of errors about NaN, where a method can do without the values.
+IGNORE_MISSING = "pass missing='marginal' for the density of the features that are present"
+FILL_MISSING = "fill the values by impute(X) first"
 
 
-def check_samples(estimator: Any, X: Any, *, reset: bool, missing: bool = False) -> np.ndarray:
+def check_samples(
+    estimator: Any, X: Any, *, reset: bool, missing: bool = False, remedy: str = ""
+) -> np.ndarray:
     """Return ``X`` as a new C-contiguous float64 array.
 
     ``reset`` records the features of ``X``; otherwise they are compared with the recorded ones.
-    ``missing`` allows NaN.
+    ``missing`` allows NaN; errors about NaN end with the ``remedy`` of the method.
     """
     X = without_tensors(X)
     if _is_plain(X):
         _check_features(estimator, X, reset)
         return np.array(X, order="C")
-    with _clear_errors(X):
+    with _clear_errors(X, missing, remedy):
         out = validate_data(estimator, X, reset=reset, copy=True, **_floats(missing))
     return np.ascontiguousarray(out)
 
@@ -58,17 +64,22 @@ def _check_features(estimator: Any, X: np.ndarray, reset: bool) -> None:
 
 
 def check_queries(
-    X: Any, n_features: int, names: Sequence[str] | None = None, *, missing: bool = False
+    X: Any,
+    n_features: int,
+    names: Sequence[str] | None = None,
+    *,
+    missing: bool = False,
+    remedy: str = "",
 ) -> np.ndarray:
     """Return points at which a density is evaluated as a C-contiguous float64 array.
 
     ``n_features`` and ``names`` are those of the density; names are compared if both the density
-    and ``X`` have them. ``missing`` allows NaN.
+    and ``X`` have them. ``missing`` and ``remedy`` are as in :func:`check_samples`.
     """
     X = without_tensors(X)
     if not _is_plain(X):
         _check_columns(X, names)
-        with _clear_errors(X):
+        with _clear_errors(X, missing, remedy):
             X = check_array(X, input_name="X", **_floats(missing))
     if X.shape[1] != n_features:
         raise ValueError(f"X has {X.shape[1]} features, but the density has {n_features}")
@@ -97,16 +108,140 @@ def _is_plain(X: Any) -> bool:
 
 
 @contextmanager
-def _clear_errors(X: Any) -> Iterator[None]:
-    """Refuse masks and dates, which scikit-learn accepts, and clarify its errors."""
+def _clear_errors(X: Any, missing: bool, remedy: str) -> Iterator[None]:
+    """Refuse masks and dates, which scikit-learn accepts, and name the cell of other errors."""
     _refuse_masked(X, "X")
-    if _kind_of(X) in "mM":
-        raise TypeError("X holds dates or times; turn them into numbers first")
+    _refuse_dates(X)
     try:
         with np.errstate(invalid="ignore"):  # scikit-learn sums X to find infinities
             yield
     except OverflowError as error:
         raise ValueError("X holds numbers that are too large for floats") from error
+    except (TypeError, ValueError) as error:
+        is_of_features = "feature" in str(error)  # their names or their number
+        found = None if is_of_features else _describe_cell(X, error, missing, remedy)
+        if found is None:
+            raise
+        raise type(error)(found) from error
+
+
+def _refuse_dates(X: Any) -> None:
+    """Refuse columns of dates and times."""
+    if not hasattr(X, "columns") and _kind_of(X) not in "mM":
+        return
+    for j, column in enumerate(_columns_of(X)):
+        is_polars = getattr(getattr(column, "dtype", None), "is_temporal", bool)()
+        if is_polars or getattr(getattr(column, "dtype", None), "kind", "O") in "mM":
+            raise TypeError(_describe_dates(X, j))
+
+
+def _describe_dates(X: Any, j: int) -> str:
+    return (
+        f"X holds dates or times in {_name_of(X, j)}; turn them into numbers first, such as days "
+        "since the first date"
+    )
+
+
+def _columns_of(X: Any) -> list[Any]:
+    """Return the columns of a frame or of a table of two dimensions; none of other values."""
+    if hasattr(X, "iloc"):
+        return [X.iloc[:, j] for j in range(X.shape[1])] if X.ndim == 2 else []
+    if hasattr(X, "get_columns"):  # of polars
+        return list(X.get_columns())
+    try:
+        rows = X if isinstance(X, np.ndarray) else np.asarray(X, dtype=object)
+    except ValueError:  # rows of different lengths
+        return []
+    return list(rows.T) if rows.ndim == 2 else []
+
+
+def _name_of(X: Any, j: int) -> str:
+    """Return a column by name, or by position."""
+    name = list(X.columns)[j] if hasattr(X, "columns") else j
+    return f"column {name!r}"
+
+
+def _first_of(X: Any, j: int, rows: np.ndarray, in_all: str = "") -> str:
+    """Return a column and the first of some rows, by position and by its own label."""
+    row = int(rows[0])
+    label = X.index[row] if hasattr(X, "iloc") else row
+    is_position = isinstance(label, numbers.Integral) and label == row
+    remarks = [*([] if is_position else [f"index {label!r}"]), *([in_all] if in_all else [])]
+    return f"{_name_of(X, j)}, row {row}" + (f" ({'; '.join(remarks)})" if remarks else "")
+
+
+class _Column(NamedTuple):
+    """The values of a column that are no numbers, or not finite, by their rows."""
+
+    words: np.ndarray
+    missing: np.ndarray
+    infinite: np.ndarray
+    n_rows: int
+
+    @classmethod
+    def from_values(cls, values: Any) -> "_Column":
+        """Sort out the values of a column."""
+        try:
+            found = np.asarray(values, dtype=np.float64)
+            words = np.empty(0, dtype=np.int64)
+        except (TypeError, ValueError, OverflowError):
+            read = [_number(each) for each in np.asarray(values, dtype=object)]
+            words = np.flatnonzero([each is None for each in read])
+            found = np.array([0.0 if each is None else each for each in read])
+        missing, infinite = np.flatnonzero(np.isnan(found)), np.flatnonzero(np.isinf(found))
+        return cls(words, missing, infinite, len(found))
+
+
+def _number(value: Any) -> float | None:
+    """Return a value as a number, NaN if it is missing, None if it is something else."""
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return np.nan
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return None
+    except OverflowError:
+        return np.inf
+
+
+def _describe_cell(X: Any, error: Exception, missing: bool, remedy: str) -> str | None:
+    """Return a message about the first cell that is no number, or not finite; None without any."""
+    table = list(enumerate(map(_Column.from_values, given := _columns_of(X))))
+    for j, column in table:
+        if len(column.words):
+            value = np.asarray(given[j], dtype=object)[column.words[0]]
+            return _describe_word(X, j, column, value, error, missing)
+    for j, column in table:
+        if len(column.missing) and not missing:
+            rows = np.unique(np.concatenate([each.missing for _, each in table]))
+            in_all = f"{len(rows)} rows in all" if len(rows) > 1 else ""
+            where = _first_of(X, j, column.missing, in_all)
+            text = f"Input X contains NaN in {where}; leave such rows out"
+            return f"{text}, or {remedy}" if remedy else text
+    for j, column in table:
+        if len(column.infinite):
+            where = _first_of(X, j, column.infinite)
+            return f"Input X contains infinity in {where}; leave such rows out"
+    return None
+
+
+def _describe_word(
+    X: Any, j: int, column: _Column, value: Any, error: Exception, missing: bool
+) -> str:
+    """Return a message about a value that is no number."""
+    if isinstance(value, date | time | timedelta):
+        return _describe_dates(X, j)
+    if not isinstance(value, str | bytes):
+        return f"X has {value!r:.60} in {_first_of(X, j, column.words)}: {error}"
+    if len(column.words) + len(column.missing) == column.n_rows:
+        return (
+            f"X has words in {_name_of(X, j)}, such as {value!r:.60}; leave the column out, or "
+            "replace the words by numbers"
+        )
+    n_words = len(column.words)
+    where = _first_of(X, j, column.words, f"{n_words} words in all" if n_words > 1 else "")
+    instead = "turn it into a number or NaN" if missing else "turn it into a number"
+    return f"X has the word {value!r:.60} in {where}; {instead}, or leave the row out"
 
 
 def _kind_of(X: Any) -> str:
@@ -131,7 +266,21 @@ def check_numbers(values: Any, name: str) -> np.ndarray:
             raise TypeError(f"got dtype {given.dtype}")
         return given.astype(np.float64, copy=False)
     except (TypeError, ValueError) as error:
-        raise TypeError(f"{name} must be an array of numbers: {error}") from error
+        found = _first_word(values) or error
+        raise TypeError(f"{name} must be an array of numbers: {found}") from error
+
+
+def _first_word(values: Any) -> str:
+    """Return the first value of a column that is no number, and its row."""
+    if np.ndim(values) != 1 or not len(words := _Column.from_values(values).words):
+        return ""
+    return f"got {np.asarray(values, dtype=object)[words[0]]!r:.60} in row {words[0]}"
+
+
+def first_not_finite(values: np.ndarray) -> str:
+    """Return the first value of a column that is not finite, and its row."""
+    row = int(np.flatnonzero(~np.isfinite(values))[0])
+    return f"{values[row]} in row {row}"
 
 
 def check_count(value: Any, name: str, least: int = 0) -> int:
@@ -236,9 +385,10 @@ def check_weights(sample_weight: Any, n_samples: int) -> np.ndarray | None:
     if out.shape != (n_samples,):
         raise ValueError(f"sample_weight must have shape ({n_samples},), got {out.shape}")
     if not np.isfinite(out).all():
-        raise ValueError("sample_weight must be finite, got NaN or infinity")
+        raise ValueError(f"sample_weight must be finite, got {first_not_finite(out)}")
     if (out < 0).any():
-        raise ValueError("sample_weight must not be negative")
+        row = int(np.flatnonzero(out < 0)[0])
+        raise ValueError(f"sample_weight must not be negative, got {out[row]:g} in row {row}")
     with np.errstate(over="ignore"):
         total = out.sum()
     if total == 0:

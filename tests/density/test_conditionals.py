@@ -253,7 +253,7 @@ def test_numbers_are_broadcast_and_columns_may_be_series():
     ("known", "error", "message"),
     [
         ({0: [1.0, 2.0], 1: [1.0]}, ValueError, r"columns must have one length, got \[1, 2\]"),
-        ({0: [1.0, np.nan]}, ValueError, r"given\[0\] must be finite, got nan among 2 values"),
+        ({0: [1.0, np.nan]}, ValueError, r"given\[0\] must be finite, got nan in row 1"),
         ({0: [[1.0]]}, ValueError, r"given\[0\] must have shape"),
         ({0: []}, ValueError, r"given\[0\] must have shape"),
         ({0: ["a"]}, TypeError, r"given\[0\] must be an array of numbers"),

@@ -12,6 +12,9 @@ from sevenhills import ROME, AutoROME, KernelMixture, datasets, load, save
 from sevenhills.clustering.scaling import feature_scales
 from sevenhills.report.subject import make_subject
 
+#: The published method is meant, on features of all scales.
+pytestmark = pytest.mark.filterwarnings("ignore:the scales of")
+
 #: Features of all kinds: two clusters, a skewed feature, a share and a direction.
 SUPPORT = {1: (0, None), 2: (0, 1), 3: ("circular", 360.0)}
 ESTIMATORS = [

@@ -23,7 +23,11 @@ from sevenhills.clustering.points import canonical_features
 
 from .estimators import EVERY, each_estimator
 
-pytestmark = pytest.mark.usefixtures("silent")
+#: The published method is meant, on features of all scales.
+pytestmark = [
+    pytest.mark.usefixtures("silent"),
+    pytest.mark.filterwarnings("ignore:the scales of"),
+]
 
 SETS = ["two moons", "trajectories", "lattice", "mixed"]
 

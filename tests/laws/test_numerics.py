@@ -30,7 +30,11 @@ from ..density.test_engines import by_engine
 from ..oracles import rome_log_density
 from .estimators import AND_COMPAT, NORMALIZED, WITH_KERNELS, for_each
 
-pytestmark = pytest.mark.usefixtures("silent")
+#: The published method is meant, on features of all scales.
+pytestmark = [
+    pytest.mark.usefixtures("silent"),
+    pytest.mark.filterwarnings("ignore:the scales of"),
+]
 
 each_mixture = for_each(WITH_KERNELS)
 

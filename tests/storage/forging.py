@@ -37,8 +37,9 @@ def assert_identical(a, b):
 
 
 def parts_of(value):
-    """The attributes of an object but for those that densities compute from the others."""
-    return {k: v for k, v in vars(value).items() if k not in ("_log_sums", "_tree")}
+    """The attributes of an object that are stored; densities compute others from them."""
+    left_out = ("_log_sums", "_tree", "_fitted_library")
+    return {k: v for k, v in vars(value).items() if k not in left_out}
 
 
 def signed(data):

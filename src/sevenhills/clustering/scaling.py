@@ -12,6 +12,7 @@ between them. Pairs of equal values do not count, so that ties do not make a sca
 
 from collections.abc import Callable
 from math import frexp
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import ndtri
@@ -32,6 +33,11 @@ _MOST_VALUES = 100_000
 _LARGEST = 2.0**960
 #: No value is farther from another than this many scales.
 _FARTHEST = 2.0**900
+#: Scales that differ by more than this factor are unequal: the narrower feature hardly counts in
+#: distances.
+_UNEQUAL = 10.0
+#: The number of evenly spaced rows by which unequal scales are recognized.
+_MOST_COMPARED = 1000
 
 
 def feature_scales(
@@ -67,6 +73,58 @@ def feature_scales(
     unit_of(X)  # refuses spreads that kernels cannot represent
     measure = SCALES[kind]
     return np.array([_scale(*_distinct(x, weights), measure) for x in X.T])
+
+
+class UnequalScales(NamedTuple):
+    """The features of the smallest and the largest scale."""
+
+    narrowest: int
+    widest: int
+    scales: np.ndarray  #: (2,)
+
+
+def unequal_scales(X: np.ndarray, weights: np.ndarray | None = None) -> UnequalScales | None:
+    """Return the features of the smallest and the largest scale if they differ by a factor of ten.
+
+    The features are those of the smallest and the largest interquartile range; features with one
+    value do not count. The result is None if their scales are closer.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).normal(size=(500, 3)) * [1.0, 2.0, 30.0]
+    >>> unequal_scales(X)[:2]
+    (0, 2)
+    >>> unequal_scales(X[:, :2]) is None
+    True
+    """
+    if X.shape[1] == 1:
+        return None
+    if weights is not None:
+        X, weights = X[weights > 0], weights[weights > 0]
+    step = -(-len(X) // _MOST_COMPARED)
+    X, weights = X[::step], None if weights is None else weights[::step]
+    spreads = _spreads(X)
+    features = np.flatnonzero(spreads)
+    if len(features) < 2:
+        return None
+    pair = features[[spreads[features].argmin(), spreads[features].argmax()]]
+    # Interquartile ranges differ from scales where a feature has clusters.
+    if spreads[pair[1]] < spreads[pair[0]] * np.sqrt(_UNEQUAL):
+        return None
+    scales = feature_scales(X[:, pair], weights)
+    if scales[1] <= _UNEQUAL * scales[0]:
+        return None
+    return UnequalScales(int(pair[0]), int(pair[1]), scales)
+
+
+def _spreads(X: np.ndarray) -> np.ndarray:
+    """Return the interquartile range of every feature, the range if that is zero."""
+    ordered = np.sort(X, axis=0)
+    n = len(X)
+    with np.errstate(over="ignore"):
+        inner = ordered[n - 1 - n // 4] - ordered[n // 4]
+        return np.where(inner > 0, inner, ordered[-1] - ordered[0])
 
 
 def _distinct(x: np.ndarray, weights: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:

@@ -10,6 +10,7 @@ from ..threads import map_rows
 from ..validation import check_confidence, check_count, check_numbers, random_generator
 from .conditioning import GivenFeatures, RowKernels, RowNormals
 from .maps import FeatureMap, map_columns
+from .output import to_frame
 from .preimages import Preimages
 from .probabilities import check_probabilities
 
@@ -166,7 +167,7 @@ class Conditionals:
 
     def _one_by_one(self, answer: Callable[[Any], Any]) -> np.ndarray:
         """Return the answers of the densities of all rows."""
-        return np.array([answer(each) for each in self])
+        return np.array([answer(each.with_output(None)) for each in self])
 
     def _map(self, Z: np.ndarray) -> np.ndarray:
         """Return the values of latent coordinates (..., n_features)."""
@@ -249,12 +250,15 @@ class Conditionals:
 
     # Moments
 
-    def mean(self, n_jobs: int | None = None) -> np.ndarray:
+    def mean(self, n_jobs: int | None = None) -> Any:
         """Return the conditional means (n_rows, n_features).
 
         The mean of a mapped feature is integrated numerically, to about 1e-4 of its standard
         deviation.
         """
+        return to_frame(self._mean(n_jobs), self.density.output, self.feature_names)
+
+    def _mean(self, n_jobs: int | None) -> np.ndarray:
         if self.is_folded:
             return self._one_by_one(lambda each: each.mean())
         return self._answers(
@@ -544,7 +548,7 @@ class Conditionals:
         n_draws = check_count(n_draws, "n_draws", least=1)
         rng = random_generator(random_state)
         if self.is_folded:
-            draws = (each.logpdf(each.sample(n_draws, rng)) for each in self)
+            draws = (each.logpdf(np.asarray(each.sample(n_draws, rng))) for each in self)
             return np.array([answer(each[None], np.array([i]))[0] for i, each in enumerate(draws)])
         draw = self._drawing(n_draws, rng)
 
@@ -556,7 +560,7 @@ class Conditionals:
 
         return self._answers(of_block, (), n_jobs)
 
-    def mode(self, n_jobs: int | None = None) -> np.ndarray:
+    def mode(self, n_jobs: int | None = None) -> Any:
         """Return the highest modes (n_rows, n_features).
 
         That of one feature is found on a grid. That of several features is the highest one to
@@ -569,6 +573,9 @@ class Conditionals:
         >>> hills.conditional({0: [0.0, 1.0]}).mode().round(6).ravel()
         array([9., 9.])
         """
+        return to_frame(self._mode(n_jobs), self.density.output, self.feature_names)
+
+    def _mode(self, n_jobs: int | None) -> np.ndarray:
         if self.is_folded:
             return self._one_by_one(lambda each: each.mode())
         if self.n_features == 1:

@@ -20,7 +20,7 @@ from ..kernels.conditionals import (
     row_tails,
 )
 from ..kernels.conditioning import factor_transforms, kernels_at_given
-from ..validation import check_numbers
+from ..validation import check_numbers, first_not_finite
 from .sums import LOG_2PI, Kernels, covariances
 
 #: Kernels of a group whose conditional means are computed together.
@@ -200,7 +200,7 @@ def _given_value(name: str, value: Any) -> np.ndarray:
         if out.ndim != 1 or not len(out):
             raise ValueError(f"{name} must have shape (n,), n > 0, got {out.shape}")
     if not np.isfinite(out).all():
-        found = value if out.ndim == 0 else f"{out[~np.isfinite(out)][0]} among {len(out)} values"
+        found = value if out.ndim == 0 else first_not_finite(out)
         raise ValueError(f"{name} must be finite, got {found}")
     return out
 

@@ -5,16 +5,20 @@ of :class:`~sevenhills.density.sums.Kernels`, a plain tuple of arrays, in the qu
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
+from html import escape
 from itertools import pairwise
 from operator import attrgetter
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from ..estimate import Estimate, mean_with_error
+from ..texts import counted, html_table
 from ..validation import (
+    FILL_MISSING,
+    IGNORE_MISSING,
     check_choice,
     check_confidence,
     check_count,
@@ -35,6 +39,7 @@ from .engines import TOLERANCE, KernelSums
 from .maps import AnyMap, CircleMap, FeatureMap, Maps, map_columns
 from .modes import ModeTable, find_highest_mode, find_modes, label_shares
 from .moments import mapped_covariance, mapped_mean
+from .output import LIBRARIES, library_of, to_frame, to_named
 from .preimages import Chart, Preimages, narrowed
 from .regions import Density, check_dimension
 from .sums import (
@@ -51,6 +56,10 @@ from .sums import (
 _ROUNDING = 1e-9
 #: Draws from each of two densities, by which the integral of their product is estimated.
 _PRODUCT_DRAWS = 10_000
+#: The features that are listed in notebooks.
+_MAX_LISTED = 12
+#: The draws that give the moments of mapped features in notebooks.
+_N_LISTED_DRAWS = 2000
 
 
 def _empty() -> np.ndarray:
@@ -117,6 +126,8 @@ class KernelMixture(Density):
     counts: np.ndarray | None = None
     feature_names: Sequence[str] | None = None
     maps: Maps | None = None
+    #: The library of the frames that ``sample``, ``mean`` and ``mode`` return; None for arrays.
+    output: ClassVar[str | None] = None
 
     def __post_init__(self) -> None:
         for name in ("weights", "means", "offsets", "transforms"):
@@ -148,14 +159,107 @@ class KernelMixture(Density):
 
     def _replace(self, **changes: Any) -> Self:
         """Replace some fields, without validation or copying."""
-        kept = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        return self._unchecked(**{**kept, **changes})
+        kept = {field.name: getattr(self, field.name) for field in fields(self)}
+        return self._unchecked(**{**kept, **changes}).with_output(self.output)
+
+    def with_output(self, library: str | None) -> Self:
+        """Return the same density with results as frames of a library, None for arrays.
+
+        ``mean`` and ``mode`` are then a Series of pandas or a frame of one row of polars, and
+        ``sample`` is a frame; so are those of marginals and conditionals. An estimator that is
+        fitted to a frame returns such densities.
+
+        Parameters
+        ----------
+        library : {"pandas", "polars", None}
+
+        Examples
+        --------
+        >>> plane = KernelMixture.from_covariances(
+        ...     [1.0], [[1.0, 2.0]], np.eye(2), feature_names=["a", "b"]
+        ... )
+        >>> plane.with_output("pandas").mean()
+        a    1.0
+        b    2.0
+        dtype: float64
+        """
+        if library == self.output:
+            return self
+        check_choice(library, "library", (*LIBRARIES, None))
+        made = object.__new__(type(self))
+        vars(made).update({**vars(self), "output": library})  # with all that is prepared
+        return made
 
     def __repr__(self) -> str:
         return (
             f"{type(self).__name__}(n_features={self.n_features}, n_kernels={self.n_kernels}, "
             f"n_groups={self.n_groups})"
         )
+
+    def _repr_html_(self) -> str:
+        """Return a small picture and a table of the features, for notebooks."""
+        try:
+            table = self._html_table()
+        except Exception:  # a display must not fail
+            table = f"<pre>{escape(repr(self))}</pre>"
+        return self._small_picture() + table
+
+    def _html_table(self) -> str:
+        """Return the means and standard deviations of the first features as HTML."""
+        n_listed = min(self.n_features, _MAX_LISTED)
+        names = self.feature_names or [f"feature {j}" for j in range(self.n_features)]
+        title = (
+            f"Density of {counted(self.n_features, 'feature')}, a mixture of "
+            f"{counted(self.n_kernels, 'kernel')}"
+        )
+        if n_listed < self.n_features:
+            title += f"; the first {n_listed} features"
+        if self.maps is None:
+            means, stds = self._mean(), np.sqrt(np.diag(self.cov()))
+        else:  # exact integrals take seconds
+            title += f"; moments of {_N_LISTED_DRAWS:,} draws"
+            draws = np.asarray(self.sample(_N_LISTED_DRAWS, random_state=0))
+            means, stds = (draws := self.unrolled(draws)).mean(axis=0), draws.std(axis=0)
+        rows = [(names[j], f"{means[j]:.4g}", f"{stds[j]:.4g}") for j in range(n_listed)]
+        return html_table(f"{title}.", ("feature", "mean", "std"), rows)
+
+    def _small_picture(self) -> str:
+        """Return a small picture as HTML; empty without matplotlib."""
+        from ..plotting.overview import small_picture
+
+        return small_picture(self)
+
+    def plot(self, X: Any = None, ax: Any = None) -> Any:
+        """Draw the picture that suits the number of features. Needs the extra ``plot``.
+
+        One feature is a line, over a histogram of the data. Two features are highest-density
+        regions with the modes, over the data. Three to six features are a corner plot, as drawn by
+        :func:`~sevenhills.plotting.plot_corner`; of more features, it has the six in which
+        clusters differ most, or which have the largest spread if there is one cluster, and its
+        title says so.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features), optional
+            Data to draw below the density.
+        ax : matplotlib axes, optional
+            By default the current axes, and a new figure for a corner plot.
+
+        Returns
+        -------
+        matplotlib axes
+
+        Examples
+        --------
+        >>> from matplotlib.figure import Figure
+        >>> from sevenhills import ROME, datasets
+        >>> X = datasets.load("aniso").sample(500, random_state=0)
+        >>> ROME().fit(X).plot(X, Figure().subplots()).get_title()
+        'regions of 95%, 80%, 50%'
+        """
+        from ..plotting.overview import draw_overview
+
+        return draw_overview(self.with_output(None), X, ax)
 
     @property
     def n_features(self) -> int:
@@ -285,8 +389,9 @@ class KernelMixture(Density):
             for each, low in pairs
         ]
 
-    def _check(self, X: Any, missing: bool = False) -> np.ndarray:
-        return check_queries(X, self.n_features, self.feature_names, missing=missing)
+    def _check(self, X: Any, missing: bool = False, remedy: str = "") -> np.ndarray:
+        names = self.feature_names
+        return check_queries(X, self.n_features, names, missing=missing, remedy=remedy)
 
     def _validate(self) -> None:
         """Raise an error unless the determinants are right, as those of a file might not be."""
@@ -391,13 +496,14 @@ class KernelMixture(Density):
             raise ValueError(f"label must be one of the clusters {known}, got {label!r}")
         rows = np.repeat(is_chosen, np.diff(self.offsets))
         weights, kernels = self.weights[rows], self.kernels.select(rows)
-        return replace(
+        made = replace(
             self,
             weights=weights / weights.sum(),
             **kernels._replace(log_weights=_empty())._asdict(),
             clusters=self.clusters[is_chosen],
             counts=None if self.counts is None else self.counts[rows],
         )
+        return made.with_output(self.output)
 
     # Values and draws
 
@@ -431,7 +537,7 @@ class KernelMixture(Density):
         check_choice(missing, "missing", ("raise", "marginal"))
         tol = TOLERANCE if tol is None else check_positive(tol, "tol")
         if missing == "raise":
-            return self._logpdf(self._check(X), n_jobs, tol)
+            return self._logpdf(self._check(X, remedy=IGNORE_MISSING), n_jobs, tol)
         X = self._check(X, missing=True)
         out = np.zeros(len(X))
         for present, rows in conditioning.missing_patterns(X):
@@ -540,7 +646,7 @@ class KernelMixture(Density):
             return self._surface.curvatures(X, n_jobs).hessians
         return self._answers(X, n_jobs, partial(mapped.hessians, self.maps, self._surface, n_jobs))
 
-    def sample(self, n_samples: int = 1, random_state: Any = None) -> np.ndarray:
+    def sample(self, n_samples: int = 1, random_state: Any = None) -> Any:
         """Draw independent samples, (n_samples, n_features); numpy's global generator is not used.
 
         Examples
@@ -550,7 +656,8 @@ class KernelMixture(Density):
         (5, 1)
         """
         n_samples = check_count(n_samples, "n_samples")
-        return self._values(_draw(self, n_samples, random_generator(random_state)))
+        drawn = self._values(_draw(self, n_samples, random_generator(random_state)))
+        return to_frame(drawn, self.output, self.feature_names)
 
     def _values(self, Z: np.ndarray) -> np.ndarray:
         """Return the points of latent coordinates."""
@@ -558,7 +665,7 @@ class KernelMixture(Density):
 
     # Moments
 
-    def mean(self) -> np.ndarray:
+    def mean(self) -> Any:
         r"""Return the mean (n_features,) of the density, :math:`\sum_k w_k \mu_k`.
 
         The mean of a mapped feature is integrated numerically. That of a feature on a circle is
@@ -569,6 +676,9 @@ class KernelMixture(Density):
         >>> KernelMixture.from_covariances([0.25, 0.75], [[0.0], [4.0]], [[1.0]]).mean()
         array([3.])
         """
+        return to_named(self._mean(), self.output, self.feature_names)
+
+    def _mean(self) -> np.ndarray:
         if self.maps is not None:
             return mapped_mean(self.maps, self.weights, self.kernels)
         # Measured from one of the means, so that a large offset does not cost digits.
@@ -590,8 +700,8 @@ class KernelMixture(Density):
         array([[4.]])
         """
         if self.maps is not None:
-            return mapped_covariance(self.maps, self.weights, self.kernels, self.mean())
-        deviations = self.means - self.mean()
+            return mapped_covariance(self.maps, self.weights, self.kernels, self._mean())
+        deviations = self.means - self._mean()
         group_weights = np.add.reduceat(self.weights, self.offsets[:-1])
         within = np.tensordot(group_weights, covariances(self.transforms), axes=1)
         return np.asarray(within + (deviations * self.weights[:, None]).T @ deviations)
@@ -759,10 +869,12 @@ class KernelMixture(Density):
             maps=maps,
         )
         # Those of a conditional density may be rounded too much to be checked.
-        return made._replace(log_weights=self.log_weights)
+        return made._replace(log_weights=self.log_weights).with_output(self.output)
 
-    def impute(self, X: Any, method: str = "mean", random_state: Any = None) -> np.ndarray:
+    def impute(self, X: Any, method: str = "mean", random_state: Any = None) -> Any:
         r"""Return a copy of ``X`` with NaN replaced by values from the conditional density.
+
+        The copy of a data frame is a data frame, with the same index and columns.
 
         Parameters
         ----------
@@ -782,14 +894,14 @@ class KernelMixture(Density):
                [1. , 2. ]])
         """
         check_choice(method, "method", ("mean", "mode", "sample"))
-        rng = random_generator(random_state)
+        rng, given = random_generator(random_state), X
         X = np.array(self._check(X, missing=True))
         for present, rows in conditioning.missing_patterns(X):
             absent = np.setdiff1d(np.arange(self.n_features), present)
             if len(absent) == 0:
                 continue
             X[np.ix_(rows, absent)] = self._imputed(X[rows], present, rows, method, rng)
-        return X
+        return to_frame(X, library_of(given), getattr(given, "columns", None), given)
 
     def _imputed(
         self,
@@ -802,12 +914,12 @@ class KernelMixture(Density):
         """Return the other features of rows of which the same features are present."""
         if len(present) == 0:
             if method == "sample":
-                return self.sample(len(X), rng)
-            return np.tile(self.mean() if method == "mean" else self.mode(), (len(X), 1))
+                return np.asarray(self.sample(len(X), rng))
+            return np.tile(self._mean() if method == "mean" else self._mode(), (len(X), 1))
         found = self._conditionals(present, X[:, present], "X", rows)
         if method == "sample":
             return found.sample(1, rng)[:, 0]
-        return found.mean() if method == "mean" else found.mode()
+        return np.asarray(found.mean() if method == "mean" else found.mode())
 
     # One feature, and boxes
 
@@ -1004,7 +1116,7 @@ class KernelMixture(Density):
         )
         return found if self.maps is None else mapped.moved_modes(self, self._chart, found)
 
-    def mode(self, n_jobs: int | None = None) -> np.ndarray:
+    def mode(self, n_jobs: int | None = None) -> Any:
         """Return the location (n_features,) of the highest maximum of the density.
 
         Examples
@@ -1013,6 +1125,9 @@ class KernelMixture(Density):
         >>> hills.mode().round(6)
         array([9.])
         """
+        return to_named(self._mode(n_jobs), self.output, self.feature_names)
+
+    def _mode(self, n_jobs: int | None = None) -> np.ndarray:
         if self.maps is None:
             return find_highest_mode(self.weights, self.kernels, n_jobs)
         return mapped.highest_mode(self, self._chart)
@@ -1057,7 +1172,7 @@ class KernelMixture(Density):
 
     def _label_shares(self, X: Any, by: Any, n_jobs: int | None) -> tuple[np.ndarray, np.ndarray]:
         """Return all labels, and their shares in the density at every row of ``X``."""
-        X, (labels, of_kernel) = self._check(X), self._labels(by, n_jobs)
+        X, (labels, of_kernel) = self._check(X, remedy=FILL_MISSING), self._labels(by, n_jobs)
         if self.maps is None:
             return labels, label_shares(self.kernels, of_kernel, len(labels), X, n_jobs)
 

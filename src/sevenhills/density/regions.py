@@ -48,7 +48,7 @@ class Density(ABC):
         """Return the logarithm of the density at every row of ``X``."""
 
     @abstractmethod
-    def sample(self, n_samples: int = 1, random_state: Any = None) -> np.ndarray:
+    def sample(self, n_samples: int = 1, random_state: Any = None) -> Any:
         """Draw independent samples."""
 
     @property
@@ -192,7 +192,9 @@ class Density(ABC):
         check_dimension(self, 1, "hdr_intervals", "marginal(feature) first")
         n_grid = check_count(n_grid, "n_grid", least=4)
         region = self._region(confidence, n_draws, random_state, n_jobs)
-        found = region.intervals(self.unrolled(self.sample(n_draws, random_state)), n_grid)
+        found = region.intervals(
+            self.unrolled(np.asarray(self.sample(n_draws, random_state))), n_grid
+        )
         return self._joined(found)
 
     def _joined(self, intervals: np.ndarray) -> np.ndarray:
@@ -238,7 +240,9 @@ class Density(ABC):
         check_dimension(self, 2, "hdr_contours", "marginal([i, j]) first")
         n_grid = check_count(n_grid, "n_grid", least=4)
         region = self._region(confidence, n_draws, random_state, n_jobs)
-        return region.contours(self.unrolled(self.sample(n_draws, random_state)), n_grid)
+        return region.contours(
+            self.unrolled(np.asarray(self.sample(n_draws, random_state))), n_grid
+        )
 
     def _region(
         self, confidence: float, n_draws: int, random_state: Any, n_jobs: int | None
@@ -257,7 +261,8 @@ class Density(ABC):
         key = (n_draws, int(random_state) if is_seed else None)
         values = self._drawn.get(key)
         if values is None:
-            values = np.sort(self.logpdf(self.sample(n_draws, random_state), n_jobs))
+            draws = np.asarray(self.sample(n_draws, random_state))
+            values = np.sort(self.logpdf(draws, n_jobs))
             values.flags.writeable = False
             if is_seed:
                 # The oldest are dropped; another thread may drop the same ones.

@@ -103,7 +103,7 @@ class _KernelDistribution:
     @property
     def mean(self) -> Any:
         """The mean of the density."""
-        return self._tensors.make(self.density.mean()).expand(self._extended_shape())
+        return self._tensors.make(self.density._mean()).expand(self._extended_shape())
 
     @property
     def covariance_matrix(self) -> Any:

@@ -1,33 +1,54 @@
 """The interface that all estimators share."""
 
+import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from contextvars import ContextVar
 from functools import update_wrapper
 from inspect import signature
 from types import MethodType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar, cast
 
 import numpy as np
+from sklearn import get_config
 from sklearn.base import BaseEstimator, DensityMixin, clone
 from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from ..clustering import Points
-from ..clustering.scaling import SCALES, feature_scales
+from ..clustering.scaling import SCALES, feature_scales, unequal_scales
 from ..density import Density, KernelMixture
+from ..density.conditionals import Conditionals
 from ..density.mixture import with_samples
+from ..density.output import LIBRARIES, library_of, to_frame, to_named
 from ..validation import (
+    FILL_MISSING,
+    IGNORE_MISSING,
     check_choice,
     check_n_jobs,
     check_samples,
     check_weights,
     unchanged_on_failure,
 )
-from .summary import Summary, describe_resolution, describe_scale
+from .summary import Summary, describe_resolution, describe_scale, feature_name
 from .support import FeatureSupport, Support, check_support, indexed
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+#: Whether a fit is a part of another computation, so that its data are not the caller's own.
+_IS_INNER = ContextVar("_IS_INNER", default=False)
+
+
+@contextmanager
+def inner_fits() -> Iterator[None]:
+    """Fit without the warning about unequal scales, as in computations that fit many models."""
+    before = _IS_INNER.set(True)
+    try:
+        yield
+    finally:
+        _IS_INNER.reset(before)
 
 
 class UnavailableError(AttributeError, TypeError):
@@ -47,13 +68,16 @@ class _Delegate:
         def call(self: Any, /, *args: Any, **kwargs: Any) -> Any:
             check_is_fitted(self)
             bound = parameters.bind(self.density_, *args, **kwargs)
+            given = bound.arguments.get("X")
             if check_rows:
-                bound.arguments["X"] = check_samples(self, bound.arguments["X"], reset=False)
+                X = bound.arguments["X"]
+                bound.arguments["X"] = check_samples(self, X, reset=False, remedy=FILL_MISSING)
             if "n_jobs" in parameters.parameters:
                 bound.arguments.setdefault("n_jobs", self.n_jobs)
             arguments = {key: getattr(a, "density_", a) for key, a in bound.kwargs.items()}
             values = [getattr(a, "density_", a) for a in bound.args[1:]]
-            return getattr(self.density_, name)(*values, **arguments)
+            found = getattr(self.density_, name)(*values, **arguments)
+            return self._in_output(found, name, given)
 
         self.name, self.call = name, update_wrapper(call, method)
 
@@ -88,6 +112,8 @@ class DensityEstimator(DensityMixin, BaseEstimator, ABC):
     #: Whether bounded features get log maps rather than mirrors. (It has no type: attributes that
     #: have one are stored in files.)
     _prefers_log = False
+    #: The library of the frame of the fit; it has no type, either.
+    _fitted_library = None
     n_jobs: int | None
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
@@ -113,6 +139,7 @@ class DensityEstimator(DensityMixin, BaseEstimator, ABC):
         """Check samples and weights, and fit; other arguments are passed to ``_fit`` as given."""
         with unchanged_on_failure(self):
             self._check_parameters()
+            library = library_of(X)
             X = check_samples(self, X, reset=True)
             weights = check_weights(sample_weight, len(X))
             names = self._feature_names()
@@ -123,6 +150,9 @@ class DensityEstimator(DensityMixin, BaseEstimator, ABC):
             support = self._scaled(support, X, weights)
             self._fit(X, weights, support, **given)
             self.support_ = support.features
+            self.__dict__.pop("_fitted_library", None)
+            if library is not None:
+                self._fitted_library = library
             if isinstance(self.density_, KernelMixture):
                 n_samples = len(X) if weights is None else float(weights.sum())
                 density = support.unscaled(self.density_)
@@ -175,9 +205,11 @@ class DensityEstimator(DensityMixin, BaseEstimator, ABC):
         """
         check_is_fitted(self)
         check_choice(missing, "missing", ("raise", "marginal"))
+        has_kernels = isinstance(self.density_, KernelMixture)
         if missing == "raise":
-            return self.density_.logpdf(check_samples(self, X, reset=False), n_jobs=self.n_jobs)
-        if not isinstance(self.density_, KernelMixture):
+            X = check_samples(self, X, reset=False, remedy=IGNORE_MISSING if has_kernels else "")
+            return self.density_.logpdf(X, n_jobs=self.n_jobs)
+        if not has_kernels:
             self._check_available(f"missing={missing!r}")
         X = check_samples(self, X, reset=False, missing=True)
         return cast(KernelMixture, self.density_).logpdf(X, n_jobs=self.n_jobs, missing=missing)
@@ -199,7 +231,72 @@ class DensityEstimator(DensityMixin, BaseEstimator, ABC):
         scores = self.score_samples(X)
         return float(np.average(scores, weights=check_weights(sample_weight, len(scores))))
 
-    def sample(self, n_samples: int = 1, random_state: Any = None) -> np.ndarray:
+    def set_output(self, *, transform: str | None = None) -> Self:
+        """Choose the container of ``sample``, ``impute``, ``mean`` and ``mode``.
+
+        By default, a model that is fitted to a data frame of pandas or polars returns frames of the
+        same library, and ``impute`` returns a frame if it is given one. scikit-learn's global
+        setting ``transform_output`` is used, too, unless it is "default". ``mean`` and ``mode`` are
+        a Series of pandas, or a frame of one row of polars; so are those of the densities that
+        ``conditional`` and ``marginal`` return. ``score_samples`` and ``predict`` return arrays.
+
+        Parameters
+        ----------
+        transform : {"default", "pandas", "polars"}, optional
+            "default" is an array; None changes nothing.
+
+        Returns
+        -------
+        self
+
+        Notes
+        -----
+        Files do not hold the setting: a loaded model returns arrays until it is set again.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from sevenhills import ROME, datasets
+        >>> X = datasets.load("aniso").sample(200, random_state=0)
+        >>> rome = ROME().fit(pd.DataFrame(X, columns=["a", "b"]))
+        >>> rome.conditional({"a": 0.5}).mean().round(1)
+        b    1.3
+        dtype: float64
+        >>> rome.set_output(transform="default").sample(2, random_state=0).shape
+        (2, 2)
+        """
+        if transform is not None:
+            check_choice(transform, "transform", ("default", *LIBRARIES))
+            self._sklearn_output_config = {"transform": transform}
+        return self
+
+    def _library(self, given: Any = None) -> str | None:
+        """Return the library of results: that which is set, or that of the given table.
+
+        Without a table, it is the library of the frame of the fit.
+        """
+        chosen = getattr(self, "_sklearn_output_config", {}).get("transform")
+        if chosen is None:
+            chosen = get_config()["transform_output"]
+            if chosen == "default":
+                return self._fitted_library if given is None else library_of(given)
+        return None if chosen == "default" else str(chosen)
+
+    def _in_output(self, found: Any, name: str, given: Any) -> Any:
+        """Return the result of a method of the density in the container that is set."""
+        if isinstance(found, KernelMixture):
+            return found.with_output(self._library())
+        if isinstance(found, Conditionals):
+            density = found.density.with_output(self._library())
+            return Conditionals(density, found.features, found.values)
+        if name in ("mean", "mode"):
+            return to_named(found, self._library(), self._feature_names())
+        if name == "impute":
+            names = getattr(given, "columns", self._feature_names())
+            return to_frame(np.asarray(found), self._library(given), names, given)
+        return found
+
+    def sample(self, n_samples: int = 1, random_state: Any = None) -> Any:
         """Draw independent samples from the fitted density.
 
         Parameters
@@ -211,10 +308,12 @@ class DensityEstimator(DensityMixin, BaseEstimator, ABC):
 
         Returns
         -------
-        ndarray of shape (n_samples, n_features)
+        ndarray or data frame of shape (n_samples, n_features)
+            A frame if the fit was to a frame; see :meth:`set_output`.
         """
         check_is_fitted(self)
-        return self.density_.sample(n_samples, random_state)
+        drawn = np.asarray(self.density_.sample(n_samples, random_state))
+        return to_frame(drawn, self._library(), self._feature_names())
 
     def _density_class(self) -> type[Density]:
         """Return the class of the density that would be fitted."""
@@ -233,6 +332,21 @@ class DensityEstimator(DensityMixin, BaseEstimator, ABC):
                 f"{name} needs a density that integrates to one, but {density.__name__} does not; "
                 "choose density='kde', 'gaussian' or 'mpw'"
             )
+
+    def _html_repr(self) -> str:
+        """Return scikit-learn's diagram, followed by a picture and a table once fitted."""
+        diagram: str = estimator_html_repr(self)
+        if not hasattr(self, "density_"):
+            return diagram
+        try:
+            return diagram + self._html_table()
+        except Exception:  # a display must not fail
+            return diagram
+
+    def _html_table(self) -> str:
+        """Return the density as HTML."""
+        density = self.density_
+        return density._repr_html_() if isinstance(density, KernelMixture) else ""
 
     affine = delegate(KernelMixture.affine)
     bootstrap = delegate(KernelMixture.bootstrap)
@@ -257,6 +371,7 @@ class DensityEstimator(DensityMixin, BaseEstimator, ABC):
     mean = delegate(KernelMixture.mean)
     mode = delegate(KernelMixture.mode)
     modes = delegate(KernelMixture.modes)
+    plot = delegate(KernelMixture.plot)
     ppf = delegate(KernelMixture.ppf)
     predict = delegate(KernelMixture.predict, check_rows=True)
     predict_proba = delegate(KernelMixture.predict_proba, check_rows=True)
@@ -302,7 +417,7 @@ class ClusterEstimator(DensityEstimator):
         ndarray of shape (n_samples,)
             -1 for noise.
         """
-        return self.fit(X, y, sample_weight).labels_
+        return self._fit_checked(X, sample_weight).labels_
 
     def summary(self) -> str:
         """Return the clusters of the fit as a few lines of text."""
@@ -313,16 +428,38 @@ class ClusterEstimator(DensityEstimator):
     def _summary(self) -> Summary:
         """Return the summary of the fit."""
 
-    def _html_repr(self) -> str:
-        """Return scikit-learn's diagram, followed by the summary once fitted."""
-        diagram: str = estimator_html_repr(self)
-        return diagram + self._summary().to_html() if hasattr(self, "density_") else diagram
+    def _html_table(self) -> str:
+        density = self.density_
+        picture = density._small_picture() if isinstance(density, KernelMixture) else ""
+        return picture + self._summary().to_html()
 
     def _describe_resolution(self) -> str:
         return describe_resolution(self.resolution_, self._feature_names())
 
     def _describe_scale(self) -> str:
         return describe_scale(self.scale)
+
+
+def warn_if_unequal(
+    estimator: DensityEstimator, Z: np.ndarray, weights: np.ndarray | None, stacklevel: int
+) -> None:
+    """Warn if the scales of features differ by a factor of ten, and name the remedy."""
+    found = None if _IS_INNER.get() else unequal_scales(Z, weights)
+    if found is None:
+        return
+    names = estimator._feature_names()
+    narrow, wide = (
+        f"{feature_name(j, names)} ({scale:.3g})"
+        for j, scale in zip(found[:2], found.scales, strict=True)
+    )
+    warnings.warn(
+        f"the scales of {wide} and {narrow} differ by a factor of "
+        f"{found.scales[1] / found.scales[0]:.3g}, and {type(estimator).__name__} takes features "
+        "as they are, so that the wide ones decide the clusters. If they have different units, "
+        "pass scale='auto' or use AutoROME()",
+        UserWarning,
+        stacklevel=stacklevel + 1,
+    )
 
 
 def points_with_spread(X: np.ndarray, weights: np.ndarray | None, purpose: str) -> Points:
@@ -343,6 +480,7 @@ def cloned_fit(estimator: Any, names: Sequence[str] | None = None) -> Fit:
     """Return a function that fits clones of an estimator to rows and weights.
 
     ``names`` are those of the features, by which the ``support`` of the estimator may know them.
+    Only the first fit warns about unequal scales.
     """
     lacking = [name for name in ("fit", "score_samples") if not hasattr(estimator, name)]
     if isinstance(estimator, type) or lacking:
@@ -351,15 +489,15 @@ def cloned_fit(estimator: Any, names: Sequence[str] | None = None) -> Fit:
         )
     weighted = has_fit_parameter(estimator, "sample_weight")
     support = indexed(getattr(estimator, "support", None), names)
+    first = [nullcontext()]
 
     def fit(X: np.ndarray, weights: np.ndarray | None) -> Any:
         recipe = clone(estimator)
         if support is not None:
             recipe.set_params(support=support)
-        if weights is None:
-            return recipe.fit(X)
-        if not weighted:
+        if weights is not None and not weighted:
             raise TypeError(f"estimator ({type(estimator).__name__}) does not take sample_weight")
-        return recipe.fit(X, sample_weight=weights)
+        with first.pop() if first else inner_fits():
+            return recipe.fit(X) if weights is None else recipe.fit(X, sample_weight=weights)
 
     return fit

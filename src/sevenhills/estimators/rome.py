@@ -33,7 +33,7 @@ from ..validation import (
     check_positive,
 )
 from ..whitening import Grouping
-from .base import ClusterEstimator
+from .base import ClusterEstimator, warn_if_unequal
 from .cluster_densities import (
     DENSITIES,
     SHRINKAGE,
@@ -274,6 +274,8 @@ class ROME(ClusterEstimator):
         labels = None if labels is None else check_labels(labels, len(X))
         points = shown = support.points(X, weights, self.resolution, self.start, labels)
         if labels is None and self.selection and points.n_counted >= FEWEST_TO_CLUSTER:
+            if self.scale is None and self.density != "knn":  # which cannot be scaled
+                warn_if_unequal(self, support.latent(X), weights, stacklevel=4)
             points, shown = self._find_clusters(points)
         with part("kernels", 0.95, 1.0):
             clusters = Grouping.from_points(points.unwrapped())

@@ -12,6 +12,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from ..density import KernelMixture
 from ..estimators import ESTIMATORS, ROME, AutoROME, GaussianKDE
+from ..estimators.base import inner_fits
 from ..kernels.path_densities import (
     EMPTY,
     FEW,
@@ -77,7 +78,8 @@ class FlooredEstimator:
         if needs_floor and "min_std" in vars(model):
             model.min_std = floor
         try:
-            return model.fit(X) if counts is None else model.fit(X, sample_weight=counts)
+            with inner_fits():
+                return model.fit(X) if counts is None else model.fit(X, sample_weight=counts)
         except (ValueError, RuntimeError, np.linalg.LinAlgError):
             return None
 

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..density import KernelMixture
 from ..density.mixture import with_samples
 from ..estimators import ROME
+from ..estimators.base import inner_fits
 from ..estimators.cluster_densities import describe_clusters, put_kernels
 from ..estimators.summary import Cluster
 from ..estimators.support import Support
@@ -211,7 +212,8 @@ class DistributedROME(DensityMixin, BaseEstimator):
         recipe = clone(ROME() if self.estimator is None else self.estimator)
         if support.features:
             recipe.set_params(support=support.declarations())
-        self.rome_ = recipe.fit(sample.rows, sample_weight=sample.counts)
+        with inner_fits():
+            self.rome_ = recipe.fit(sample.rows, sample_weight=sample.counts)
         density = cast(KernelMixture, self.rome_.density_)
         return Assignment(density, sample.hashes, self.rome_.labels_, seed, support)
 

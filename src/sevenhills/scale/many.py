@@ -15,6 +15,7 @@ from joblib import Parallel, delayed, effective_n_jobs
 from sklearn.base import BaseEstimator, clone
 
 from ..estimators import ROME
+from ..estimators.base import inner_fits
 from ..progress import muted, part, report
 from ..validation import check_choice, check_n_jobs, unfitted_copy
 
@@ -275,7 +276,8 @@ def _with_index(error: Exception, i: int) -> Exception:
 
 def _fit(unfitted: BaseEstimator, X: Any, weights: Any) -> Any:
     model, X = unfitted_copy(unfitted), _without_map(X)
-    return model.fit(X) if weights is None else model.fit(X, sample_weight=weights)
+    with inner_fits():
+        return model.fit(X) if weights is None else model.fit(X, sample_weight=weights)
 
 
 def _score(model: Any, X: Any) -> Any:

@@ -39,6 +39,8 @@ _KINDS = "biufU"
 _FEATURES = {"n_features_in_": int, "feature_names_in_": np.ndarray}
 #: Attributes that a fitted estimator need not have.
 _OPTIONAL = {"feature_names_in_"}
+#: Attributes that are left out of files: the containers of results.
+_LEFT_OUT = {"_fitted_library", "_sklearn_output_config"}
 
 
 class Encoder:
@@ -93,7 +95,8 @@ class Encoder:
 
     def _encode_estimator(self, model: Any, name: str) -> dict[str, Any]:
         parameters, declared = model.get_params(deep=False), _declared_by(type(model))
-        fitted = {key: value for key, value in vars(model).items() if key not in parameters}
+        known = {*parameters, *_LEFT_OUT}
+        fitted = {key: value for key, value in vars(model).items() if key not in known}
         for key in fitted:
             if key not in declared:
                 raise ModelFileError(
