@@ -3,7 +3,7 @@
 import re
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from math import nan
@@ -36,8 +36,9 @@ _NUMBERS_PER_WORD = 4
 _MIN_ROWS = 5
 _INDEX_NAME = re.compile(r"|Unnamed: 0(\.\d+)*")
 _ID_NAME = re.compile(r"(.*[_\W])?(id|uuid|guid)", re.IGNORECASE)
-#: Periods of units, by their first words.
+#: Periods of readings, and the units of their numbers, by their first words.
 _PERIODS = {"times": 24, "weekdays": 7}
+_UNITS = {"dates,": "days", "times": "hours"}
 #: Words by which the last row is a summary of the others.
 _SUMMARIES = {
     *("total", "totals", "grand total", "sum", "mean", "average", "median"),
@@ -132,6 +133,8 @@ class Words:
     example: str
     #: The first different ones, quoted.
     different: tuple[str, ...]
+    #: The remedy if the first is a number or a date with two readings.
+    advice: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,6 +155,10 @@ class Table:
     has_names: bool
     #: Decisions that were made to read the file.
     remarks: tuple[str, ...]
+    #: DataFrame of the cells as they are in the file.
+    cells: Any
+    #: The units of the numbers in columns of dates and times.
+    units: dict[str, str]
 
     @property
     def names(self) -> list[str]:
@@ -162,6 +169,20 @@ class Table:
         """Return whether nearly all values of a column are numbers."""
         n_words = self.words[name].count if name in self.words else 0
         return is_mostly_numbers(int(self.frame[name].notna().sum()), n_words)
+
+    def categories(self, name: str) -> Any:
+        """Return the category of every row, a Series of texts that are missing where cells are.
+
+        In a column of numbers, equal numbers are one category, called as the first of them.
+        """
+        cells = self.cells[name].loc[self.frame.index].astype(object)
+        if not all(isinstance(cell, Hashable) for cell in cells):
+            cells = cells.map(str)
+        texts = cells.map({cell: _text(cell) for cell in cells.unique()})
+        if not self.is_numeric(name):
+            return texts
+        values = self.frame[name]
+        return texts.groupby(values).transform("first").where(values.notna())
 
 
 def is_mostly_numbers(n_numbers: int, n_words: int) -> bool:
@@ -199,7 +220,33 @@ def table_of_cells(
             identifiers[name] = kind
     remarks = [*remarks, *_unit_remarks(names, columns), *labels.values()]
     frame = pandas.DataFrame({n: each.values for n, each in zip(names, columns, strict=True)})
-    return Table(source, frame, words, identifiers, tuple(labels), has_names, tuple(remarks))
+    cells = cells.copy(deep=False)
+    cells.columns, cells.index = names, frame.index
+    firsts = (
+        (name, column.unit.split(" ")[0]) for name, column in zip(names, columns, strict=True)
+    )
+    return Table(
+        source=source,
+        frame=frame,
+        words=words,
+        identifiers=identifiers,
+        label_rows=tuple(labels),
+        has_names=has_names,
+        remarks=tuple(remarks),
+        cells=cells,
+        units={name: _UNITS[first] for name, first in firsts if first in _UNITS},
+    )
+
+
+def _text(cell: Any) -> str | None:
+    """Return a cell as a text, None if it is missing."""
+    number = number_in(cell)
+    if number is not None and number != number:
+        return None
+    if isinstance(cell, float | np.floating):
+        return f"{cell:.15g}"
+    text = " ".join(str(cell).split()).removesuffix(" 00:00:00")
+    return None if text in ("NaT", "<NA>") else text
 
 
 class Column(NamedTuple):
@@ -363,7 +410,7 @@ def _counted(values: np.ndarray, header: str | None, position: int) -> str | Non
 
 def _words(cells: Sequence[Any], first_row: int) -> Words:
     different = tuple(dict.fromkeys(map(_quoted, cells)))
-    return Words(len(cells), _example(cells[0], first_row), different)
+    return Words(len(cells), _example(cells[0], first_row), different, _advice(cells[0]))
 
 
 def _numpy_misreads(cells: Sequence[Any]) -> bool:
@@ -376,7 +423,11 @@ def _numpy_misreads(cells: Sequence[Any]) -> bool:
 def _quoted(cell: Any) -> str:
     """Return a word in quotes, without its end if it is long."""
     text = repr(cell)
-    return text if len(text) <= _MAX_QUOTED else f"{text[: _MAX_QUOTED - 3]}..."
+    if len(text) <= _MAX_QUOTED:
+        return text
+    if isinstance(cell, str):
+        return repr(f"{cell[: _MAX_QUOTED - 5]}...")
+    return f"{text[: _MAX_QUOTED - 3]}..."
 
 
 def _example(cell: Any, row: int) -> str:
