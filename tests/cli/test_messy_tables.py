@@ -47,9 +47,7 @@ def test_a_few_words_among_numbers_are_missing_values():
         "column bill_depth_mm: 2 words taken as missing: 'k.A.' in row 4",
         "column flipper_length_mm: 2 words taken as missing: 'k.A.' in row 4",
         "column body_mass_g: 2 words taken as missing: 'k.A.' in row 11",
-        "left out column species: it holds no numbers, but 'Adelie' in row 1",
-        "left out column island: it holds no numbers, but 'Torgersen' in row 1",
-        "left out column sex: it holds no numbers, but 'male' in row 1",
+        "left out columns species ('Adelie'), island ('Torgersen'), sex ('male'): words, no numbers",
         "left out 4 of 24 rows with missing or infinite values, in bill_length_mm (2), "
         "bill_depth_mm (2), flipper_length_mm (2), body_mass_g (2)",
     )
@@ -102,7 +100,7 @@ def test_identifiers():
     assert found.names == ["population", "area"]
     assert_array_equal(found.X[0], [165254, 17])
     assert found.remarks == (
-        "left out column uuid: identifiers, every word differs, first '6513270e-269e-4d37-b... "
+        "left out column uuid: identifiers, every word differs, first '6513270e-269e-4d37-...' "
         "in row 1",
         "left out column nr: row numbers; --keep nr keeps it",
         "left out column customer_id: identifiers; --keep customer_id keeps it",
@@ -170,7 +168,7 @@ def test_groups_of_thousands():
     assert_array_equal(found.X[:3], [[147, 2781118], [68108, 2969716], [432, 213612]])
     assert found.remarks == (
         "column residents: commas group thousands",
-        "left out column unclear: it holds no numbers, but '4,714' in row 1; --decimal says what "
+        "left out column unclear: words, no numbers, first '4,714' in row 1; --decimal says what "
         "the mark in it means",
     )
     told = samples("thousands.csv", Layout(decimal="."))
@@ -244,7 +242,7 @@ def test_dates():
     assert_array_equal(found.frame["american"], found.frame["day"])
     assert found.remarks == (
         "columns day, begin, german, american: dates, read as days since 1970-01-01",
-        "left out column unclear: it holds no numbers, but '06/07/2024' in row 1; day or month "
+        "left out column unclear: words, no numbers, first '06/07/2024' in row 1; day or month "
         "first? dates like 2024-12-31 are read",
     )
 
@@ -362,7 +360,7 @@ def test_rows_of_units_and_totals(tmp_path):
     assert found.remarks == (
         "left out row 1: no numbers, but words or units: '(mm)', 'm/s', 'g'",
         "left out row 26: it is called 'Total', and is no sample",
-        "left out column site: it holds no numbers, but 'S0' in row 2",
+        "left out column site ('S0'): words, no numbers",
     )
     path, model = TABLES / "totals.csv", tmp_path / "m.sevenhills"
     done("fit", path, "-o", model)
@@ -382,7 +380,7 @@ def test_another_encoding_after_a_byte_order_mark():
     assert_array_equal(found.X[:2], [[176, 65.4], [169, 78.3]])
     first, second = found.remarks
     assert first.endswith("latin1.csv is not UTF-8; it was read as Windows-1252")
-    assert second == "left out column Straße: it holds no numbers, but 'Königsallee' in row 1"
+    assert second == "left out column Straße ('Königsallee'): words, no numbers"
 
 
 def test_columns_that_are_mostly_empty():
