@@ -5,6 +5,7 @@ import shlex
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from decimal import Decimal
 from math import nan
 from typing import Any, NamedTuple
@@ -28,6 +29,12 @@ _CURRENCY = r"[$€£¥]|USD|EUR|GBP|CHF|JPY"
 _QUANTITY = re.compile(
     rf"([+-]?)\s*({_CURRENCY})?\s*([+-]?)(\d[\d., '\u2019]*|[.,]\d+)\s*(%|{_CURRENCY})?"
 )
+#: A number and a unit of measurement. One letter needs a space before it: 10k may be 10,000.
+_MEASURE = re.compile(
+    r"([+-]?(?:\d[\d., '\u2019]*|[.,]\d+))(?:\s+([^\W\d_][^\s\d]{0,9})|([^\W\d_][^\s\d]{1,9}|°\w))"
+)
+#: Words after numbers of which the same one may mean different things.
+_NO_UNITS = {"am", "pm", "AM", "PM", "st", "nd", "rd", "th"}
 #: Units beside which a comma never marks decimals.
 _POINT_UNITS = ("$", "£", "USD", "GBP")
 #: Numbers in a column for each word in it; with fewer it is a column of words.
@@ -38,7 +45,7 @@ _INDEX_NAME = re.compile(r"|Unnamed: 0(\.\d+)*")
 _ID_NAME = re.compile(r"(.*[_\W])?(id|uuid|guid)", re.IGNORECASE)
 #: Periods of readings, and the units of their numbers, by their first words.
 _PERIODS = {"times": 24, "weekdays": 7}
-_UNITS = {"dates,": "days", "times": "hours"}
+_UNITS = {"dates,": "days", "times": "hours", "durations,": "hours"}
 #: Words by which the last row is a summary of the others.
 _SUMMARIES = {
     *("total", "totals", "grand total", "sum", "mean", "average", "median"),
@@ -284,8 +291,10 @@ def _best_reading(cells: list[Any], plain: list[float | None], mark: str | None)
     is_missing = [number is not None and number != number for number in plain]
     readings = [
         _quantities(cells, plain, mark),
+        _measures(cells, mark),
         (days_in(cells), "dates, read as days since 1970-01-01"),
         ([hours_in(cell) for cell in cells], "times of day, read as hours"),
+        ([_duration(cell) for cell in cells], "durations, read as hours"),
         ([weekday_in(cell) for cell in cells], "weekdays, read as 1 (Monday) to 7"),
     ]
     best: _Reading = (plain, "")
@@ -326,6 +335,25 @@ def _quantities(cells: list[Any], plain: list[float | None], mark: str | None) -
     return numbers, "; ".join(parts)
 
 
+def _measures(cells: list[Any], mark: str | None) -> _Reading:
+    """Return the numbers of a column of measurements in the most frequent unit, like 12 kg."""
+    texts = (cell.translate(_TYPOGRAPHY).strip() if isinstance(cell, str) else "" for cell in cells)
+    matches = [_MEASURE.fullmatch(text) for text in texts]
+    units = Counter(each[2] or each[3] for each in matches if each)
+    if not units or units.keys() & _NO_UNITS:
+        return [None] * len(cells), ""
+    ((unit, _),) = units.most_common(1)
+    numbers = [
+        number_in(each[1], mark) if each and unit in (each[2], each[3]) else None
+        for each in matches
+    ]
+    return numbers, f"measurements in {unit}"
+
+
+def _duration(cell: Any) -> float | None:
+    return cell / timedelta(hours=1) if isinstance(cell, timedelta) else None
+
+
 def _groups_thousands(texts: Sequence[str], unit: str) -> bool:
     """Return whether the commas in a column group thousands, and cannot mark decimals.
 
@@ -352,7 +380,8 @@ def _unit_remarks(names: Sequence[str], columns: Sequence[Column]) -> list[str]:
         noun = "column" if len(found) == 1 else "columns"
         period = next((value for word, value in _PERIODS.items() if unit.startswith(word)), None)
         options = " ".join(f"--support {shlex.quote(name)}=circular:{period}" for name in found[:3])
-        advice = f"; {options} closes the circle" if period else ""
+        circular = "makes it circular" if len(found) == 1 else "makes them circular"
+        advice = f"; {options} {circular}" if period else ""
         remarks.append(f"{noun} {listed(found)}: {unit}{advice}")
     return remarks
 

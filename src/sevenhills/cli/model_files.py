@@ -16,7 +16,7 @@ from ..storage import load
 from ..texts import counted
 from .columns import Table, default_names
 from .options import Layout
-from .samples import Parts, Samples, columns_named, words_remark
+from .samples import Parts, Samples, columns_named, words_remarks
 from .screen import listed, remark, working
 from .table_files import is_model, opened, read_table
 
@@ -264,7 +264,7 @@ def read_queries(model: Model, path: str, layout: Layout) -> Samples:
     unused = [name for name in table.names if name not in names]
     if unused:
         remarks.append(f"not used, because the model does not have them: {listed(unused)}")
-    remarks += [words_remark(name, table.words[name]) for name in names if name in table.words]
+    remarks += words_remarks(table, [name for name in names if name in table.words])
     frame = table.frame[names].set_axis(model.shown_names, axis=1)
     frame = frame.where(np.isfinite(frame))
     return Samples(table.source, frame, None, table.has_names, {}, tuple(remarks))

@@ -13,6 +13,8 @@ from .columns import MAX_WORDS, Table, Words
 from .options import Choices
 from .screen import listed
 
+#: Columns of missing words with a remark of their own; more of them share one.
+_MAX_REMARKS = 3
 #: Fewest rows of a category that has a density of its own; it also needs more rows than columns.
 _MIN_ROWS = 5
 
@@ -260,7 +262,7 @@ def _columns_of_words(
             f"{table.source}: column {first!r} does not hold numbers "
             f"({table.words[first].example}); --text missing takes words as missing values"
         )
-    remarks += [words_remark(name, table.words[name]) for name in _without(with_words, left_out)]
+    remarks += words_remarks(table, _without(with_words, left_out))
     remarks += _dropped_words_remarks(table, left_out)
     return left_out
 
@@ -272,8 +274,16 @@ def _has_missing_words(table: Table, name: str, text: str) -> bool:
     return text == "missing" and bool(table.frame[name].notna().any())
 
 
-def words_remark(name: str, words: Words) -> str:
-    """Return the remark on a column whose words are missing values."""
+def words_remarks(table: Table, names: Sequence[str]) -> list[str]:
+    """Return remarks on the columns whose words are missing values, one if they are many."""
+    if len(names) <= _MAX_REMARKS:
+        return [_words_remark(name, table.words[name]) for name in names]
+    shown = [f"{name} ({table.words[name].count:,})" for name in names]
+    different = dict.fromkeys(word for name in names for word in table.words[name].different)
+    return [f"words taken as missing in {columns_named(shown)}: {listed(different, MAX_WORDS)}"]
+
+
+def _words_remark(name: str, words: Words) -> str:
     number = counted(words.count, "word")
     if len(words.different) == 1:
         return f"column {name}: {number} taken as missing: {words.example}"
