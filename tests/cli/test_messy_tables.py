@@ -46,7 +46,8 @@ def test_a_few_words_among_numbers_are_missing_values():
     assert found.remarks == (
         "words taken as missing in columns bill_length_mm (2), bill_depth_mm (2), "
         "flipper_length_mm (2), body_mass_g (2): 'k.A.'",
-        "left out columns species ('Adelie'), island ('Torgersen'), sex ('male'): words, no numbers",
+        "left out columns species ('Adelie'), island ('Torgersen'), sex ('male'): words, no "
+        "numbers",
         "left out 4 of 24 rows with missing or infinite values, in bill_length_mm (2), "
         "bill_depth_mm (2), flipper_length_mm (2), body_mass_g (2)",
     )

@@ -143,8 +143,7 @@ def _by_fit(
     wanted: dict[str, Any],
 ) -> _Found:
     """Compare rows with each other, those of a category alone, or with those of another table."""
-    from pandas import concat
-
+    from ..extras import import_extra
     from .samples import parts_of
     from .table_files import read_table
 
@@ -171,7 +170,7 @@ def _by_fit(
     reference = f"{title}, {n_rows:,} held-out rows"
     return _Found(
         samples=samples,
-        scores=concat(scores).sort_index(),
+        scores=import_extra("pandas", "cli", "tables need pandas").concat(scores).sort_index(),
         rule=_in_words(rates, wanted["control"], reference, by),
         order=["log_density"] if by is None else ["p_value", "log_density"],
         facts=chosen[0].facts,

@@ -45,7 +45,8 @@ def report(
     from .writing import check_page_output, paths_by_category, write_json
 
     check_page_output(output)
-    paths, facts = [output], {}
+    paths = [output]
+    facts: dict[str, Any] = {}
     with opened(source) as file:
         if is_model(file):
             fixed = {"--by": by, "--estimator": estimator, "--support": support, "--scale": scale}

@@ -388,7 +388,7 @@ def _describe_cells(
         found.append(
             StackedCell(
                 clusters=tuple(np.unique(points.labels[inside]).tolist()),
-                values=tuple(np.where(is_same, first, None)),
+                values=tuple(np.where(is_same, first, None).tolist()),
                 n_members=sizes[label],
                 share=float(points.weights[inside].sum() / points.weights.sum()),
                 **vars(fit.stack),
