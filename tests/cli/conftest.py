@@ -18,7 +18,8 @@ def folder(tmp_path_factory):
     for seed, name in enumerate(("first", "second")):
         write_csv(place / f"{name}.csv", ANISO.sample(150, random_state=seed))
     write_csv(place / "moved.csv", ANISO.sample(150, random_state=2) + np.array([3.0, 0.0]))
-    done("fit", place / "first.csv", "-o", place / "model.sevenhills", "--scale", "none")
+    options = ["--estimator", "rome", "--scale", "none"]
+    done("fit", place / "first.csv", "-o", place / "model.sevenhills", *options)
     return place
 
 

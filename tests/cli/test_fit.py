@@ -16,7 +16,7 @@ def test_fit_saves_the_model_that_the_library_fits(folder, tmp_path):
     assert result.stderr == ""
     saved = sevenhills.load(tmp_path / "m.sevenhills")
     X = np.loadtxt(folder / "first.csv", delimiter=",", skiprows=1)
-    same = sevenhills.ROME(scale="auto").fit(X)
+    same = sevenhills.AutoROME().fit(X)
     assert_array_equal(saved.density_.logpdf(X), same.density_.logpdf(X))
     said = f"fitted 150 rows of 2 columns (x, y): {len(same.clusters_)} clusters"
     assert said in result.stdout
@@ -27,11 +27,12 @@ def test_fit_saves_the_model_that_the_library_fits(folder, tmp_path):
 
 def test_fit_tells_machines(folder, tmp_path):
     out = tmp_path / "m.sevenhills"
-    options = ["--scale", "none", "--json"]
+    options = ["--estimator", "rome", "--scale", "none", "--json"]
     found = json.loads(done("fit", folder / "first.csv", "-o", out, *options).stdout)
     assert found == {
         "model": str(out),
         "estimator": "rome",
+        "estimator_reason": None,
         "data": str(folder / "first.csv"),
         "n_rows": 150,
         "columns": ["x", "y"],
@@ -160,7 +161,7 @@ def test_a_messy_table(tmp_path):
     }
     for remark in (
         "messy.csv has decimal commas",
-        "left out column name: it holds no numbers, but 'Anna; 0' in row 1",
+        "left out column name ('Anna; 0'): words, no numbers",
         "left out column height: 1 of its 30 values is no number, first 'tall' in row 28",
         "left out column note: no values",
         "left out column site (7): one value only",

@@ -1,5 +1,6 @@
 """Tables as people and programs write them: what is read, and what is said about it."""
 
+import json
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -43,13 +44,10 @@ def test_a_few_words_among_numbers_are_missing_values():
     assert found.frame.index.tolist() == [i for i in range(24) if i not in (3, 10, 17, 20)]
     assert_array_equal(found.X[0], [43.2, 17.8, 190, 3875, 2007])
     assert found.remarks == (
-        "column bill_length_mm: 2 words taken as missing: 'k.A.' in row 4",
-        "column bill_depth_mm: 2 words taken as missing: 'k.A.' in row 4",
-        "column flipper_length_mm: 2 words taken as missing: 'k.A.' in row 4",
-        "column body_mass_g: 2 words taken as missing: 'k.A.' in row 11",
-        "left out column species: it holds no numbers, but 'Adelie' in row 1",
-        "left out column island: it holds no numbers, but 'Torgersen' in row 1",
-        "left out column sex: it holds no numbers, but 'male' in row 1",
+        "words taken as missing in columns bill_length_mm (2), bill_depth_mm (2), "
+        "flipper_length_mm (2), body_mass_g (2): 'k.A.'",
+        "left out columns species ('Adelie'), island ('Torgersen'), sex ('male'): words, no "
+        "numbers",
         "left out 4 of 24 rows with missing or infinite values, in bill_length_mm (2), "
         "bill_depth_mm (2), flipper_length_mm (2), body_mass_g (2)",
     )
@@ -102,7 +100,7 @@ def test_identifiers():
     assert found.names == ["population", "area"]
     assert_array_equal(found.X[0], [165254, 17])
     assert found.remarks == (
-        "left out column uuid: identifiers, every word differs, first '6513270e-269e-4d37-b... "
+        "left out column uuid: identifiers, every word differs, first '6513270e-269e-4d37-...' "
         "in row 1",
         "left out column nr: row numbers; --keep nr keeps it",
         "left out column customer_id: identifiers; --keep customer_id keeps it",
@@ -170,7 +168,7 @@ def test_groups_of_thousands():
     assert_array_equal(found.X[:3], [[147, 2781118], [68108, 2969716], [432, 213612]])
     assert found.remarks == (
         "column residents: commas group thousands",
-        "left out column unclear: it holds no numbers, but '4,714' in row 1; --decimal says what "
+        "left out column unclear: words, no numbers, first '4,714' in row 1; --decimal says what "
         "the mark in it means",
     )
     told = samples("thousands.csv", Layout(decimal="."))
@@ -244,7 +242,7 @@ def test_dates():
     assert_array_equal(found.frame["american"], found.frame["day"])
     assert found.remarks == (
         "columns day, begin, german, american: dates, read as days since 1970-01-01",
-        "left out column unclear: it holds no numbers, but '06/07/2024' in row 1; day or month "
+        "left out column unclear: words, no numbers, first '06/07/2024' in row 1; day or month "
         "first? dates like 2024-12-31 are read",
     )
 
@@ -296,9 +294,9 @@ def test_times_of_day_and_weekdays(tmp_path):
     assert_allclose(found.X[1], [1 + 56 / 60, 2 + 56 / 60, 6, 37])
     assert found.remarks == (
         "columns departure, arrival: times of day, read as hours; --support departure=circular:24 "
-        "--support arrival=circular:24 closes the circle",
-        "column weekday: weekdays, read as 1 (Monday) to 7; --support weekday=circular:7 closes "
-        "the circle",
+        "--support arrival=circular:24 makes them circular",
+        "column weekday: weekdays, read as 1 (Monday) to 7; --support weekday=circular:7 makes "
+        "it circular",
     )
     circles = ["--support", "departure=circular:24", "--support", "weekday=circular:7"]
     done("fit", TABLES / "times.csv", "-o", tmp_path / "m.sevenhills", *circles)
@@ -344,8 +342,8 @@ def test_a_spreadsheet():
     assert len(found.X) == 22
     assert found.remarks == (
         "column Datum: dates, read as days since 1970-01-01",
-        "column Uhrzeit: times of day, read as hours; --support Uhrzeit=circular:24 closes the "
-        "circle",
+        "column Uhrzeit: times of day, read as hours; --support Uhrzeit=circular:24 makes it "
+        "circular",
         "column Anteil: percentages, 12 % is read as 12",
         "column Masse: 2 words taken as missing: 'defekt' in row 5",
         "left out column Nr: row numbers; --keep Nr keeps it",
@@ -362,7 +360,7 @@ def test_rows_of_units_and_totals(tmp_path):
     assert found.remarks == (
         "left out row 1: no numbers, but words or units: '(mm)', 'm/s', 'g'",
         "left out row 26: it is called 'Total', and is no sample",
-        "left out column site: it holds no numbers, but 'S0' in row 2",
+        "left out column site ('S0'): words, no numbers",
     )
     path, model = TABLES / "totals.csv", tmp_path / "m.sevenhills"
     done("fit", path, "-o", model)
@@ -382,7 +380,7 @@ def test_another_encoding_after_a_byte_order_mark():
     assert_array_equal(found.X[:2], [[176, 65.4], [169, 78.3]])
     first, second = found.remarks
     assert first.endswith("latin1.csv is not UTF-8; it was read as Windows-1252")
-    assert second == "left out column Straße: it holds no numbers, but 'Königsallee' in row 1"
+    assert second == "left out column Straße ('Königsallee'): words, no numbers"
 
 
 def test_columns_that_are_mostly_empty():
@@ -421,3 +419,101 @@ def test_warnings_come_before_the_model_is_saved(tmp_path):
     line = refused("outliers", path, "--model", out, "--calibration", path, "--keep", "x")
     assert "--keep" in line
     assert "no meaning with --model" in line
+
+
+def test_measurements_with_units():
+    found = samples("measured.csv")
+    assert_array_equal(found.X[:2], [[61.5, -3.2, 180], [70.25, 14.0, 175]])
+    assert found.remarks == (
+        "column weight: measurements in kg",
+        "column temperature: measurements in °C",
+        "column height: measurements in cm",
+        "left out column mixed: 12 of its 24 values are no numbers, first '5 lb' in row 1; --text "
+        "missing keeps it",
+    )
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [["10k", "3M", "4k", "5k"], ["1 kg", "2 lb"], ["6 pm", "7 pm"], ["1st", "2nd"], ["12 a b"]],
+)
+def test_words_that_are_no_measurements(cells):
+    assert column(cells).words["a"].count == len(cells)
+
+
+def test_a_title_above_the_header():
+    found = samples("title.csv")
+    assert found.names == ["length", "width"]
+    assert found.remarks == ("left out the title above the header: 'Survey of 2024', 'Draft'",)
+    assert len(found.X) == 24
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("Survey\nx,y\n1,2\n3,5\n", ["x", "y"]),
+        ("x\n1\n2\n", ["x"]),
+        ("a,,\n1,2,3\n2,5,4\n", ["a", "x1", "x2"]),
+        ("5,,\nx,y,z\n1,2,3\n", ["x0", "x1", "x2"]),
+    ],
+)
+def test_rows_that_may_be_titles(text, names, tmp_path):
+    (tmp_path / "t.csv").write_text(text)
+    assert read_table(str(tmp_path / "t.csv")).names == names
+
+
+def test_nested_and_columnar_json():
+    found = samples("nested.json")
+    assert found.names == ["position.x", "position.y", "speed"]
+    assert_array_equal(found.X[0], [0.4, 1.3, 12])
+    assert found.remarks == ("left out column tags (['a', 'b']): words, no numbers",)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"x": [1, 4], "y": [2, 3]}',
+        '{"x": {"0": 1, "1": 4}, "y": {"0": 2, "1": 3}}',
+        '{"data": [{"x": 1, "y": 2}, {"x": 4, "y": 3}]}',
+    ],
+)
+def test_json_of_columns(text, tmp_path):
+    (tmp_path / "t.json").write_text(text)
+    frame = read_table(str(tmp_path / "t.json")).frame
+    assert list(frame.columns) == ["x", "y"]
+    assert_array_equal(frame, [[1, 2], [4, 3]])
+
+
+def test_names_of_months():
+    cells = ["5 Jan 2024", "05-jan-2024", "January 5, 2024", "Jan. 05 2024"]
+    assert days_in(cells) == [days(2024, 1, 5)] * 4
+    assert days_in(["5 Foo 2024", "31 Feb 2024", "Jan 2024"]) == [None] * 3
+
+
+def test_durations():
+    found = column(pandas.to_timedelta([90, 30], unit="min"))
+    assert_array_equal(found.frame["a"], [1.5, 0.5])
+    assert found.units == {"a": "hours"}
+
+
+def test_long_words_are_quoted_to_their_end():
+    table = column(["chevrolet chevelle malibu", "buick"])
+    assert table.words["a"].example == "'chevrolet chevelle ...' in row 1"
+
+
+def test_a_column_in_another_unit_changes_no_cluster_and_no_outlier(tmp_path):
+    frame = pandas.read_csv(TABLES / "penguins.csv")
+    frame["body_mass_g"] = pandas.to_numeric(frame["body_mass_g"], errors="coerce") * 1000
+    frame.to_csv(tmp_path / "milligrams.csv", index=False)
+    fits, found = [], []
+    for path in (TABLES / "penguins.csv", tmp_path / "milligrams.csv"):
+        options = ["--columns", "bill_length_mm,bill_depth_mm,body_mass_g"]
+        done("fit", path, "-o", "m.sevenhills", *options)
+        fits.append(sevenhills.load("m.sevenhills"))
+        scores = json.loads(done("score", "m.sevenhills", path, "--json").stdout)["log_densities"]
+        rows = json.loads(done("outliers", path, *options, "--rate", "0.1", "--json").stdout)
+        found.append((np.array(scores, float), [row["row"] for row in rows["rows"]]))
+    assert_array_equal(fits[0].labels_, fits[1].labels_)
+    (scores, rows), (rescaled, same_rows) = found
+    assert rows == same_rows != []
+    assert_allclose(scores - rescaled, np.where(np.isnan(scores), np.nan, np.log(1000)), rtol=1e-6)

@@ -41,7 +41,7 @@ def test_report(reports, folder, model, tmp_path):
     )
     assert found == {"report": str(out), "n_rows": 150}
     assert reports == [
-        ("ROME", (150, 2), None), ("ROME", None, "Two words"), ("ROME", (150, 2), None),
+        ("AutoROME", (150, 2), None), ("ROME", None, "Two words"), ("ROME", (150, 2), None),
     ]  # fmt: skip
     assert "must end with .html" in refused("report", model, "-o", tmp_path / "page")
     assert "belongs to a model" in refused(

@@ -323,10 +323,10 @@ def test_the_first_row_may_be_the_start():
 def test_the_summary_names_rounded_features(estimator):
     X, _, _ = mixed(rng_of(), 100)
     text = estimator().fit(X).summary()
-    assert "Rounded values: feature 0 to 1." in text
+    assert "Values come in steps: 1 in feature 0." in text
     assert "resolution=None" in text.replace("\n", " ")
     assert "Rounded" not in estimator(resolution=None).fit(X).summary()
-    assert "Rounded values: feature 0 to 1." in estimator().fit(X)._repr_html_()
+    assert "Values come in steps: 1 in feature 0." in estimator().fit(X)._repr_html_()
 
 
 def test_many_rounded_features_are_not_all_named():
@@ -337,7 +337,10 @@ def test_many_rounded_features_are_not_all_named():
 def test_the_report_names_rounded_features():
     X, _, _ = ages(rng_of(), 100)
     model = ROME().fit(X)
-    assert "Rounded values: years to 1." in build_report(model, X=X, feature_names=["years"]).html
+    assert (
+        "Values come in steps: 1 in years."
+        in build_report(model, X=X, feature_names=["years"]).html
+    )
     with pytest.raises(ValueError, match="these differ from them"):
         build_report(model, X=10 * X)
 
@@ -353,10 +356,10 @@ def test_the_command_line_names_rounded_columns(tmp_path, monkeypatch):
         return result.stdout
 
     text = call("fit", "t.csv", "-o", "m.sevenhills")
-    assert "Rounded values: age to 1." in text
+    assert "Values come in steps: 1 in age." in text
     assert "--resolution none" in text
     described = call("describe", "m.sevenhills")
-    assert "Rounded values: age to 1." in described
+    assert "Values come in steps: 1 in age." in described
     assert json.loads(call("describe", "m.sevenhills", "--json"))["resolution"] == {"age": 1.0}
     for value, units in (("none", {}), ("auto", {"age": 1.0}), ("0.5", {"age": 0.5, "size": 0.5})):
         found = call("fit", "t.csv", "-o", "m.sevenhills", "--resolution", value, "--json")

@@ -9,7 +9,7 @@ from scipy.stats import kstest, multivariate_normal, norm
 from sklearn.base import clone
 from sklearn.metrics import adjusted_rand_score
 
-from sevenhills import ROME, AutoROME, KernelMixture, datasets
+from sevenhills import ROME, AutoROME, KernelMixture, datasets, load, save
 from sevenhills.clustering import Points
 from sevenhills.density import FeatureMap, LogMap, TableMap
 from sevenhills.density.maps import map_columns
@@ -134,6 +134,19 @@ def test_features_of_few_values_are_no_part_of_clusters():
     assert_array_equal(np.unique(model.predict(frame)), [0, 1])
     assert "Features of few values, which group samples" in model.summary()
     assert "2 clusters" in model.summary().splitlines()[0]
+
+
+def test_rare_values_share_a_cell(tmp_path):
+    X, _ = blobs([200], apart=0.0)
+    kind = np.repeat([4.0, 8.0, 5.0], [100, 97, 3])
+    model = AutoROME().fit(np.column_stack([X, kind]))
+    found = sorted((cell.n_members, *cell.values) for cell in model.cells_)
+    assert found in ([(97, 8.0), (103, None)], [(100, 4.0), (100, None)])
+    assert "several" in model.summary()
+    save(model, tmp_path / "model")
+    assert [cell.values for cell in load(tmp_path / "model").cells_] == [
+        cell.values for cell in model.cells_
+    ]
 
 
 def test_a_feature_of_two_values():

@@ -3,8 +3,9 @@
 import re
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from decimal import Decimal
 from math import nan
 from typing import Any, NamedTuple
@@ -28,6 +29,12 @@ _CURRENCY = r"[$€£¥]|USD|EUR|GBP|CHF|JPY"
 _QUANTITY = re.compile(
     rf"([+-]?)\s*({_CURRENCY})?\s*([+-]?)(\d[\d., '\u2019]*|[.,]\d+)\s*(%|{_CURRENCY})?"
 )
+#: A number and a unit of measurement. One letter needs a space before it: 10k may be 10,000.
+_MEASURE = re.compile(
+    r"([+-]?(?:\d[\d., '\u2019]*|[.,]\d+))(?:\s+([^\W\d_][^\s\d]{0,9})|([^\W\d_][^\s\d]{1,9}|°\w))"
+)
+#: Words after numbers of which the same one may mean different things.
+_NO_UNITS = {"am", "pm", "AM", "PM", "st", "nd", "rd", "th"}
 #: Units beside which a comma never marks decimals.
 _POINT_UNITS = ("$", "£", "USD", "GBP")
 #: Numbers in a column for each word in it; with fewer it is a column of words.
@@ -36,8 +43,9 @@ _NUMBERS_PER_WORD = 4
 _MIN_ROWS = 5
 _INDEX_NAME = re.compile(r"|Unnamed: 0(\.\d+)*")
 _ID_NAME = re.compile(r"(.*[_\W])?(id|uuid|guid)", re.IGNORECASE)
-#: Periods of units, by their first words.
+#: Periods of readings, and the units of their numbers, by their first words.
 _PERIODS = {"times": 24, "weekdays": 7}
+_UNITS = {"dates,": "days", "times": "hours", "durations,": "hours"}
 #: Words by which the last row is a summary of the others.
 _SUMMARIES = {
     *("total", "totals", "grand total", "sum", "mean", "average", "median"),
@@ -132,6 +140,8 @@ class Words:
     example: str
     #: The first different ones, quoted.
     different: tuple[str, ...]
+    #: The remedy if the first is a number or a date with two readings.
+    advice: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,6 +162,10 @@ class Table:
     has_names: bool
     #: Decisions that were made to read the file.
     remarks: tuple[str, ...]
+    #: DataFrame of the cells as they are in the file.
+    cells: Any
+    #: The units of the numbers in columns of dates and times.
+    units: dict[str, str]
 
     @property
     def names(self) -> list[str]:
@@ -162,6 +176,20 @@ class Table:
         """Return whether nearly all values of a column are numbers."""
         n_words = self.words[name].count if name in self.words else 0
         return is_mostly_numbers(int(self.frame[name].notna().sum()), n_words)
+
+    def categories(self, name: str) -> Any:
+        """Return the category of every row, a Series of texts that are missing where cells are.
+
+        In a column of numbers, equal numbers are one category, called as the first of them.
+        """
+        cells = self.cells[name].loc[self.frame.index].astype(object)
+        if not all(isinstance(cell, Hashable) for cell in cells):
+            cells = cells.map(str)
+        texts = cells.map({cell: _text(cell) for cell in cells.unique()})
+        if not self.is_numeric(name):
+            return texts
+        values = self.frame[name]
+        return texts.groupby(values).transform("first").where(values.notna())
 
 
 def is_mostly_numbers(n_numbers: int, n_words: int) -> bool:
@@ -199,7 +227,33 @@ def table_of_cells(
             identifiers[name] = kind
     remarks = [*remarks, *_unit_remarks(names, columns), *labels.values()]
     frame = pandas.DataFrame({n: each.values for n, each in zip(names, columns, strict=True)})
-    return Table(source, frame, words, identifiers, tuple(labels), has_names, tuple(remarks))
+    cells = cells.copy(deep=False)
+    cells.columns, cells.index = names, frame.index
+    firsts = (
+        (name, column.unit.split(" ")[0]) for name, column in zip(names, columns, strict=True)
+    )
+    return Table(
+        source=source,
+        frame=frame,
+        words=words,
+        identifiers=identifiers,
+        label_rows=tuple(labels),
+        has_names=has_names,
+        remarks=tuple(remarks),
+        cells=cells,
+        units={name: _UNITS[first] for name, first in firsts if first in _UNITS},
+    )
+
+
+def _text(cell: Any) -> str | None:
+    """Return a cell as a text, None if it is missing."""
+    number = number_in(cell)
+    if number is not None and number != number:
+        return None
+    if isinstance(cell, float | np.floating):
+        return f"{cell:.15g}"
+    text = " ".join(str(cell).split()).removesuffix(" 00:00:00")
+    return None if text in ("NaT", "<NA>") else text
 
 
 class Column(NamedTuple):
@@ -237,8 +291,10 @@ def _best_reading(cells: list[Any], plain: list[float | None], mark: str | None)
     is_missing = [number is not None and number != number for number in plain]
     readings = [
         _quantities(cells, plain, mark),
+        _measures(cells, mark),
         (days_in(cells), "dates, read as days since 1970-01-01"),
         ([hours_in(cell) for cell in cells], "times of day, read as hours"),
+        ([_duration(cell) for cell in cells], "durations, read as hours"),
         ([weekday_in(cell) for cell in cells], "weekdays, read as 1 (Monday) to 7"),
     ]
     best: _Reading = (plain, "")
@@ -279,6 +335,25 @@ def _quantities(cells: list[Any], plain: list[float | None], mark: str | None) -
     return numbers, "; ".join(parts)
 
 
+def _measures(cells: list[Any], mark: str | None) -> _Reading:
+    """Return the numbers of a column of measurements in the most frequent unit, like 12 kg."""
+    texts = (cell.translate(_TYPOGRAPHY).strip() if isinstance(cell, str) else "" for cell in cells)
+    matches = [_MEASURE.fullmatch(text) for text in texts]
+    units = Counter(each[2] or each[3] for each in matches if each)
+    if not units or units.keys() & _NO_UNITS:
+        return [None] * len(cells), ""
+    ((unit, _),) = units.most_common(1)
+    numbers = [
+        number_in(each[1], mark) if each and unit in (each[2], each[3]) else None
+        for each in matches
+    ]
+    return numbers, f"measurements in {unit}"
+
+
+def _duration(cell: Any) -> float | None:
+    return cell / timedelta(hours=1) if isinstance(cell, timedelta) else None
+
+
 def _groups_thousands(texts: Sequence[str], unit: str) -> bool:
     """Return whether the commas in a column group thousands, and cannot mark decimals.
 
@@ -305,7 +380,8 @@ def _unit_remarks(names: Sequence[str], columns: Sequence[Column]) -> list[str]:
         noun = "column" if len(found) == 1 else "columns"
         period = next((value for word, value in _PERIODS.items() if unit.startswith(word)), None)
         options = " ".join(f"--support {shlex.quote(name)}=circular:{period}" for name in found[:3])
-        advice = f"; {options} closes the circle" if period else ""
+        circular = "makes it circular" if len(found) == 1 else "makes them circular"
+        advice = f"; {options} {circular}" if period else ""
         remarks.append(f"{noun} {listed(found)}: {unit}{advice}")
     return remarks
 
@@ -363,7 +439,7 @@ def _counted(values: np.ndarray, header: str | None, position: int) -> str | Non
 
 def _words(cells: Sequence[Any], first_row: int) -> Words:
     different = tuple(dict.fromkeys(map(_quoted, cells)))
-    return Words(len(cells), _example(cells[0], first_row), different)
+    return Words(len(cells), _example(cells[0], first_row), different, _advice(cells[0]))
 
 
 def _numpy_misreads(cells: Sequence[Any]) -> bool:
@@ -376,7 +452,11 @@ def _numpy_misreads(cells: Sequence[Any]) -> bool:
 def _quoted(cell: Any) -> str:
     """Return a word in quotes, without its end if it is long."""
     text = repr(cell)
-    return text if len(text) <= _MAX_QUOTED else f"{text[: _MAX_QUOTED - 3]}..."
+    if len(text) <= _MAX_QUOTED:
+        return text
+    if isinstance(cell, str):
+        return repr(f"{cell[: _MAX_QUOTED - 5]}...")
+    return f"{text[: _MAX_QUOTED - 3]}..."
 
 
 def _example(cell: Any, row: int) -> str:

@@ -10,6 +10,18 @@ from typing import Any
 _ORIGIN = datetime(1970, 1, 1)
 _ISO = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d.*)?")
 _DATE = re.compile(r"(\d{4}|\d{1,2})([-/.])(\d{1,2})\2(\d{4}|\d{1,2})(?:[T ]\s*(.+))?")
+#: Dates with the name of the month: 5 Jan 2024, 05-Jan-2024, January 5, 2024.
+_NAMED = re.compile(
+    r"(?:(\d{1,2})\.?[ -]([a-z]{3,9})\.?[ -]|([a-z]{3,9})\.? (\d{1,2}),? )(\d{4})", re.IGNORECASE
+)
+_MONTHS = (
+    *("january", "february", "march", "april", "may", "june"),
+    *("july", "august", "september", "october", "november", "december"),
+)
+#: The numbers of the months by their names.
+_MONTH_NUMBERS = {
+    name: i for i, month in enumerate(_MONTHS, 1) for name in (month, month[:3], month[:4])
+}
 _CLOCK = re.compile(r"(\d{1,2}):(\d\d)(?::(\d\d(?:\.\d+)?))?(?:\s*([ap])\.?m\.?)?", re.IGNORECASE)
 _WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 #: The numbers of the days of the week by their names, as in ISO 8601.
@@ -58,6 +70,10 @@ def _moment(text: str, is_month_first: bool | None) -> datetime | None:
     try:
         if _ISO.fullmatch(text):
             return datetime.fromisoformat(text)
+        named = _NAMED.fullmatch(text)
+        if named:
+            month = _MONTH_NUMBERS.get((named[2] or named[3]).lower(), 0)
+            return datetime(int(named[5]), month, int(named[1] or named[4]))
         match = _DATE.fullmatch(text)
         hours = 0.0 if match is None or match[5] is None else hours_in(match[5])
         if match is None or hours is None:

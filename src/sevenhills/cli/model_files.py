@@ -1,6 +1,7 @@
 """Estimators by name, model files, and the rows of a table in the columns of a model."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
@@ -8,38 +9,137 @@ from typing import IO, Any
 import numpy as np
 
 from ..density import Density, KernelMixture
-from ..estimators import ESTIMATORS, propose_support
-from ..estimators.defaults import default_estimator
+from ..estimators import ESTIMATORS, AutoROME, propose_support
+from ..estimators.defaults import AFFORDABLE, default_estimator
 from ..estimators.support import Support
 from ..storage import load
 from ..texts import counted
 from .columns import Table, default_names
 from .options import Layout
-from .samples import Samples, columns_named, words_remark
-from .screen import listed, remark
+from .samples import Parts, Samples, columns_named, words_remarks
+from .screen import listed, remark, working
 from .table_files import is_model, opened, read_table
 
 #: Values of the options that are numbers or words.
 _NUMBERS = {"min_std": "a number or auto", "resolution": "a number, auto or none"}
+#: Options that ROME alone has.
+_ROME_ALONE = ("selection", "density")
 
 
-def make_estimator(name: str | None, shape: tuple[int, ...] = (), **options: Any) -> Any:
+@dataclass(frozen=True, eq=False)
+class Recipe:
+    """An unfitted estimator, and the reason why it was chosen."""
+
+    estimator: Any
+    #: The name in ``--estimator``.
+    name: str
+    #: Empty if the user named the estimator.
+    reason: str
+
+    def __str__(self) -> str:
+        """Return the class and the reason."""
+        title = type(self.estimator).__name__
+        return f"{title}, {self.reason}" if self.reason else title
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The name and the reason, for machines."""
+        return {"estimator": self.name, "estimator_reason": self.reason or None}
+
+
+def make_recipe(name: str | None, shape: tuple[int, ...], **options: Any) -> Recipe:
     """Return an unfitted estimator; options that are None keep their defaults.
 
-    Without a name it is the default for a table of a ``shape``. Scales are automatic by default,
-    for tables have columns of many units.
+    Without a name it is ROME if an option is one of ROME alone, or else the default for a table of
+    a ``shape``. Scales are automatic by default, for tables have columns of many units.
     """
-    estimator = default_estimator(*shape) if name is None else ESTIMATORS[name]()
+    given = {option: value for option, value in options.items() if value is not None}
+    name, estimator, reason = _chosen(name, shape, given)
     known = estimator.get_params()
-    if "scale" in known and options.get("density") != "knn":
+    if "scale" in known and given.get("density") != "knn":
         estimator.set_params(scale="auto")
-    for option, value in options.items():
-        if value is None:
-            continue
+    for option, value in given.items():
         if option not in known:
-            raise ValueError(f"--{option.replace('_', '-')} has no meaning with --estimator {name}")
+            raise ValueError(f"{_flag(option)} has no meaning with --estimator {name}")
         estimator.set_params(**{option: _parsed(option, value)})
-    return estimator
+    return Recipe(estimator, name, reason)
+
+
+def _chosen(
+    name: str | None, shape: tuple[int, ...], options: Iterable[str]
+) -> tuple[str, Any, str]:
+    """Return the name of an estimator, the estimator and the reason for it."""
+    if name is not None:
+        return name, ESTIMATORS[name](), ""
+    own = [_flag(option) for option in options if option in _ROME_ALONE]
+    if own:
+        return "rome", ESTIMATORS["rome"](), f"because {own[0]} is an option of it"
+    estimator = default_estimator(*shape)
+    if isinstance(estimator, AutoROME):
+        reason = "the default up to {:,} values; --estimator rome, the published method, is faster"
+        return "auto", estimator, reason.format(AFFORDABLE)
+    reason = "the default for more than {:,} values; --estimator auto fits better, and is slower"
+    return "rome", estimator, reason.format(AFFORDABLE)
+
+
+def recipes_of(
+    samples: Samples,
+    parts: Parts,
+    estimator: str | None,
+    support: Sequence[str] | None,
+    **options: Any,
+) -> list[Recipe]:
+    """Return a recipe for every part of samples; the number of all samples decides on defaults."""
+    bounds = parse_support(support, samples.frame, samples.weights)
+    supports = (_bounds_in(bounds, samples.names, part.names) for part in parts.values())
+    shape = samples.frame.shape
+    return [make_recipe(estimator, shape, support=each, **options) for each in supports]
+
+
+def fit_parts(samples: Samples, parts: Parts, **options: Any) -> tuple[Recipe, list[Any]]:
+    """Fit the samples of every category; return a recipe and the models.
+
+    Options are those of :func:`recipes_of`.
+    """
+    recipes = recipes_of(samples, parts, **options)
+    models = []
+    for (category, part), recipe in zip(parts.items(), recipes, strict=True):
+        with fitting(part, category):
+            models.append(recipe.estimator.fit(part.frame, sample_weight=part.weights))
+    return recipes[0], models
+
+
+@contextmanager
+def fitting(samples: Samples, category: str | None) -> Iterator[None]:
+    """Show that samples are fitted, and put their category into errors."""
+    where = "" if category is None else f" of {category}"
+    with working(f"fitting {counted(len(samples.frame), 'row')}{where}"), naming_category(category):
+        yield
+
+
+@contextmanager
+def naming_category(category: str | None) -> Iterator[None]:
+    """Put a category into the errors of its samples."""
+    try:
+        yield
+    except ValueError as error:
+        if category is None:
+            raise
+        raise ValueError(f"{category}: {error}") from error
+
+
+def _bounds_in(
+    bounds: dict[int, Any] | None, names: Sequence[str], others: Sequence[str]
+) -> dict[int, Any] | None:
+    """Return the supports of the columns ``names`` by their index in ``others``, without more."""
+    if bounds is None:
+        return None
+    known = {names[j]: support for j, support in bounds.items()}
+    return {i: known[name] for i, name in enumerate(others) if name in known}
+
+
+def _flag(option: str) -> str:
+    return f"--{option.replace('_', '-')}"
 
 
 def _parsed(option: str, value: Any) -> Any:
@@ -51,8 +151,7 @@ def _parsed(option: str, value: Any) -> Any:
     try:
         return float(value)
     except ValueError:
-        name = option.replace("_", "-")
-        raise ValueError(f"--{name} must be {_NUMBERS[option]}, got {value!r}") from None
+        raise ValueError(f"{_flag(option)} must be {_NUMBERS[option]}, got {value!r}") from None
 
 
 def parse_support(
@@ -165,7 +264,7 @@ def read_queries(model: Model, path: str, layout: Layout) -> Samples:
     unused = [name for name in table.names if name not in names]
     if unused:
         remarks.append(f"not used, because the model does not have them: {listed(unused)}")
-    remarks += [words_remark(name, table.words[name]) for name in names if name in table.words]
+    remarks += words_remarks(table, [name for name in names if name in table.words])
     frame = table.frame[names].set_axis(model.shown_names, axis=1)
     frame = frame.where(np.isfinite(frame))
     return Samples(table.source, frame, None, table.has_names, {}, tuple(remarks))

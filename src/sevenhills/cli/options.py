@@ -29,9 +29,15 @@ _ESTIMATORS = (
     "ROME, AutoROME, Gaussian KDE, KDE with a cross-validated bandwidth, Gaussian mixture, "
     "manifold Parzen windows, or vine copula (extra vine)"
 )
-Estimator = Annotated[EstimatorName, Option(help=f"{_ESTIMATORS}.")]
-DefaultEstimator = Annotated[
-    EstimatorName | None, Option(help=f"{_ESTIMATORS}; AutoROME or, for many values, ROME.")
+Estimator = Annotated[
+    EstimatorName | None,
+    Option(
+        help=f"{_ESTIMATORS}. By default AutoROME or, for tables of more than 50,000 values, ROME."
+    ),
+]
+By = Annotated[
+    str | None,
+    Option(metavar="COLUMN", help="Column of categories or few values: a density for each."),
 ]
 Support = Annotated[
     list[str] | None,

@@ -1,8 +1,8 @@
 """Samples from a table: columns and rows that a density cannot use are left out, and named."""
 
 import shlex
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping, Sequence, Sized
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from typing import Any
 
@@ -13,8 +13,10 @@ from .columns import MAX_WORDS, Table, Words
 from .options import Choices
 from .screen import listed
 
-#: Columns of words with a remark of their own.
-_MAX_REMARKS = 8
+#: Columns of missing words with a remark of their own; more of them share one.
+_MAX_REMARKS = 3
+#: Fewest rows of a category that has a density of its own; it also needs more rows than columns.
+_MIN_ROWS = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +34,10 @@ class Samples:
     left_out: dict[str, list[str] | int]
     #: The same in words.
     remarks: tuple[str, ...]
+    #: Series with the category of every sample, None without a column of categories.
+    categories: Any = None
+    #: The units of the numbers in columns of dates and times.
+    units: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def names(self) -> list[str]:
@@ -44,18 +50,32 @@ class Samples:
         return np.ascontiguousarray(self.frame)
 
 
+#: Samples by category; None is the only category if there are no others.
+Parts = dict[str | None, Samples]
+
+
 def samples_of(
-    table: Table, choices: Choices, constant: str = "drop", weights: str | None = None
+    table: Table,
+    choices: Choices,
+    constant: str = "drop",
+    weights: str | None = None,
+    by: str | None = None,
 ) -> Samples:
     """Return the numbers of a table.
 
     ``constant`` says whether to "drop", "keep" or "raise" an error for columns with one value
-    only; ``weights`` names the column of weights.
+    only; ``weights`` names the column of weights, and ``by`` that of categories.
     """
     remarks = list(table.remarks)
     table = replace(table, frame=table.frame.drop(index=list(table.label_rows)))
+    n_rows = len(table.frame)
     weight = [] if weights is None else [column_named(table, weights)]
-    chosen = _chosen_names(table, choices, weight)
+    categories = None
+    if by is not None:
+        categories = _known_categories(table, column_named(table, by), remarks)
+        table = replace(table, frame=table.frame.loc[categories.index])
+    group = [] if categories is None else [categories.name]
+    chosen = _chosen_names(table, choices, [*weight, *group])
     wanted = {column_named(table, name) for name in choices.keep or ()}
     if choices.columns is not None:
         wanted |= set(chosen)
@@ -70,7 +90,7 @@ def samples_of(
     flat = _constant_columns(table.source, complete[names], constant, remarks)
     names = _without(names, flat)
     kept = _distinct_rows(complete, names, choices.duplicates, weight, remarks)
-    remarks += _warnings(names, len(chosen), len(complete), len(table.frame))
+    remarks += _warnings(names, len(chosen), len(complete), n_rows)
     return Samples(
         source=table.source,
         frame=kept[names],
@@ -84,7 +104,108 @@ def samples_of(
             "unit_and_total_rows": len(table.label_rows),
             "rows_with_missing_values": len(table.frame) - len(complete),
             "duplicate_rows": len(complete) - len(kept),
+            **({} if by is None else {"rows_without_category": n_rows - len(table.frame)}),
         },
+        remarks=tuple(remarks),
+        categories=None if categories is None else categories.loc[kept.index],
+        units=table.units,
+    )
+
+
+def _known_categories(table: Table, name: str, remarks: list[str]) -> Any:
+    """Return the categories of the rows that have one."""
+    categories = table.categories(name)
+    known = categories.dropna()
+    if known.empty:
+        raise ValueError(f"{table.source}: no row has a value in column {name!r}")
+    if len(known) < len(categories):
+        n_left_out = counted(len(categories) - len(known), "row")
+        remarks.append(f"left out {n_left_out} without a value in column {name}")
+    return known
+
+
+def parts_of(
+    table: Table,
+    choices: Choices,
+    constant: str,
+    weights: str | None = None,
+    by: str | None = None,
+) -> tuple[Samples, Parts]:
+    """Return the samples of a table, and those of every category of the column ``by``.
+
+    Other arguments are those of :func:`samples_of`. Without ``by``, the only category is None, and
+    a remark names the columns of few values.
+    """
+    samples = samples_of(table, choices, constant, weights, by)
+    if by is not None:
+        return _split_by_category(samples, constant)
+    weight = [] if weights is None else [column_named(table, weights)]
+    offer = _offer(table, _without(table.names, weight), samples)
+    samples = replace(samples, remarks=(*samples.remarks, *offer))
+    return samples, {None: samples}
+
+
+def _offer(table: Table, names: Sequence[str], samples: Samples) -> list[str]:
+    """Return a remark on the columns of few values, each of which could divide the samples."""
+    # This takes a second to import; errors in tables are reported before.
+    from ..stacking import categories
+
+    found = {}
+    for name in names:
+        values = table.frame[name] if table.is_numeric(name) else table.categories(name)
+        codes, different = values.loc[samples.frame.index].dropna().factorize()
+        if categories(codes[:, None], np.ones(len(codes))):
+            found[name] = len(different)
+    if not found:
+        return []
+    shown = listed([f"{name} ({number})" for name, number in found.items()], 8)
+    first = shlex.quote(next(iter(found)))
+    return [f"{_noun(found)} of few values: {shown}; --by {first} fits a density to each value"]
+
+
+def _split_by_category(samples: Samples, constant: str) -> tuple[Samples, Parts]:
+    """Return the samples of every category with enough rows, and the samples with remarks on them.
+
+    Columns that have one value only within a category are left out of it, unless they are kept.
+    """
+    needed = max(_MIN_ROWS, len(samples.names) + 1)
+    categories = samples.categories
+    rows = categories.groupby(categories, sort=False).indices
+    few = [
+        f"{category} ({len(found):,})" for category, found in rows.items() if len(found) < needed
+    ]
+    if len(few) == len(rows):
+        raise ValueError(
+            f"{samples.source}: no category of {categories.name} has {needed} complete rows, which "
+            f"{counted(len(samples.names), 'column')} need; there are {listed(few)}"
+        )
+    remarks, parts = list(samples.remarks), {}
+    if few:
+        remarks.append(
+            f"left out categories of {categories.name} with fewer than {needed} rows: {listed(few)}"
+        )
+    for category, found in rows.items():
+        if len(found) >= needed:
+            parts[category] = _part(samples, category, found, constant)
+            remarks += [f"{category}: {each}" for each in parts[category].remarks]
+    n_samples, n_kept = len(samples.frame), sum(len(part.frame) for part in parts.values())
+    if 2 * n_kept < n_samples:
+        share = f"{n_samples - n_kept:,} of {n_samples:,} rows were left out"
+        remarks.append(f"warning: {share}, because their categories have too few rows")
+    left_out = {**samples.left_out, "rows_of_small_categories": n_samples - n_kept}
+    return replace(samples, left_out=left_out, remarks=tuple(remarks)), parts
+
+
+def _part(samples: Samples, category: str, rows: np.ndarray, constant: str) -> Samples:
+    """Return the samples of a category, which are the given ``rows``."""
+    remarks: list[str] = []
+    frame = samples.frame.iloc[rows]
+    flat = _constant_columns(f"{samples.source}, {category}", frame, constant, remarks)
+    return replace(
+        samples,
+        frame=frame[_without(samples.names, flat)],
+        weights=None if samples.weights is None else samples.weights[rows],
+        left_out={"constant_columns": flat},
         remarks=tuple(remarks),
     )
 
@@ -141,11 +262,8 @@ def _columns_of_words(
             f"{table.source}: column {first!r} does not hold numbers "
             f"({table.words[first].example}); --text missing takes words as missing values"
         )
-    remarks += [words_remark(name, table.words[name]) for name in _without(with_words, left_out)]
-    remarks += [_dropped_words_remark(table, name) for name in left_out[:_MAX_REMARKS]]
-    if len(left_out) > _MAX_REMARKS:
-        n_more = len(left_out) - _MAX_REMARKS
-        remarks.append(f"and {n_more} more columns that do not hold numbers")
+    remarks += words_remarks(table, _without(with_words, left_out))
+    remarks += _dropped_words_remarks(table, left_out)
     return left_out
 
 
@@ -156,8 +274,16 @@ def _has_missing_words(table: Table, name: str, text: str) -> bool:
     return text == "missing" and bool(table.frame[name].notna().any())
 
 
-def words_remark(name: str, words: Words) -> str:
-    """Return the remark on a column whose words are missing values."""
+def words_remarks(table: Table, names: Sequence[str]) -> list[str]:
+    """Return remarks on the columns whose words are missing values, one if they are many."""
+    if len(names) <= _MAX_REMARKS:
+        return [_words_remark(name, table.words[name]) for name in names]
+    shown = [f"{name} ({table.words[name].count:,})" for name in names]
+    different = dict.fromkeys(word for name in names for word in table.words[name].different)
+    return [f"words taken as missing in {columns_named(shown)}: {listed(different, MAX_WORDS)}"]
+
+
+def _words_remark(name: str, words: Words) -> str:
     number = counted(words.count, "word")
     if len(words.different) == 1:
         return f"column {name}: {number} taken as missing: {words.example}"
@@ -165,12 +291,28 @@ def words_remark(name: str, words: Words) -> str:
     return f"column {name}: {number} taken as missing: {different}; first {words.example}"
 
 
+def _dropped_words_remarks(table: Table, names: Sequence[str]) -> list[str]:
+    """Return remarks on columns that are left out because of their words."""
+    plain = [
+        name
+        for name in names
+        if name not in table.identifiers
+        and not table.words[name].advice
+        and table.frame[name].isna().all()
+    ]
+    remarks = [_dropped_words_remark(table, name) for name in _without(names, plain)]
+    if plain:
+        shown = [f"{name} ({table.words[name].different[0]})" for name in plain]
+        remarks.append(f"left out {columns_named(shown)}: words, no numbers")
+    return remarks
+
+
 def _dropped_words_remark(table: Table, name: str) -> str:
     words, values = table.words[name], table.frame[name]
     if name in table.identifiers:
         return f"left out column {name}: identifiers, every word differs, first {words.example}"
     if values.isna().all():
-        return f"left out column {name}: it holds no numbers, but {words.example}"
+        return f"left out column {name}: words, no numbers, first {words.example}"
     are = "is no number" if words.count == 1 else "are no numbers"
     return (
         f"left out column {name}: {words.count:,} of its {len(values):,} values {are}, first "
@@ -230,7 +372,11 @@ def _n_words(table: Table, name: str) -> int:
 
 def columns_named(names: Sequence[str]) -> str:
     """Return names of columns after their noun."""
-    return f"{'column' if len(names) == 1 else 'columns'} {listed(names)}"
+    return f"{_noun(names)} {listed(names)}"
+
+
+def _noun(names: Sized) -> str:
+    return "column" if len(names) == 1 else "columns"
 
 
 def _complete_rows(table: Table, names: list[str], missing: str, remarks: list[str]) -> Any:

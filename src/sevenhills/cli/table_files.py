@@ -20,7 +20,7 @@ from ..decoding import Archive, check_unpacked, decoding
 from ..extras import import_extra
 from .columns import Table, decimal_mark, default_names, is_number, number_in, table_of_cells
 from .options import Layout
-from .screen import listed
+from .screen import listed, shortened
 
 #: A member that only model files have.
 _MODEL_MEMBER = "header.json"
@@ -201,16 +201,42 @@ def _read_spreadsheet(file: IO[bytes], source: str, layout: Layout) -> Table:
 
 
 def _read_json(file: IO[bytes], source: str, layout: Layout) -> Table:
-    """Read an object from every line, or an array of objects."""
+    """Read an object from every line, an array of objects, or an object of columns."""
     text = file.read().decode("utf-8-sig", errors="replace")
     rows = list(_json_lines(text, source))
-    if len(rows) == 1 and isinstance(rows[0], list):
-        rows = rows[0]
+    if len(rows) == 1:
+        rows = _unwrapped(rows[0])
     if not rows:
         raise ValueError(f"{source} is empty: there is no row")
     if not all(isinstance(row, dict) for row in rows):
         raise ValueError(f'{source}: every row must be an object like {{"x": 1.5}}')
-    return table_of_cells(source, _frame(rows, source), has_names=True)
+    return table_of_cells(source, _frame([_flat(row) for row in rows], source), has_names=True)
+
+
+def _unwrapped(value: Any) -> list[Any]:
+    """Return the rows of an array, of an object that holds one, or of an object of columns."""
+    if isinstance(value, list):
+        return value
+    parts = list(value.values()) if isinstance(value, dict) else []
+    if len(parts) == 1 and isinstance(parts[0], list) and isinstance(next(iter(parts[0]), 0), dict):
+        return parts[0]
+    # An object of columns has arrays, or objects with one value for each name of a row.
+    columns = [list(each.values()) if isinstance(each, dict) else each for each in parts]
+    lengths = {len(each) if isinstance(each, list) else 0 for each in columns}
+    if len(lengths) == 1 and max(lengths) > 1:
+        return [dict(zip(value, row, strict=True)) for row in zip(*columns, strict=True)]
+    return [value]
+
+
+def _flat(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a row in which the values of objects have names like ``position.x``."""
+    if not any(isinstance(value, dict) for value in row.values()):
+        return row
+    flat: dict[str, Any] = {}
+    for name, value in row.items():
+        inner = _flat(value) if isinstance(value, dict) else None
+        flat |= {name: value} if inner is None else {f"{name}.{key}": x for key, x in inner.items()}
+    return flat
 
 
 def _json_lines(text: str, source: str) -> Iterator[Any]:
@@ -246,7 +272,8 @@ def _read_csv(file: IO[bytes], source: str, layout: Layout) -> Table:
         remarks.append(f"{source} has decimal commas (--decimal . says otherwise)")
     if encoding == "cp1252":
         remarks.append(f"{source} is not UTF-8; it was read as Windows-1252")
-    return _table_with_header(source, cells, mark, layout, remarks, width=len(head[0]))
+    first = head[0 if layout.header is False else _n_titles(head)]
+    return _table_with_header(source, cells, mark, layout, remarks, width=len(first))
 
 
 def _table_with_header(
@@ -257,8 +284,13 @@ def _table_with_header(
     remarks: list[str],
     width: int | None = None,
 ) -> Table:
-    """Return a table of cells whose first row may be a header, and is ``width`` cells long."""
+    """Return a table of cells that may have titles and a header of ``width`` cells."""
     head = cells.iloc[:_HEAD_ROWS, :width].astype(str).to_numpy().tolist()
+    n_titles = 0 if layout.header is False else _n_titles(head)
+    if n_titles:
+        titles = [repr(shortened(cell)) for row in head[:n_titles] for cell in row if cell.strip()]
+        remarks = [f"left out the title above the header: {listed(titles)}", *remarks]
+        cells, head = cells.iloc[n_titles:], head[n_titles:]
     has_header = _is_header(head, mark) if layout.header is None else layout.header
     body = cells.iloc[1:] if has_header else cells
     if body.empty:
@@ -319,6 +351,7 @@ def _separator_of(lines: Sequence[str]) -> str:
     best, separator = (0.0, 0.0, 0), _NO_SEPARATOR
     for candidate in _SEPARATORS:
         rows = _rows(lines, candidate)
+        rows = rows[_n_titles(rows) :]
         width, n_rows = Counter(map(len, rows)).most_common(1)[0]
         if width == 1 or len(rows[0]) != width:
             continue
@@ -328,6 +361,14 @@ def _separator_of(lines: Sequence[str]) -> str:
         if score > best:
             best, separator = score, candidate
     return separator
+
+
+def _n_titles(rows: Sequence[Sequence[str]]) -> int:
+    """Return the number of rows with one word at most that are above a row of several words."""
+    filled = [[cell for cell in row if cell.strip()] for row in rows]
+    n_titles = next((i for i, row in enumerate(filled) if len(row) > 1), 0)
+    words = [cell for row in filled[: n_titles + 1] for cell in row]
+    return n_titles if not any(is_number(word, None) for word in words) else 0
 
 
 def _is_header(rows: Sequence[Sequence[str]], mark: str | None) -> bool:

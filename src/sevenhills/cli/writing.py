@@ -2,10 +2,13 @@
 
 import io
 import json
+import re
+import shutil
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import IO, Any
 
 import numpy as np
@@ -16,6 +19,10 @@ from ..texts import counted, json_value
 from .options import Destination
 from .screen import remark
 
+#: Characters that names of files do not get from a table.
+_UNSAFE = re.compile(r"[^\w.-]+")
+#: Longest part of the name of a file that comes from a table.
+_MAX_WORD = 40
 _SUFFIXES = {".csv": "csv", ".npy": "npy", ".parquet": "parquet", ".jsonl": "jsonl"}
 
 
@@ -38,6 +45,41 @@ def check_page_output(path: Path) -> None:
     check_writable(path)
     if path.suffix.lower() not in (".html", ".htm"):
         raise ValueError(f"the name of {path} must end with .html")
+
+
+def paths_by_category(path: Path, categories: Iterable[str | None]) -> list[Path]:
+    """Return a path for every category, like ``m-Adelie.npz`` for ``m.npz``, and check them.
+
+    Characters that are no letters or digits become underscores. The category None has the path
+    itself.
+    """
+    found: list[Path] = []
+    taken: set[str] = set()
+    for category in categories:
+        if category is None:
+            found.append(path)
+            continue
+        word = _UNSAFE.sub("_", category)[:_MAX_WORD].strip("._-") or "other"
+        name, number = word, 2
+        while name.lower() in taken:  # some systems ignore case
+            name, number = f"{word}_{number}", number + 1
+        taken.add(name.lower())
+        found.append(path.with_name(f"{path.stem}-{name}{path.suffix}"))
+    for each in found:
+        check_writable(each)
+    return found
+
+
+def write_all(paths: Iterable[Path], save: Iterable[Callable[[Path], Any]]) -> None:
+    """Write files by functions that save to a path; if one of them fails, no file is changed."""
+    with TemporaryDirectory() as folder:
+        contents = []
+        for i, save_to in enumerate(save):
+            save_to(Path(folder, str(i)))
+            contents.append(Path(folder, str(i)))
+        for path, content in zip(paths, contents, strict=True):
+            with atomic_write(path) as file, open(content, "rb") as complete:
+                shutil.copyfileobj(complete, file)
 
 
 def write_rows(

@@ -221,18 +221,25 @@ def _climbed(density: Any, chart: Chart, start: np.ndarray) -> np.ndarray:
     stds = chart.stds
     sides = _SIDE * np.concatenate([np.diag(stds), -np.diag(stds), np.zeros((1, len(stds)))])
 
+    # The line search comes back from steps to places without finite values or densities.
+    beyond = np.inf, np.zeros_like(start)
+
     def heights(Z: np.ndarray) -> np.ndarray:
         return np.asarray(density._logpdf(map_columns(density.maps, "inverse", Z)))
 
     def descent(z: np.ndarray) -> tuple[float, np.ndarray]:
         x = map_columns(density.maps, "inverse", z[None] * stds)
+        if not np.isfinite(x).all():
+            return beyond
         pairs = zip(density.maps, z * stds, x[0], strict=True)
         slopes = [each.orientation(a) * np.exp(-each.log_slope(b)) for each, a, b in pairs]
         gradient = density.grad_logpdf(x)[0] * slopes * stds
-        return -float(density._logpdf(x)[0]), -gradient
+        height = float(density._logpdf(x)[0])
+        return (-height, -gradient) if np.isfinite([height, *gradient]).all() else beyond
 
     for _ in range(_MAX_ASCENTS):
-        found = minimize(descent, start / stds, jac=True, method="BFGS", options=_OPTIONS)
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = minimize(descent, start / stds, jac=True, method="BFGS", options=_OPTIONS)
         end = found.x * stds
         # A mode of the latent coordinates may be a minimum of the density of the values.
         around = heights(end + sides)

@@ -64,7 +64,8 @@ class StackedCell(Stack):
     """
 
     clusters: tuple[int, ...]  #: the labels of its samples
-    values: tuple[float, ...]  #: of the features of few values; NaN where its samples differ
+    #: The values of the features of few values; None where its samples differ.
+    values: tuple[float | None, ...]
     n_members: int  #: the number of its samples
     share: float  #: of the weight of all samples; in the density a wide background has weight, too
 
@@ -289,7 +290,7 @@ class AutoROME(ClusterEstimator):
             rows=[
                 (
                     ", ".join(map(str, cell.clusters)),
-                    *("several" if value != value else f"{value:g}" for value in cell.values),
+                    *("several" if value is None else f"{value:g}" for value in cell.values),
                     str(cell.n_members),
                     f"{cell.share:.1%}",
                     f"{cell.gain:.3f} \N{PLUS-MINUS SIGN} {cell.gain_error:.3f}",
@@ -410,11 +411,11 @@ def _describe_cells(
     found = []
     for label, fit in enumerate(fits):
         inside = cells == label
-        first = values[inside][0]
+        first, is_same = values[inside][0], np.ptp(values[inside], axis=0) == 0
         found.append(
             StackedCell(
                 clusters=tuple(np.unique(points.labels[inside]).tolist()),
-                values=tuple(np.where((values[inside] == first).all(axis=0), first, np.nan)),
+                values=tuple(np.where(is_same, first, None).tolist()),
                 n_members=sizes[label],
                 share=float(points.weights[inside].sum() / points.weights.sum()),
                 **vars(fit.stack),

@@ -4,7 +4,7 @@ from .auto import AutoROME
 from .base import DensityEstimator
 from .rome import ROME
 
-#: Numbers of rows times features up to which AutoROME is affordable: a fit takes a few seconds.
+#: Numbers of rows times features up to which AutoROME is the default: a fit takes a few seconds.
 AFFORDABLE = 50_000
 
 

@@ -97,18 +97,21 @@ def describe_resolution(
     resolution: Sequence[float] | np.ndarray,
     names: Sequence[str] | None,
     exact: str = "resolution=None",
+    units: Mapping[str, str] | None = None,
 ) -> str:
-    """Return a sentence that names the rounded features and their units; empty if there are none.
+    """Return a sentence that names the rounded features and their steps; empty if there are none.
 
-    ``exact`` is the setting that takes all values as exact.
+    ``exact`` is the setting that takes all values as exact; ``units`` has those of features.
     """
-    units = {j: f"to {unit:.4g}" for j, unit in enumerate(resolution) if unit}
-    listed = _listed(units, names)
+    steps = {feature_name(j, names): step for j, step in enumerate(resolution) if step}
+    known = units or {}
+    listed = [f"{step:.4g} {known.get(name, '')}".rstrip() for name, step in steps.items()]
+    listed = [f"{step} in {name}" for step, name in zip(listed, steps, strict=True)]
     if not listed:
         return ""
     return (
-        f"Rounded values: {listed}. Equal ones are spread evenly over their unit; {exact} "
-        "takes them as exact."
+        f"Values come in steps: {_joined(listed)}. Equal values are spread evenly over a step; "
+        f"{exact} takes them as exact."
     )
 
 
@@ -179,12 +182,13 @@ def feature_name(j: int, names: Sequence[str] | None) -> str:
 
 def _listed(remarks: Mapping[int, str], names: Sequence[str] | None) -> str:
     """Return the first features with remarks about them, and the number of the others."""
-    found = [
-        f"{feature_name(j, names)} {remark}".rstrip()
-        for j, remark in list(remarks.items())[:_MAX_FEATURES]
-    ]
-    more = len(remarks) - len(found)
-    return ", ".join(found) + (f" and {more} more" if more else "")
+    return _joined([f"{feature_name(j, names)} {text}".rstrip() for j, text in remarks.items()])
+
+
+def _joined(texts: Sequence[str]) -> str:
+    """Return the first texts, and the number of the others."""
+    more = len(texts) - _MAX_FEATURES
+    return ", ".join(texts[:_MAX_FEATURES]) + (f" and {more} more" if more > 0 else "")
 
 
 def describe_choice(candidates: Candidates | None) -> str:

@@ -213,7 +213,7 @@ def _cell_name(auto: AutoROME, cell: StackedCell) -> str:
     values = [
         f"{feature_name(j, names)} {value:g}"
         for j, value in zip(auto.categories_, cell.values, strict=True)
-        if value == value
+        if value is not None
     ]
     return literal(", ".join([f"cluster{'s' * (len(cell.clusters) > 1)} {labels}", *values]))
 
