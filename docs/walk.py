@@ -140,8 +140,8 @@ def record(terminal):
     """Return the page, section by section."""
     yield "# The command line, recorded"
     yield (
-        "This page shows the output of the commands of [the command line](cli.md): a first model, a "
-        "messy table, reports and mistakes. `make walk` types the commands into a terminal and "
+        "This page shows the output of the commands of [the command line](cli.md): a first model, "
+        "a messy table, reports and mistakes. `make walk` types the commands into a terminal and "
         "records the screen, with remarks on standard error. Long numbers are shortened to "
         f"{DIGITS} digits here; the commands write all digits."
     )

@@ -209,8 +209,8 @@ _RULE = (
 )
 _LEGEND = (
     "Mean and standard deviation over runs; published figures in brackets; ✓ agrees, ✗ differs. "
-    "L_hat is the mean log-likelihood of held-out samples, W_hat the Wasserstein indicator, D_JS the "
-    "Jensen-Shannon divergence between two fits, and D_JS_true that from the truth. "
+    "L_hat is the mean log-likelihood of held-out samples, W_hat the Wasserstein indicator, D_JS "
+    "the Jensen-Shannon divergence between two fits, and D_JS_true that from the truth. "
     "k-nearest-neighbor densities (knn) are not normalized, so their divergences cannot be "
     "interpreted. The column Gaussian is the study's f_GMM: one Gaussian for each cluster."
 )

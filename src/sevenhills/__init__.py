@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from .progress import show_progress
     from .scale import DistributedROME, fit_many, score_many
     from .storage import load, save
-    from .warming import warm
 
 __version__ = "0.1.0"
 __all__ = [
@@ -55,7 +54,7 @@ __all__ = [
     "save",
     "score_many",
     "show_progress",
-    "warm",
+    "warm",  # noqa: F405
 ]
 __all__ += estimators.__all__
 

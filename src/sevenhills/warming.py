@@ -1,8 +1,9 @@
 """Compiling ahead of the first use."""
 
+from typing import Any
+
 import numpy as np
 
-from .density import KernelMixture
 from .estimators import ROME, AutoROME, ManifoldParzen
 from .kernels.compile import compile_seconds
 
@@ -36,7 +37,7 @@ def warm() -> float:
         X = rng.standard_normal((_MANY, n_features))
         ROME(selection=None).fit(X).score_samples(X)
     ManifoldParzen().fit(X).score_samples(X)
-    space = ROME(selection=None).fit(X[:300, :3]).density_
+    space: Any = ROME(selection=None).fit(X[:300, :3]).density_
     space.conditional({0: X[:20, 0]}).logpdf(X[:20, 1:3])
     space.conditional({0: X[:20, 0]}).mode()
     walks = datasets.make_walks(20, random_state=0)
@@ -44,8 +45,8 @@ def warm() -> float:
     return compile_seconds() - start
 
 
-def _question(density: KernelMixture) -> None:
-    """Call the methods of a density that have kernels of their own."""
+def _question(density: Any) -> None:
+    """Call the methods of a mixture of kernels that have kernels of their own."""
     x = density.sample(20, random_state=0)
     density.logpdf(x)
     density.modes()

@@ -209,16 +209,15 @@ def _of_estimators(
     with working(f"cross-validating {counted(len(names), 'estimator')}"):
         from ..estimators import ESTIMATORS
         from ..metrics import compare_likelihoods
-        from .model_files import make_estimator, parse_support
+        from .model_files import make_recipe, parse_support
 
         bounds = parse_support(options["support"], samples.frame)
         recipes = {}
         for name in names:
             known = ESTIMATORS[name]().get_params()
             given = {"support": bounds, "scale": options["scale"]}
-            recipes[name] = make_estimator(
-                name, **{option: value for option, value in given.items() if option in known}
-            )
+            own = {option: value for option, value in given.items() if option in known}
+            recipes[name] = make_recipe(name, samples.frame.shape, **own).estimator
         try:
             return compare_likelihoods(
                 recipes, samples.frame, cv=n_folds, confidence=confidence, random_state=seed

@@ -415,7 +415,10 @@ def _describe_cells(
         found.append(
             StackedCell(
                 clusters=tuple(np.unique(points.labels[inside]).tolist()),
-                values=tuple(np.where(is_same, first, None).tolist()),
+                values=tuple(
+                    value if same else None
+                    for value, same in zip(first.tolist(), is_same.tolist(), strict=True)
+                ),
                 n_members=sizes[label],
                 share=float(points.weights[inside].sum() / points.weights.sum()),
                 **vars(fit.stack),
