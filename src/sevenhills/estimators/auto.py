@@ -388,7 +388,9 @@ def _describe_cells(
         found.append(
             StackedCell(
                 clusters=tuple(np.unique(points.labels[inside]).tolist()),
-                values=tuple(np.where(is_same, first, None).tolist()),
+                values=tuple(
+                    float(x) if same else None for x, same in zip(first, is_same, strict=True)
+                ),
                 n_members=sizes[label],
                 share=float(points.weights[inside].sum() / points.weights.sum()),
                 **vars(fit.stack),
