@@ -51,7 +51,7 @@ def pytest_sessionstart(session):
     for estimator in (ROME(selection="dbcv"), AutoROME(), KernelDensityCV()):
         estimator.fit(X).score_samples(X)
     ROME().fit(X[:40]).score_samples(X)
-    ROME().fit(datasets.load("trajectories").sample(100, random_state=0)).score_samples(
+    ROME(scale="auto").fit(datasets.load("trajectories").sample(100, random_state=0)).score_samples(
         X[:, [0] * 24]
     )
     for density in (ROME().fit(X).density_, ManifoldParzen().fit(X).density_):
