@@ -19,9 +19,6 @@ from sevenhills.whitening import Grouping
 from .oracles import log_density, shrunk_covariances
 from .strategies import awkward, repeats_of, samples, wild_weights
 
-#: The published method is meant, on features of all scales.
-pytestmark = pytest.mark.filterwarnings("ignore:the scales of")
-
 seeds = st.integers(0, 2**31)
 
 

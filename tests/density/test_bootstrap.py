@@ -22,9 +22,6 @@ from sevenhills.density.mixture import with_samples
 
 from .test_mixture import random_mixture
 
-#: The published method is meant, on features of all scales.
-pytestmark = pytest.mark.filterwarnings("ignore:the scales of")
-
 ESTIMATORS = [ROME(), AutoROME(), ManifoldParzen(), GaussianKDE()]
 
 

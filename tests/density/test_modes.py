@@ -25,9 +25,6 @@ from ..mixtures import draw, is_found
 from ..strategies import awkward
 from .test_derivatives import random_mixture
 
-#: The published method is meant, on features of all scales.
-pytestmark = pytest.mark.filterwarnings("ignore:the scales of")
-
 
 def density_of(estimator, X):
     """Return the density of samples, knowing how many they are."""

@@ -1,6 +1,8 @@
 """Scales of features: the density of scaled samples, in the units of the samples as given."""
 
 import pickle
+import re
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -8,12 +10,22 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
-from sevenhills import ROME, AutoROME, KernelMixture, datasets, load, save
+from sevenhills import (
+    ROME,
+    AutoROME,
+    DensityClassifier,
+    DensityOutlierDetector,
+    DensityRegressor,
+    KernelMixture,
+    compat,
+    datasets,
+    fit_many,
+    load,
+    save,
+)
 from sevenhills.clustering.scaling import feature_scales
+from sevenhills.forecast import evaluate
 from sevenhills.report.subject import make_subject
-
-#: The published method is meant, on features of all scales.
-pytestmark = pytest.mark.filterwarnings("ignore:the scales of")
 
 #: Features of all kinds: two clusters, a skewed feature, a share and a direction.
 SUPPORT = {1: (0, None), 2: (0, 1), 3: ("circular", 360.0)}
@@ -267,3 +279,56 @@ def test_the_published_method_is_the_default():
     assert ROME().scale is None
     assert isinstance(model.density_, KernelMixture)
     assert_array_equal(model.density_.means[np.lexsort(model.density_.means.T)], X[np.lexsort(X.T)])
+
+
+def unequal(n_samples=60):
+    """A feature that is a thousand times as wide as the other."""
+    return pd.DataFrame(
+        np.random.default_rng(0).normal(size=(n_samples, 2)) * [1000.0, 1.0], columns=["g", "m"]
+    )
+
+
+def warnings_of(compute):
+    """The warnings about scales, which the settings of pytest ignore."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        compute()
+    return [each for each in caught if str(each.message).startswith("the scales of")]
+
+
+def test_rome_warns_once_about_unequal_scales():
+    (found,) = warnings_of(lambda: ROME().fit(unequal()))
+    assert re.match(r"the scales of g \(.+\) and m \(.+\) differ", str(found.message))
+    assert "scale='auto'" in str(found.message)
+    assert found.filename == __file__
+
+
+@pytest.mark.parametrize(
+    "compute",
+    [
+        lambda X: ROME(scale="auto").fit(X),
+        lambda X: ROME(scale="std").fit(X),
+        lambda X: ROME(selection=None).fit(X),
+        lambda X: ROME().fit(X[["m"]]),
+        lambda X: ROME().fit(X / [1000.0, 1.0]),
+        lambda X: AutoROME().fit(X),
+        lambda X: compat.ROME().fit(X),
+        lambda X: fit_many([X.to_numpy()] * 2),
+        lambda X: DensityOutlierDetector().fit(X),
+        lambda X: DensityClassifier().fit(X, np.arange(len(X)) % 2),
+        lambda X: DensityRegressor().fit(X[["g"]], X["m"]),
+        lambda X: evaluate(
+            np.random.default_rng(0).normal(size=(2, 20, 3, 2)) * [[0.01], [1.0], [9.0]],
+            np.zeros((2, 3, 2)),
+            estimator="rome",
+        ),
+    ],
+)
+def test_nothing_else_warns_about_scales(compute):
+    assert not warnings_of(lambda: compute(unequal()))
+
+
+def test_folds_warn_once():
+    assert (
+        len(warnings_of(lambda: DensityOutlierDetector(ROME(), calibration=3).fit(unequal()))) == 1
+    )

@@ -27,9 +27,6 @@ from sevenhills.clustering.points import least_spread_cut
 from sevenhills.density import LogMap, MirrorMap, ProbitMap
 from sevenhills.estimators import ESTIMATORS, propose_support
 
-#: The published method is meant, on features of all scales.
-pytestmark = pytest.mark.filterwarnings("ignore:the scales of")
-
 #: Laws of one feature with their supports.
 LAWS = {
     "exponential": (stats.expon(), (0, None)),

@@ -21,9 +21,6 @@ from ..oracles import rome_log_density
 from ..strategies import samples
 from .estimators import EVERY, NORMALIZED, REGISTERED, each_estimator, for_each
 
-#: The published method is meant, on features of all scales.
-pytestmark = pytest.mark.filterwarnings("ignore:the scales of")
-
 #: scikit-learn's checks are about a class and its parameters.
 CHECKED = [*REGISTERED, ROME(density="knn"), ROME(support={0: (-1e3, None)})]
 

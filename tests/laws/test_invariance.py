@@ -23,11 +23,7 @@ from sevenhills.clustering.points import canonical_features
 
 from .estimators import EVERY, each_estimator
 
-#: The published method is meant, on features of all scales.
-pytestmark = [
-    pytest.mark.usefixtures("silent"),
-    pytest.mark.filterwarnings("ignore:the scales of"),
-]
+pytestmark = pytest.mark.usefixtures("silent")
 
 SETS = ["two moons", "trajectories", "lattice", "mixed"]
 

@@ -26,9 +26,6 @@ from sevenhills import (
 
 from .estimators import EVERY, for_each
 
-#: The published method is meant, on features of all scales.
-pytestmark = pytest.mark.filterwarnings("ignore:the scales of")
-
 #: The number that is given.
 JOBS = 3
 # More rows than one block has, since a single block is not shared.

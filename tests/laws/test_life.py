@@ -35,11 +35,7 @@ from sevenhills import (
 from ..strategies import awkward
 from .estimators import REGISTERED, for_each
 
-#: The published method is meant, on features of all scales.
-pytestmark = [
-    pytest.mark.usefixtures("silent"),
-    pytest.mark.filterwarnings("ignore:the scales of"),
-]
+pytestmark = pytest.mark.usefixtures("silent")
 
 PACKAGE = str(Path(sevenhills.__file__).parent)
 #: What no fit takes, and what to expect of it.

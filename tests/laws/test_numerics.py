@@ -30,11 +30,7 @@ from ..density.test_engines import by_engine
 from ..oracles import rome_log_density
 from .estimators import AND_COMPAT, NORMALIZED, WITH_KERNELS, for_each
 
-#: The published method is meant, on features of all scales.
-pytestmark = [
-    pytest.mark.usefixtures("silent"),
-    pytest.mark.filterwarnings("ignore:the scales of"),
-]
+pytestmark = pytest.mark.usefixtures("silent")
 
 each_mixture = for_each(WITH_KERNELS)
 

@@ -19,11 +19,7 @@ from ..strategies import TWISTS, awkward
 from .estimators import AND_COMPAT, SETTINGS, for_each
 from .test_numerics import direct_log_density
 
-#: The published method is meant, on features of all scales.
-pytestmark = [
-    pytest.mark.usefixtures("silent"),
-    pytest.mark.filterwarnings("ignore:the scales of"),
-]
+pytestmark = pytest.mark.usefixtures("silent")
 
 #: Those whose widths are in data units, beside which huge samples are infinitely far apart.
 IN_DATA_UNITS = [

@@ -23,9 +23,6 @@ from sevenhills.estimators.base import DensityEstimator, _Delegate
 from ..densities import fitted, samples
 from .estimators import EVERY, WITH_KERNELS
 
-#: The published method is meant, on features of all scales.
-pytestmark = pytest.mark.filterwarnings("ignore:the scales of")
-
 WITHOUT_KERNELS = [each for each in EVERY if each not in WITH_KERNELS]
 QUESTIONS = sorted(n for n, each in vars(DensityEstimator).items() if isinstance(each, _Delegate))
 #: Questions that take no arguments, or points.

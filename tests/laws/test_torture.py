@@ -14,9 +14,6 @@ from .torture import CASES, EXCEPTIONS, OURS, PEERS, Subject, run, why_not
 from .torture.checks import Failed, check
 from .torture.subjects import THINGS
 
-#: The published method is meant, on features of all scales.
-pytestmark = pytest.mark.filterwarnings("ignore:the scales of")
-
 SUBJECTS = (*OURS, *PEERS)
 #: One of every class, but for those whose fits take longest; the slow tests have them all.
 CLASSES = tuple(

@@ -37,9 +37,6 @@ from sevenhills.kernels.blocks import build_blocks, most_needed, nearest_distanc
 from ..strategies import samples
 from .estimators import AND_COMPAT, for_each
 
-#: The published method is meant, on features of all scales.
-pytestmark = pytest.mark.filterwarnings("ignore:the scales of")
-
 whole_weights = st.lists(st.sampled_from([1, 1, 2, 3, 4, 5, 9, 30]), min_size=150, max_size=150)
 
 

@@ -6,11 +6,7 @@ import pytest
 
 from sevenhills import ROME, datasets, plotting
 
-#: The published method is meant, on features of all scales.
-pytestmark = [
-    pytest.mark.usefixtures("_no_place_is_searched_for_a_legend"),
-    pytest.mark.filterwarnings("ignore:the scales of"),
-]
+pytestmark = pytest.mark.usefixtures("_no_place_is_searched_for_a_legend")
 
 
 def test_density_has_contours(aniso, ax):

@@ -20,9 +20,6 @@ from sevenhills.report.views import (
 
 from .pages import aniso, data_of, unpacked
 
-#: The published method is meant, on features of all scales.
-pytestmark = pytest.mark.filterwarnings("ignore:the scales of")
-
 
 def test_of_many_features_those_that_separate_clusters_are_shown():
     X = np.random.RandomState(0).normal(size=(60, 40))

@@ -7,9 +7,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sevenhills import ROME, DistributedROME
 from sevenhills.density import LogMap, MirrorMap
 
-#: The published method is meant, on features of all scales.
-pytestmark = pytest.mark.filterwarnings("ignore:the scales of")
-
 da = pytest.importorskip("dask.array")
 
 SUPPORT = {0: (0, None), 1: (0, 1), 2: ("circular", 360)}
