@@ -182,6 +182,8 @@ class _Column(NamedTuple):
     def from_values(cls, values: Any) -> "_Column":
         """Sort out the values of a column."""
         try:
+            if np.iscomplexobj(values):  # numpy would drop the imaginary parts
+                raise TypeError
             found = np.asarray(values, dtype=np.float64)
             words = np.empty(0, dtype=np.int64)
         except (TypeError, ValueError, OverflowError):

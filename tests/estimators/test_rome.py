@@ -312,7 +312,7 @@ class TestBadInput:
             ([1.0, 2.0, 3.0], ValueError, "2D array"),
             (np.ones((2, 2, 2)), ValueError, "dim 3"),
             (np.ones((3, 2)) * 1j, ValueError, "Complex"),
-            ([["a", "b"], ["c", "d"]], ValueError, "could not convert"),
+            ([["a", "b"], ["c", "d"]], ValueError, "has words in column 0"),
             (np.ma.masked_array(np.ones((3, 2)), mask=np.eye(3, 2)), TypeError, "masked"),
         ],
     )

@@ -60,6 +60,7 @@ def test_all_questions_can_be_asked_of_estimators():
     }
     elsewhere = {"component", "from_covariances", "logpdf", "merge", "pdf", "sample"}
     elsewhere |= {"framed_like", "latent_view", "unrolled"}  # views for plots
+    elsewhere |= {"with_output"}  # set_output of estimators
     assert public - elsewhere == set(QUESTIONS)
 
 

@@ -284,7 +284,7 @@ def test_silence(box, silent):
     [
         (np.zeros((5, 2)), "have no spread"),
         (np.array([[0.0, np.inf], [1.0, 2.0]]), "infinity"),
-        ([["a", "b"]], "could not convert"),
+        ([["a", "b"]], "has words in column 0"),
     ],
 )
 def test_refused_data(bad, message, sets):
