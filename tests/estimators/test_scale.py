@@ -1,6 +1,7 @@
 """Scales of features: the density of scaled samples, in the units of the samples as given."""
 
 import pickle
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -8,9 +9,19 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
-from sevenhills import ROME, AutoROME, KernelMixture, datasets, load, save
+from sevenhills import (
+    ROME,
+    AutoROME,
+    DensityClassifier,
+    DensityOutlierDetector,
+    KernelMixture,
+    datasets,
+    load,
+    save,
+)
 from sevenhills.clustering.scaling import feature_scales
 from sevenhills.report.subject import make_subject
+from sevenhills.scale import fit_many
 
 #: The published method is meant, on features of all scales.
 pytestmark = pytest.mark.filterwarnings("ignore:the scales of")
@@ -219,6 +230,13 @@ def test_reports_know_the_samples(estimator):
         make_subject(model, X[::-1], None)
 
 
+def test_reports_know_the_samples_of_features_of_few_values():
+    X = np.column_stack([samples(60)[:, 0], 1000 * (np.arange(60) % 3 == 0)])
+    model = AutoROME().fit(X)
+    assert model.categories_ == (1,)
+    assert make_subject(model, X, None).labels is model.labels_
+
+
 def test_summaries_name_the_scales():
     X = samples()
     for scale, words in (("auto", "typical differences"), ("std", "standard deviations")):
@@ -267,3 +285,60 @@ def test_the_published_method_is_the_default():
     assert ROME().scale is None
     assert isinstance(model.density_, KernelMixture)
     assert_array_equal(model.density_.means[np.lexsort(model.density_.means.T)], X[np.lexsort(X.T)])
+
+
+class TestTheWarningAboutUnequalScales:
+    """ROME warns of features in different units, once and not on behalf of others."""
+
+    X = np.random.default_rng(0).normal(size=(60, 3)) * [1.0, 1.1, 1000.0]
+
+    @staticmethod
+    def warned(fit):
+        """The warnings that Python shows."""
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("default")
+            fit()
+        return found
+
+    def test_it_names_features_and_the_remedy(self):
+        frame = pd.DataFrame(self.X, columns=["length", "width", "mass"])
+        (found,) = self.warned(lambda: ROME().fit(frame))
+        assert str(found.message) == (
+            "the scales of mass and length differ by a factor of more than 100, and ROME takes "
+            "features as they are, so that the wide ones decide the clusters. If they have "
+            "different units, pass scale='auto' or use AutoROME()"
+        )
+        assert found.filename == __file__
+
+    def test_similar_samples_are_warned_of_once(self):
+        rng = np.random.default_rng(1)
+        found = self.warned(
+            lambda: [ROME().fit(self.X[rng.permutation(60)[:50]]) for _ in range(5)]
+        )
+        assert len(found) == 1
+
+    @pytest.mark.parametrize(
+        "fit",
+        [
+            lambda X: ROME(scale="auto").fit(X),
+            lambda X: AutoROME().fit(X),
+            lambda X: ROME().fit(X[:, :2]),
+            lambda X: ROME(selection=None).fit(X),
+            lambda X: ROME().fit(X * [1.0, 1.0, 0.0]),
+            lambda X: DensityOutlierDetector(min_share=0.1).fit(X),
+            lambda X: DensityClassifier(ROME(scale="auto"), pool=None).fit(X, np.arange(60) % 2),
+            lambda X: fit_many([X, X], ROME()),
+        ],
+    )
+    def test_it_is_silent(self, fit):
+        assert self.warned(lambda: fit(self.X)) == []
+
+    def test_other_computations_warn_once(self):
+        detector = DensityOutlierDetector(ROME(), calibration=3)
+        assert len(self.warned(lambda: detector.fit(self.X))) == 1
+
+    def test_paths_share_a_unit(self):
+        X = datasets.load("trajectories").sample(100, random_state=0)
+        assert self.warned(lambda: ROME().fit(X)) == []
+        (found,) = self.warned(lambda: ROME().fit(X[:, ::-1] * np.arange(1, 25)))
+        assert "differ by a factor" in str(found.message)
