@@ -8,7 +8,8 @@ folder ``src`` of an earlier version, which runs in processes that import the pa
 The first table has the mean log density of held-out rows, in nats, over three splits, and the
 adjusted Rand index of clusters with known classes. The second has the changes of these answers
 if one column is multiplied by 1000, by the number of rows: labels that change, outliers that
-change, and the largest change of a log density beyond the constant log 1000.
+change, and the largest change of a log density beyond the constant log 1000. "Python" is a script
+of five lines: ``AutoROME`` now, and ``ROME``, which was the recommended class, before.
 """
 
 import json
@@ -34,6 +35,13 @@ BARS = Bars(
     at_most={"labels that change": 0, "outliers that change": 0, "change of a log density": 1e-6},
 )
 COMMAND = "from sevenhills.cli import main; main()"
+#: The script reads tables from this folder, and prints the clusters and the score as JSON.
+FIVE_LINES = """import pandas as pd
+from sevenhills import {name}
+train, test = (pd.read_csv(path).select_dtypes("number") for path in {paths})
+model = {name}().fit(train)
+print([len(set(model.labels_) - {{-1}}), float(model.score(test))])
+"""
 N_SPLITS = 3
 #: The column that is multiplied by 1000, and the classes, which the fits do not see.
 TABLES = {
@@ -58,24 +66,32 @@ def read(name, folder):
 
 def run(source, *arguments):
     """Run a command of a version; return its output, its remarks and its CPU time."""
+    return run_python(source, COMMAND, *arguments)
+
+
+def run_python(source, script, *arguments):
+    """Run a script with a version; return its output, its remarks and its CPU time."""
     environment = {**os.environ, **({} if source is None else {"PYTHONPATH": str(source)})}
     before = os.times()
     done = subprocess.run(
-        [sys.executable, "-c", COMMAND, *map(str, arguments)],
+        [sys.executable, "-c", script, *map(str, arguments)],
         capture_output=True,
         text=True,
         env=environment,
     )
     after = os.times()
     if done.returncode:
-        sys.exit(f"sevenhills {' '.join(map(str, arguments))}: {done.stderr}")
+        sys.exit(f"{script}\n{' '.join(map(str, arguments))}: {done.stderr}")
     cpu = sum(after[2:4]) - sum(before[2:4])
     return done.stdout, done.stderr, cpu
 
 
-def held_out(frame, source, folder):
-    """Return the mean log density of held-out rows over all splits."""
-    means = []
+def held_out(frame, source, folder, name):
+    """Return the mean log densities of held-out rows by the command and by a class, and clusters.
+
+    Both are means over all splits; the clusters are those that the class finds in every split.
+    """
+    means, in_python, clusters = [], [], []
     # Rows with missing values would not be scored.
     frame = frame.dropna(subset=frame.select_dtypes("number").columns)
     for train, test in ShuffleSplit(N_SPLITS, test_size=0.3, random_state=0).split(frame):
@@ -85,7 +101,11 @@ def held_out(frame, source, folder):
         files = (folder / "part.sevenhills", folder / "test.csv")
         scored = json.loads(run(source, "score", *files, "--mean", "--json")[0])
         means.append(scored["mean_log_density"])
-    return float(np.mean(means))
+        paths = [str(folder / f"{part}.csv") for part in ("train", "test")]
+        found = json.loads(run_python(source, FIVE_LINES.format(name=name, paths=paths))[0])
+        clusters.append(found[0])
+        in_python.append(found[1])
+    return float(np.mean(means)), float(np.mean(in_python)), clusters
 
 
 def answers(frame, source, folder, in_python=True):
@@ -132,19 +152,23 @@ def main():
             print(f"{name} ...", file=sys.stderr, flush=True)
             frame = read(name, options.tables)
             now = answers(frame, None, folder)
-            score = held_out(frame, None, folder)
+            score, in_python, clusters = held_out(frame, None, folder, "AutoROME")
             row = {"table": name, "held-out now": score, "now": now["clusters"]}
+            row["held-out now, Python"], row["clusters now, Python"] = in_python, clusters
             row["outliers now"] = len(now["outliers"])
             row["CPU s of fit, outliers, report"] = " ".join(f"{s:.1f}" for s in now["seconds"])
             if classes is not None:
                 row["Rand index"] = rand_index(frame, now["labels"], classes)
             if options.earlier is not None:
                 then = answers(frame, options.earlier, folder, in_python=False)
-                row["held-out before"] = held_out(frame, options.earlier, folder)
+                before = held_out(frame, options.earlier, folder, "ROME")
+                row["held-out before"] = before[0]
+                row["held-out before, Python"], row["clusters before, Python"] = before[1:]
                 row["before"] = then["clusters"]
                 row["outliers before"] = len(then["outliers"])
                 gain = score - row["held-out before"]
                 BARS.check("gain in nats", gain, name)
+                BARS.check("gain in nats", in_python - before[1], f"{name}, Python")
             scaled = answers(frame.assign(**{column: FACTOR * frame[column]}), None, folder)
             shifts = scaled["scores"] - now["scores"] + np.log(FACTOR)
             change = {

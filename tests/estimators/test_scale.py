@@ -1,7 +1,6 @@
 """Scales of features: the density of scaled samples, in the units of the samples as given."""
 
 import pickle
-import re
 import warnings
 
 import numpy as np
@@ -19,13 +18,12 @@ from sevenhills import (
     KernelMixture,
     compat,
     datasets,
-    fit_many,
     load,
     save,
 )
 from sevenhills.clustering.scaling import feature_scales
-from sevenhills.forecast import evaluate
 from sevenhills.report.subject import make_subject
+from sevenhills.scale import fit_many
 
 #: Features of all kinds: two clusters, a skewed feature, a share and a direction.
 SUPPORT = {1: (0, None), 2: (0, 1), 3: ("circular", 360.0)}
@@ -231,6 +229,13 @@ def test_reports_know_the_samples(estimator):
         make_subject(model, X[::-1], None)
 
 
+def test_reports_know_the_samples_of_features_of_few_values():
+    X = np.column_stack([samples(60)[:, 0], 1000 * (np.arange(60) % 3 == 0)])
+    model = AutoROME().fit(X)
+    assert model.categories_ == (1,)
+    assert make_subject(model, X, None).labels is model.labels_
+
+
 def test_summaries_name_the_scales():
     X = samples()
     for scale, words in (("auto", "typical differences"), ("std", "standard deviations")):
@@ -281,54 +286,60 @@ def test_the_published_method_is_the_default():
     assert_array_equal(model.density_.means[np.lexsort(model.density_.means.T)], X[np.lexsort(X.T)])
 
 
-def unequal(n_samples=60):
-    """A feature that is a thousand times as wide as the other."""
-    return pd.DataFrame(
-        np.random.default_rng(0).normal(size=(n_samples, 2)) * [1000.0, 1.0], columns=["g", "m"]
+class TestTheWarningAboutUnequalScales:
+    """ROME warns of features in different units, once and not on behalf of others."""
+
+    X = np.random.default_rng(0).normal(size=(60, 3)) * [1.0, 1.1, 1000.0]
+
+    @staticmethod
+    def warned(fit):
+        """The warnings that Python shows."""
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("default")
+            fit()
+        return found
+
+    def test_it_names_features_and_the_remedy(self):
+        frame = pd.DataFrame(self.X, columns=["length", "width", "mass"])
+        (found,) = self.warned(lambda: ROME().fit(frame))
+        assert str(found.message) == (
+            "the scales of mass and length differ by a factor of more than 100, and ROME takes "
+            "features as they are, so that the wide ones decide the clusters. If they have "
+            "different units, pass scale='auto' or use AutoROME()"
+        )
+        assert found.filename == __file__
+
+    def test_similar_samples_are_warned_of_once(self):
+        rng = np.random.default_rng(1)
+        found = self.warned(
+            lambda: [ROME().fit(self.X[rng.permutation(60)[:50]]) for _ in range(5)]
+        )
+        assert len(found) == 1
+
+    @pytest.mark.parametrize(
+        "fit",
+        [
+            lambda X: ROME(scale="auto").fit(X),
+            lambda X: AutoROME().fit(X),
+            lambda X: ROME().fit(X[:, :2]),
+            lambda X: ROME(selection=None).fit(X),
+            lambda X: ROME().fit(X * [1.0, 1.0, 0.0]),
+            lambda X: DensityOutlierDetector(min_share=0.1).fit(X),
+            lambda X: DensityClassifier(ROME(scale="auto"), pool=None).fit(X, np.arange(60) % 2),
+            lambda X: DensityRegressor().fit(X[:, 1:], X[:, 0]),
+            lambda X: compat.ROME().fit(X),
+            lambda X: fit_many([X, X], ROME()),
+        ],
     )
+    def test_it_is_silent(self, fit):
+        assert self.warned(lambda: fit(self.X)) == []
 
+    def test_other_computations_warn_once(self):
+        detector = DensityOutlierDetector(ROME(), calibration=3)
+        assert len(self.warned(lambda: detector.fit(self.X))) == 1
 
-def warnings_of(compute):
-    """The warnings about scales, which the settings of pytest ignore."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        compute()
-    return [each for each in caught if str(each.message).startswith("the scales of")]
-
-
-def test_rome_warns_once_about_unequal_scales():
-    (found,) = warnings_of(lambda: ROME().fit(unequal()))
-    assert re.match(r"the scales of g \(.+\) and m \(.+\) differ", str(found.message))
-    assert "scale='auto'" in str(found.message)
-    assert found.filename == __file__
-
-
-@pytest.mark.parametrize(
-    "compute",
-    [
-        lambda X: ROME(scale="auto").fit(X),
-        lambda X: ROME(scale="std").fit(X),
-        lambda X: ROME(selection=None).fit(X),
-        lambda X: ROME().fit(X[["m"]]),
-        lambda X: ROME().fit(X / [1000.0, 1.0]),
-        lambda X: AutoROME().fit(X),
-        lambda X: compat.ROME().fit(X),
-        lambda X: fit_many([X.to_numpy()] * 2),
-        lambda X: DensityOutlierDetector().fit(X),
-        lambda X: DensityClassifier().fit(X, np.arange(len(X)) % 2),
-        lambda X: DensityRegressor().fit(X[["g"]], X["m"]),
-        lambda X: evaluate(
-            np.random.default_rng(0).normal(size=(2, 20, 3, 2)) * [[0.01], [1.0], [9.0]],
-            np.zeros((2, 3, 2)),
-            estimator="rome",
-        ),
-    ],
-)
-def test_nothing_else_warns_about_scales(compute):
-    assert not warnings_of(lambda: compute(unequal()))
-
-
-def test_folds_warn_once():
-    assert (
-        len(warnings_of(lambda: DensityOutlierDetector(ROME(), calibration=3).fit(unequal()))) == 1
-    )
+    def test_paths_share_a_unit(self):
+        X = datasets.load("trajectories").sample(100, random_state=0)
+        assert self.warned(lambda: ROME().fit(X)) == []
+        (found,) = self.warned(lambda: ROME().fit(X[:, ::-1] * np.arange(1, 25)))
+        assert "differ by a factor" in str(found.message)

@@ -38,6 +38,14 @@ _FARTHEST = 2.0**900
 _UNEQUAL = 10.0
 #: The number of evenly spaced rows by which unequal scales are recognized.
 _MOST_COMPARED = 1000
+#: Features whose spreads differ by less than this factor are equally wide, so that a warning names
+#: the same ones in similar samples.
+_SIMILAR = 2.0
+#: Numbers of coordinates of a step of a path. Fewer features or steps may ascend by chance.
+_COORDINATES, _FEWEST_FEATURES, _FEWEST_STEPS = (1, 2, 3), 8, 4
+#: The spread of a step is at least this share of that before it; samples of a path that spreads
+#: evenly have ratios of 0.9 and more.
+_STEADY = 0.8
 
 
 def feature_scales(
@@ -76,7 +84,7 @@ def feature_scales(
 
 
 class UnequalScales(NamedTuple):
-    """The features of the smallest and the largest scale."""
+    """Features of a small and a large scale."""
 
     narrowest: int
     widest: int
@@ -84,10 +92,11 @@ class UnequalScales(NamedTuple):
 
 
 def unequal_scales(X: np.ndarray, weights: np.ndarray | None = None) -> UnequalScales | None:
-    """Return the features of the smallest and the largest scale if they differ by a factor of ten.
+    """Return features of a small and a large scale that differ by more than a factor of ten.
 
-    The features are those of the smallest and the largest interquartile range; features with one
-    value do not count. The result is None if their scales are closer.
+    The features are the first of those with about the smallest and the largest interquartile range;
+    features with one value do not count. The result is None if scales are closer, or if features
+    are a path: the coordinates of its steps spread more and more, and share a unit.
 
     Examples
     --------
@@ -106,16 +115,27 @@ def unequal_scales(X: np.ndarray, weights: np.ndarray | None = None) -> UnequalS
     X, weights = X[::step], None if weights is None else weights[::step]
     spreads = _spreads(X)
     features = np.flatnonzero(spreads)
-    if len(features) < 2:
-        return None
-    pair = features[[spreads[features].argmin(), spreads[features].argmax()]]
+    spreads = spreads[features]
     # Interquartile ranges differ from scales where a feature has clusters.
-    if spreads[pair[1]] < spreads[pair[0]] * np.sqrt(_UNEQUAL):
+    if len(features) < 2 or spreads.max() < spreads.min() * np.sqrt(_UNEQUAL) or _is_path(spreads):
         return None
-    scales = feature_scales(X[:, pair], weights)
-    if scales[1] <= _UNEQUAL * scales[0]:
-        return None
-    return UnequalScales(int(pair[0]), int(pair[1]), scales)
+    first_narrow = (spreads < _SIMILAR * spreads.min()).argmax()
+    first_wide = (spreads > spreads.max() / _SIMILAR).argmax()
+    for pair in ([first_narrow, first_wide], [spreads.argmin(), spreads.argmax()]):
+        narrow, wide = features[pair]
+        scales = feature_scales(X[:, [narrow, wide]], weights)
+        if scales[1] > _UNEQUAL * scales[0]:
+            return UnequalScales(int(narrow), int(wide), scales)
+    return None
+
+
+def _is_path(spreads: np.ndarray) -> bool:
+    """Return whether features are coordinates of steps whose spreads never shrink."""
+    return any(
+        len(spreads) >= max(_FEWEST_FEATURES, _FEWEST_STEPS * n)
+        and bool(np.all(spreads[n:] >= _STEADY * spreads[:-n]))
+        for n in _COORDINATES
+    )
 
 
 def _spreads(X: np.ndarray) -> np.ndarray:

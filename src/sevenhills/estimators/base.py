@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from functools import update_wrapper
-from inspect import signature
+from inspect import currentframe, signature
 from types import MethodType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar, cast
 
@@ -39,6 +39,8 @@ R = TypeVar("R")
 
 #: Whether a fit is a part of another computation, so that its data are not the caller's own.
 _IS_INNER = ContextVar("_IS_INNER", default=False)
+#: How the names of the modules of this package begin.
+_OWN_MODULES = f"{__name__.partition('.')[0]}."
 
 
 @contextmanager
@@ -440,26 +442,35 @@ class ClusterEstimator(DensityEstimator):
         return describe_scale(self.scale)
 
 
-def warn_if_unequal(
-    estimator: DensityEstimator, Z: np.ndarray, weights: np.ndarray | None, stacklevel: int
-) -> None:
-    """Warn if the scales of features differ by a factor of ten, and name the remedy."""
+def warn_if_unequal(estimator: DensityEstimator, Z: np.ndarray, weights: np.ndarray | None) -> None:
+    """Warn if the scales of features differ by a factor of ten, and name the remedy.
+
+    Fits to similar samples have the same text, which Python shows once for a line of the caller.
+    """
     found = None if _IS_INNER.get() else unequal_scales(Z, weights)
     if found is None:
         return
     names = estimator._feature_names()
-    narrow, wide = (
-        f"{feature_name(j, names)} ({scale:.3g})"
-        for j, scale in zip(found[:2], found.scales, strict=True)
-    )
+    wide, narrow = feature_name(found.widest, names), feature_name(found.narrowest, names)
+    factor = 10.0 ** np.floor(np.log10(found.scales[1] / found.scales[0]))
     warnings.warn(
-        f"the scales of {wide} and {narrow} differ by a factor of "
-        f"{found.scales[1] / found.scales[0]:.3g}, and {type(estimator).__name__} takes features "
-        "as they are, so that the wide ones decide the clusters. If they have different units, "
-        "pass scale='auto' or use AutoROME()",
+        f"the scales of {wide} and {narrow} differ by a factor of more than {factor:,.7g}, and "
+        f"{type(estimator).__name__} takes features as they are, so that the wide ones decide the "
+        "clusters. If they have different units, pass scale='auto' or use AutoROME()",
         UserWarning,
-        stacklevel=stacklevel + 1,
+        stacklevel=_level_of_caller(),
     )
+
+
+def _level_of_caller() -> int:
+    """Return the number of calls from the function that warns to the code outside of the package.
+
+    Wrappers of scikit-learn and decorators lie between both.
+    """
+    frame, level = currentframe(), 0
+    while frame is not None and frame.f_globals.get("__name__", "").startswith(_OWN_MODULES):
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 def points_with_spread(X: np.ndarray, weights: np.ndarray | None, purpose: str) -> Points:

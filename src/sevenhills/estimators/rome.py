@@ -275,7 +275,7 @@ class ROME(ClusterEstimator):
         points = shown = support.points(X, weights, self.resolution, self.start, labels)
         if labels is None and self.selection and points.n_counted >= FEWEST_TO_CLUSTER:
             if self.scale is None and self.density != "knn":  # which cannot be scaled
-                warn_if_unequal(self, support.latent(X), weights, stacklevel=5)
+                warn_if_unequal(self, support.latent(X), weights)
             points, shown = self._find_clusters(points)
         with part("kernels", 0.95, 1.0):
             clusters = Grouping.from_points(points.unwrapped())

@@ -146,13 +146,15 @@ def _check_samples(subject: Subject) -> None:
 def _agrees(X: np.ndarray, subject: Subject) -> bool:
     """Return whether no sample is farther from its predecessor than its reachability.
 
-    Features with a map are left out: samples were ordered by their distances after the map.
+    Features with a map are left out: samples were ordered by their distances after the map. So are
+    features of few values, which AutoROME keeps out of clusters.
     """
     ordering: Any = subject.ordering
     maps = getattr(subject.density, "maps", None) or ()
     scale = getattr(subject.model, "scale_", 1.0)
     mapped = [j for j, each in enumerate(maps) if type(each) is not FeatureMap]
-    X = np.delete(X / scale, mapped, axis=1)
+    few = getattr(subject.model, "categories_", ())
+    X = np.delete(X / scale, [*mapped, *few], axis=1)
     rows = np.flatnonzero(ordering.predecessor >= 0)
     steps = np.linalg.norm(X[rows] - X[ordering.predecessor[rows]], axis=1)
     # Rounded values were spread by up to half a unit before samples were ordered.

@@ -104,6 +104,8 @@ def nothing_else() -> Iterator[None]:
     try:
         with warnings.catch_warnings(record=True) as warned, _output() as printed:
             warnings.simplefilter("always")
+            # ROME says so of features of all scales, rightly.
+            warnings.filterwarnings("ignore", "the scales of")
             yield
         check(_is_at(numpy_state), "used numpy's global generator")
         check(random.getstate() == python_state, "used Python's global generator")
