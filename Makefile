@@ -240,6 +240,25 @@ reproduce: $(BIN)/.ready
 reproduce-quick: $(BIN)/.ready
 	$(BIN)/python -m study --quick --out reproduction
 
+$(LOCKED)/.ready: pyproject.toml study/requirements.lock
+	$(PYTHON) -m venv $(LOCKED)
+	$(LOCKED)/bin/python -m pip install --quiet --requirement study/requirements.lock
+	$(LOCKED)/bin/python -m pip install --quiet --no-deps --editable .
+	touch $@
+
+# The quick study with the versions of study/requirements.lock.
+reproduce-locked: $(LOCKED)/.ready
+	$(LOCKED)/bin/python -m study --quick --out reproduction
+
+# Write the versions of what the study needs; needs a network.
+lock:
+	$(PYTHON) -m venv $(LOCKED)
+	$(LOCKED)/bin/python -m pip install --quiet uv
+	$(LOCKED)/bin/python -m uv pip compile --quiet --universal --python-version 3.11 --no-annotate \
+	    --no-emit-index-url --custom-compile-command "make lock" --upgrade pyproject.toml \
+	    --extra cli --extra ot --extra parquet --extra plot --extra vine \
+	    --output-file study/requirements.lock
+
 # Ours beside the libraries that people use; writes the tables of docs/comparison.md.
 comparison: $(BIN)/.ready $(ROMEPY)/.ready
 	$(ONE_CORE) $(BIN)/python -m benchmarks.comparison --peer $(ROMEPY)/bin/python

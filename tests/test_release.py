@@ -28,6 +28,22 @@ save(rome, "rome.sevenhills")
 assert load("rome.sevenhills").score(test) == rome.score(test)
 print(sevenhills.__file__)
 """
+#: The first screen of the README, to the first picture and a little further.
+FIRST = """
+import matplotlib.pyplot as plt
+from sevenhills import AutoROME, DensityOutlierDetector
+from sklearn.datasets import load_wine
+
+wine = load_wine(as_frame=True).data
+model = AutoROME().fit(wine)
+print(model.summary())
+model.plot(wine)
+plt.savefig("wine.png")
+
+outliers = wine[DensityOutlierDetector().fit_predict(wine) == -1]
+print(f"{len(outliers)} of {len(wine)} wines are outliers:")
+print(outliers[["alcohol", "malic_acid", "proline"]])
+"""
 
 
 def run(*command, **options):
@@ -46,7 +62,7 @@ def test_a_tag_must_be_the_version(tag):
 
 
 @pytest.mark.slow
-def test_the_wheel_alone_imports_fits_and_scores(tmp_path):
+def test_the_wheel_works_alone_and_with_the_extras_of_the_readme(tmp_path):
     run(sys.executable, "-m", "build", "--no-isolation", "--wheel", "--outdir", tmp_path, ROOT)
     (wheel,) = tmp_path.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
@@ -75,3 +91,7 @@ def test_the_wheel_alone_imports_fits_and_scores(tmp_path):
     told = subprocess.run(command, capture_output=True, text=True, env=clean, check=False)
     assert told.returncode == 2
     assert told.stderr.strip().endswith("pip install 'sevenhills[cli]'")
+    run(binaries / "python", "-m", "pip", "install", f"{wheel}[cli,plot]", env=clean)
+    used = run(binaries / "python", "-c", FIRST, cwd=tmp_path, env={**clean, "MPLBACKEND": "Agg"})
+    assert "of 178 wines are outliers" in used.stdout
+    assert (tmp_path / "wine.png").stat().st_size > 20_000
