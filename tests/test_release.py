@@ -2,8 +2,10 @@
 
 import email
 import os
+import re
 import subprocess
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -13,6 +15,8 @@ import sevenhills
 
 ROOT = Path(__file__).parents[1]
 EXTRAS = ("matplotlib", "ot", "pandas", "pyarrow", "pyvinecopulib", "rich", "torch", "typer")
+#: The extras that the study needs.
+LOCKED = ("cli", "ot", "parquet", "plot", "report", "vine")
 USE = """
 import importlib.util
 found = [name for name in {extras!r} if importlib.util.find_spec(name)]
@@ -59,6 +63,17 @@ def test_a_tag_must_be_the_version(tag):
     refused = subprocess.run([*check, tag], capture_output=True, text=True, check=False)
     assert refused.returncode == 1
     assert f"must be v{sevenhills.__version__}" in refused.stderr
+
+
+def test_the_lock_of_the_study_has_a_version_for_every_dependency():
+    text = (ROOT / "study" / "requirements.lock").read_text("utf-8")
+    assert "://" not in text
+    locked = set(re.findall(r"^([a-z0-9-]+)==", text, re.MULTILINE))
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    needed = [*project["dependencies"], *(each for name in LOCKED for each in extras[name])]
+    names = {re.split(r"[\[>]", each)[0].lower() for each in needed} - {"sevenhills"}
+    assert names <= locked
 
 
 @pytest.mark.slow
