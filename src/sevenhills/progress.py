@@ -19,6 +19,8 @@ Progress = Callable[[str, float], None]
 
 #: Seconds between two lines about one stage.
 _PAUSE = 2.0
+#: Shorter compilations, in seconds, are not mentioned.
+_SHORTEST_COMPILATION = 0.05
 #: The time left is estimated from this many seconds and this fraction on.
 _ENOUGH_TIME, _ENOUGH_DONE = 1.0, 0.02
 
@@ -50,7 +52,7 @@ def show_progress(show: Progress | None = None, *, enabled: bool = True) -> Iter
     show : callable, optional
         A function that is called with the name of a stage and the fraction that is done, which
         grows from 0 to 1 in every computation. By default, lines with the fraction and the time
-        left are printed.
+        left are printed, and at the end the time of compilation, if anything was compiled.
     enabled : bool, default=True
         Whether to show anything.
 
@@ -67,8 +69,42 @@ def show_progress(show: Progress | None = None, *, enabled: bool = True) -> Iter
     if not enabled:
         yield
         return
-    with _scoped(_Scope(_print_progress() if show is None else show)):
+    if show is not None:
+        with _scoped(_Scope(show)):
+            yield
+        return
+    clock = Clock()
+    with _scoped(_Scope(_print_progress())):
         yield
+    if clock.has_compiled:
+        print(clock.describe("computed in"), flush=True)
+
+
+class Clock:
+    """The seconds since its creation, those of the compiler apart."""
+
+    def __init__(self) -> None:
+        # Kernels import numba, which the help of the command line does without.
+        from .kernels.compile import compile_seconds
+
+        self._compile_seconds = compile_seconds
+        self._start, self._compiled = time.perf_counter(), compile_seconds()
+
+    @property
+    def compiled(self) -> float:
+        """The seconds of the compiler."""
+        return self._compile_seconds() - self._compiled
+
+    @property
+    def has_compiled(self) -> bool:
+        """Whether the compiler took long enough to be mentioned."""
+        return self.compiled >= _SHORTEST_COMPILATION
+
+    def describe(self, done: str) -> str:
+        """Return a text like "compiled in 6.1 s, fitted in 0.04 s" for "fitted in"."""
+        rest = time.perf_counter() - self._start - self.compiled
+        compiled = f"compiled in {self.compiled:.1f} s, " if self.has_compiled else ""
+        return f"{compiled}{done} {rest:.2f} s"
 
 
 @contextmanager

@@ -8,12 +8,12 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import sevenhills
 
-from .runner import ANISO, done, refused, write_csv
+from .runner import ANISO, done, refused, remarks, write_csv
 
 
 def test_fit_saves_the_model_that_the_library_fits(folder, tmp_path):
     result = done("fit", folder / "first.csv", "-o", tmp_path / "m.sevenhills")
-    assert result.stderr == ""
+    assert remarks(result) == []
     saved = sevenhills.load(tmp_path / "m.sevenhills")
     X = np.loadtxt(folder / "first.csv", delimiter=",", skiprows=1)
     same = sevenhills.AutoROME().fit(X)

@@ -18,7 +18,7 @@ from sevenhills.cli.options import Choices, Layout
 from sevenhills.cli.samples import samples_of
 from sevenhills.cli.table_files import read_table
 
-from .runner import done, refused
+from .runner import done, refused, remarks
 
 TABLES = Path(__file__).parent / "tables"
 
@@ -64,7 +64,7 @@ def test_words_that_are_refused_or_dropped(tmp_path):
     result = done("fit", path, "-o", out, "--text", "drop")
     assert sevenhills.load(out).feature_names_in_.tolist() == ["year"]
     warning = "warning: 7 of 8 columns were left out; the samples have only year"
-    assert result.stderr.splitlines()[-1] == warning
+    assert remarks(result)[-1] == warning
 
 
 def test_four_numbers_for_a_word_make_a_column_of_numbers():

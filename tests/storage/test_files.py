@@ -2,13 +2,14 @@
 
 import os
 import pickle
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.neighbors import KernelDensity
@@ -398,3 +399,9 @@ def test_skops(estimator, moons):
     assert all(name.startswith("sevenhills.") for name in trusted)
     found = skops.loads(data, trusted=trusted)
     assert_array_equal(found.score_samples(moons), model.score_samples(moons))
+
+
+def test_a_file_of_the_first_format_of_this_major_version_is_read():
+    path = Path(__file__).parent / "files" / "density_3_0.sevenhills"
+    X = datasets.load("two_moons").sample(20, random_state=0)
+    assert_allclose(load(path).logpdf(X), GaussianKDE().fit(X).density_.logpdf(X), rtol=1e-9)

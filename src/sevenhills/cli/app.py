@@ -8,18 +8,22 @@ import typer
 from typer.core import TyperGroup
 
 from .compare import compare
+from .demo import demo, warm
 from .evaluate import evaluate
 from .fit import fit
 from .forecast import forecast
 from .options import with_groups
 from .outliers import outliers
-from .pages import demo, report
+from .pages import report
 from .query import describe, sample, score
 from .screen import guarded, remark, set_debug
 
 #: In the order in which ``sevenhills --help`` lists them. A command is a function whose module
 #: imports nothing heavy at its top.
-COMMANDS = (fit, describe, score, sample, outliers, compare, evaluate, report, forecast, demo)
+COMMANDS = (
+    *(fit, describe, score, sample, outliers, compare, evaluate),
+    *(report, forecast, demo, warm),
+)
 #: Typer's error for a malformed command line, which has no public name.
 _UsageError: Any = typer.BadParameter.__base__
 

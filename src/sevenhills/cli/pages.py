@@ -1,6 +1,5 @@
-"""The commands that write pages and pictures: ``report`` and ``demo``."""
+"""The command ``report``."""
 
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -149,69 +148,3 @@ def _shown(samples: "Samples") -> dict[str, Any]:
     note = f"Rows of {samples.source} are numbered from 1, without the header."
     rows = samples.frame.index.to_numpy() + 1
     return {"X": samples.X, "rows": rows, "notes": [note, *samples.remarks]}
-
-
-def demo(
-    folder: Annotated[Path, Argument(help="Where to write tables and pictures.")] = Path("demo"),
-) -> None:
-    """Fit two embedded data sets and draw them.
-
-    Writes the pictures, and two tables to try the other commands on: aniso.csv and, of the same
-    distribution, aniso_new.csv.
-
-    For example:
-      sevenhills demo
-      sevenhills fit demo/aniso.csv -o aniso.sevenhills
-      sevenhills compare demo/aniso.csv demo/aniso_new.csv
-    """
-    from .. import datasets
-    from .writing import write_table
-
-    folder.mkdir(parents=True, exist_ok=True)
-    tables = datasets.load("aniso").split(run=0)
-    for name, rows in zip(("aniso.csv", "aniso_new.csv"), tables, strict=True):
-        write_table({"x": rows[:, 0], "y": rows[:, 1]}, str(folder / name), "csv")
-    for name in ("aniso", "trajectories"):
-        rome, train = _fit(name)
-        try:
-            _draw(rome, train, folder / f"{name}.png")
-        except ImportError as error:
-            remark(f"no picture: {error}")
-
-
-def _fit(name: str) -> tuple[Any, Any]:
-    """Fit ROME to an embedded data set, print a summary, and return the fit and its samples."""
-    from .. import ROME, datasets
-
-    distribution = datasets.load(name)
-    train, test = distribution.split(run=0)
-    start = time.perf_counter()
-    rome = ROME().fit(train)
-    print(
-        f"fitted {name} ({len(train)} samples) in {time.perf_counter() - start:.2f} s", flush=True
-    )
-    print(f"\n== {name}: {distribution.description}")
-    print(rome.summary())
-    print(f"mean log density of {len(test)} held-out samples: {rome.score(test):.3f}")
-    return rome, train
-
-
-def _draw(rome: Any, X: Any, path: Path) -> None:
-    """Draw a fit to points of the plane, or to walks, into three panels."""
-    from .. import plotting
-    from ..atomic_write import atomic_write
-    from ..plotting.canvas import new_figure
-
-    figure, axes = new_figure(1, 3, (15, 4.5))
-    first, second, third = axes[0]
-    plotting.plot_reachability(rome, first)
-    if X.shape[1] == 2:
-        plotting.plot_clusters(rome, X, second)
-        plotting.plot_density(rome, X, third)
-    else:
-        plotting.plot_trajectories(X, rome.labels_, second).set_title("walks, colored by cluster")
-        plotting.plot_samples(X, rome.sample(150, random_state=0), third)
-        third.set_title("samples of the density over the walks")
-    with atomic_write(path) as file:
-        figure.savefig(file, format="png", dpi=120)
-    print(f"wrote {path}")

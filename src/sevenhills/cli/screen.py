@@ -6,12 +6,12 @@ import sys
 import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from functools import wraps
 from typing import Any
 
-from ..progress import show_progress
+from ..progress import Clock, show_progress
 
 #: The command succeeded, and has a finding, like two different distributions.
 FINDING = 1
@@ -54,10 +54,17 @@ def listed(names: Iterable[str], limit: int = 5) -> str:
 
 @contextmanager
 def working(task: str) -> Iterator[None]:
-    """Show a task, the share that is done and the time left, if standard error is a terminal."""
-    if not sys.stderr.isatty():
+    """Show the progress of a task, and how long compilation took if anything was compiled."""
+    clock = Clock()
+    with _progress_bar(task) if sys.stderr.isatty() else nullcontext():
         yield
-        return
+    if clock.has_compiled:
+        remark(clock.describe(f"{task} took"))
+
+
+@contextmanager
+def _progress_bar(task: str) -> Iterator[None]:
+    """Show a task, the share that is done and the time left on standard error."""
     from rich import progress
     from rich.console import Console
 
