@@ -24,7 +24,6 @@ def main(folder):
     mpl.use("Agg")
     folder.mkdir(parents=True, exist_ok=True)
     drawings = {
-        "aniso": draw_aniso,
         "auto": draw_auto,
         "clusters": draw_clusters,
         "questions": draw_questions,
@@ -83,17 +82,6 @@ def draw_forecasts():
 def small_figure():
     """Create one of the three pictures that stand side by side."""
     return plt.subplots(figsize=(4, 3.2), layout="constrained")
-
-
-def draw_aniso():
-    """Draw reachability, clusters and density of a fit."""
-    X, _ = datasets.load("aniso").split(run=0)
-    rome = ROME().fit(X)
-    figure, axes = new_figure(3)
-    plotting.plot_reachability(rome, axes[0])
-    plotting.plot_clusters(rome, X, axes[1])
-    plotting.plot_density(rome, X, axes[2])
-    return figure
 
 
 def draw_auto():
