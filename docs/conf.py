@@ -23,6 +23,8 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx.ext.viewcode",
+    "sphinx_copybutton",
+    "sphinx_design",
     "sphinx_gallery.gen_gallery",
 ]
 exclude_patterns = ["_build", "reproduction"]
@@ -33,7 +35,11 @@ nitpick_ignore = [("py:class", "sklearn.pipeline.Pipeline")]
 
 # Headings are targets of links, as they are on hosts that show Markdown as it is.
 myst_heading_anchors = 3
-myst_enable_extensions = ["dollarmath"]
+myst_enable_extensions = ["colon_fence", "dollarmath"]
+
+# The button copies what is typed: lines after a prompt, without it, and no output.
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
 
 autosummary_generate = True
 autodoc_typehints = "none"
@@ -83,8 +89,20 @@ def mathml(translator, node, as_block):
     raise nodes.SkipNode
 
 
+def list_pages_only(app, pagename, templatename, context, doctree):
+    """Leave the entries of the gallery and of the reference out of the side bar."""
+    if "toctree" in context:
+        context["toctree"] = partial(shallow_toctree, context["toctree"])
+
+
+def shallow_toctree(toctree, **options):
+    return toctree(**{**options, "maxdepth": 1})
+
+
 def setup(app):
     """Add what no extension does."""
+    # Before the theme, which renders the side bar at the default priority of 500.
+    app.connect("html-page-context", list_pages_only, priority=400)
     app.connect("autodoc-process-docstring", without_links)
     app.add_html_math_renderer(
         "mathml",

@@ -7,14 +7,16 @@ import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.patches import Circle
-from sklearn.datasets import make_circles, make_moons
+from sklearn.datasets import load_wine, make_circles, make_moons
 
-from sevenhills import ROME, AutoROME, datasets, plotting
+from sevenhills import ROME, AutoROME, conformal, datasets, plotting
 from sevenhills.datasets import make_shapes
-from sevenhills.plotting.canvas import COLORS, add_legend
+from sevenhills.plotting.canvas import COLORS, NOISE_COLOR, add_legend
 
 #: The visible part of the three shapes; few samples lie outside.
 _WINDOW = {"xlim": (-5.0, 5.4), "ylim": (-3.4, 3.0)}
+#: The scene of the picture of forecasts, in which the walker may turn to both sides.
+_SCENE = 7
 
 
 def main(folder):
@@ -22,12 +24,14 @@ def main(folder):
     mpl.use("Agg")
     folder.mkdir(parents=True, exist_ok=True)
     drawings = {
-        "aniso": draw_aniso,
         "auto": draw_auto,
         "clusters": draw_clusters,
         "questions": draw_questions,
         "steps": draw_steps,
         "supports": draw_supports,
+        "job-table": draw_table,
+        "job-outliers": draw_outliers,
+        "job-forecasts": draw_forecasts,
     }
     for name, draw in drawings.items():
         figure = draw()
@@ -35,15 +39,49 @@ def main(folder):
         plt.close(figure)
 
 
-def draw_aniso():
-    """Draw reachability, clusters and density of a fit."""
-    X, _ = datasets.load("aniso").split(run=0)
-    rome = ROME().fit(X)
-    figure, axes = new_figure(3)
-    plotting.plot_reachability(rome, axes[0])
-    plotting.plot_clusters(rome, X, axes[1])
-    plotting.plot_density(rome, X, axes[2])
+def draw_table():
+    """Draw clusters and density of a table, in two of its columns."""
+    wine = load_wine(as_frame=True).data
+    model, pair = AutoROME().fit(wine), ["flavanoids", "proline"]
+    figure, ax = small_figure()
+    plotting.plot_regions(model.marginal(pair), (0.95, 0.5), ax, NOISE_COLOR, modes=False)
+    for label in range(max(model.labels_) + 1):
+        ax.plot(*wine[pair][model.labels_ == label].to_numpy().T, ".", color=COLORS[label])
+    ax.set(title="178 wines, 13 columns: three clusters", xlim=(-0.3, 5.3), ylim=(0, 1850))
     return figure
+
+
+def draw_outliers():
+    """Draw a calibrated region, and the new points that are flagged as outliers."""
+    train, rng = make_shapes(600, random_state=0), np.random.default_rng(0)
+    scattered = rng.uniform((-4.5, -3.0), (5.0, 2.4), (14, 2))
+    new = np.concatenate([make_shapes(150, random_state=1), scattered])
+    calibrated = conformal(AutoROME(), train)
+    is_outlier = calibrated.p_value(new) <= 0.01
+    figure, ax = small_figure()
+    for piece in calibrated.region(0.95).pieces():
+        ax.fill(*piece.outline.T, fc=COLORS[4], ec=COLORS[0], alpha=0.4)
+    ax.plot(*new[~is_outlier].T, ".", ms=4, color=COLORS[0], label="new rows")
+    ax.plot(*new[is_outlier].T, "x", ms=7, mew=2, color=COLORS[1], label="outliers")
+    ax.legend(loc="upper right", ncols=2, frameon=False, numpoints=1)
+    ax.set(title="a region for 95% of new rows", xlabel="feature 0", ylabel="feature 1")
+    ax.set(xlim=(-5.0, 5.4), ylim=(-3.6, 3.6))
+    return figure
+
+
+def draw_forecasts():
+    """Draw the sampled paths of a forecast, and the path that was taken."""
+    walks = datasets.make_walks(10, random_state=0)
+    figure, ax = small_figure()
+    ax.plot(*walks.observed[_SCENE].T, "o-", color=COLORS[6], ms=2.5, label="observed")
+    plotting.plot_forecast(walks.law.draw(100, random_state=1), walks.truth, _SCENE, ax)
+    ax.set(title="100 sampled paths of a walker", xlabel="meters", ylabel="meters")
+    return figure
+
+
+def small_figure():
+    """Create one of the three pictures that stand side by side."""
+    return plt.subplots(figsize=(4, 3.2), layout="constrained")
 
 
 def draw_auto():

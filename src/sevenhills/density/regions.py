@@ -219,7 +219,7 @@ class Density(ABC):
         Needs contourpy, which comes with matplotlib: ``pip install 'sevenhills[plot]'``. An outline
         (n_vertices, 2) is a closed polygon: the first vertex is also the last. Outlines are
         counter-clockwise around the region, and clockwise around holes. Every vertex is on the
-        level, or on a limit of the :attr:`frame`; draws give :meth:`hdr_level`.
+        level, or on a limit of the ``frame``; draws give :meth:`hdr_level`.
 
         Parameters
         ----------

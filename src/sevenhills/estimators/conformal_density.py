@@ -49,7 +49,7 @@ def conformal(
 
     The highest-density region of an estimate holds less than its confidence of new samples, above
     all in many dimensions. Here the log density of a new sample is compared with those of samples
-    that the estimate has not seen, :math:`s_1, \dots, s_n`:
+    that the estimate has not seen, :math:`s_1, \ldots, s_n`:
 
     .. math:: p(x) = \frac{1 + \#\{i : s_i \le \log \hat{p}(x)\}}{n + 1}
 
