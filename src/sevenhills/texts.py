@@ -24,6 +24,11 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
+def listed(names: Sequence[str]) -> str:
+    """Return names with commas and an "and"."""
+    return " and ".join([*([", ".join(names[:-1])] if names[1:] else []), names[-1]])
+
+
 def text_table(rows: Sequence[Sequence[str]]) -> str:
     """Return rows of text in aligned columns, the first one to the left."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]

@@ -51,7 +51,7 @@ def forecast(
     """
     from ..forecast import rank
     from ..report.evaluation_report import forecast_report
-    from ..report.verdicts import verdicts
+    from ..report.forecast_verdicts import verdicts
     from .writing import check_output, check_page_output, write_json, write_table
 
     if output is not None:

@@ -8,6 +8,7 @@ from typing import IO, TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 from typer import Argument, Option
 
+from ..texts import counted
 from . import options
 from .screen import remark, working
 
@@ -60,22 +61,26 @@ def report(
             samples, parts = parts_of(table_of(file, source, layout), choices, constant, by=by)
             paths = paths_by_category(output, parts)
             remark(*samples.remarks)
-            pages, facts = _fitted(
+            pages, facts = _recipes(
                 samples, parts, estimator=estimator, support=support, scale=scale
             )
-    with working("writing the report"):
-        _write(pages, paths, source, data, title)
+    with working("fitting and judging"):
+        verdicts = _write(pages, paths, source, data, title)
     found = [
-        {"report": str(path), "n_rows": len(page.shown["X"]) if page.shown else None}
-        for path, page in zip(paths, pages, strict=True)
+        {
+            "report": str(path),
+            "n_rows": len(page.shown["X"]) if page.shown else None,
+            "verdict": verdict,
+        }
+        for path, page, verdict in zip(paths, pages, verdicts, strict=True)
     ]
     if by is not None:
         found = [{"category": p.category, **each} for p, each in zip(pages, found, strict=True)]
     if json:
         write_json({**(found[0] if by is None else {"by": by, "reports": found}), **facts})
     else:
-        for path in paths:
-            typer.echo(f"wrote {path}")
+        for path, verdict in zip(paths, verdicts, strict=True):
+            typer.echo("\n".join([f"wrote {path}", *verdict]))
 
 
 class _Page(NamedTuple):
@@ -87,27 +92,29 @@ class _Page(NamedTuple):
     shown: dict[str, Any]
 
 
-def _fitted(
-    samples: "Samples",
-    parts: "Parts",
-    **options: Any,
+def _recipes(
+    samples: "Samples", parts: "Parts", **options: Any
 ) -> tuple[list[_Page], dict[str, Any]]:
-    """Return a page for every category, and facts about the estimator."""
-    from .model_files import fit_parts
+    """Return a page for every category, whose model is not fitted, and facts about it."""
+    from .model_files import recipes_of
 
-    recipe, models = fit_parts(samples, parts, **options)
-    remark(f"estimator: {recipe}")
+    recipes = recipes_of(samples, parts, **options)
+    remark(f"estimator: {recipes[0]}")
     pages = []
-    for (category, part), model in zip(parts.items(), models, strict=True):
-        shown = _shown(replace(part, remarks=(*samples.remarks, f"estimator: {recipe}")))
-        pages.append(_Page(category, model, shown))
-    return pages, recipe.facts
+    for (category, part), recipe in zip(parts.items(), recipes, strict=True):
+        part = replace(
+            part,
+            remarks=(*samples.remarks, f"estimator: {recipe}"),
+            left_out={**part.left_out, **samples.left_out},
+        )
+        pages.append(_Page(category, recipe.estimator, _shown(part)))
+    return pages, recipes[0].facts
 
 
 def _write(
     pages: Sequence[_Page], paths: Sequence[Path], source: str, data: str | None, title: str | None
-) -> None:
-    """Write all pages, or none if one of them cannot be built."""
+) -> list[list[str]]:
+    """Write all pages, or none if one of them cannot be built; return their verdicts."""
     from ..report import build_report
     from .model_files import naming_category
     from .writing import write_all
@@ -127,6 +134,7 @@ def _write(
                 f"{data} does not hold the rows that {source} was fitted to"
             ) from error
     write_all(paths, [each.save for each in reports])
+    return [list(each.verdict) for each in reports]
 
 
 def _saved_model(
@@ -146,5 +154,36 @@ def _saved_model(
 def _shown(samples: "Samples") -> dict[str, Any]:
     """Return the samples of a page and notes on them; rows are numbered from 1."""
     note = f"Rows of {samples.source} are numbered from 1, without the header."
-    rows = samples.frame.index.to_numpy() + 1
-    return {"X": samples.X, "rows": rows, "notes": [note, *samples.remarks]}
+    return {
+        "X": samples.frame,
+        "rows": samples.frame.index.to_numpy() + 1,
+        "notes": [note, *samples.remarks],
+        "left_out": _reasons(samples.left_out),
+    }
+
+
+#: Why columns were left out, by the key of their list.
+_COLUMN_REASONS = {
+    "text_columns": "words",
+    "identifier_columns": "row numbers or identifiers",
+    "empty_columns": "few or no values",
+    "constant_columns": "one value only",
+}
+#: Why rows were left out, by the key of their number.
+_ROW_REASONS = {
+    "rows_with_missing_values": "missing values",
+    "unit_and_total_rows": "units or totals",
+    "duplicate_rows": "repeated",
+    "rows_without_category": "no category",
+    "rows_of_small_categories": "small categories",
+}
+
+
+def _reasons(left_out: dict[str, Any]) -> dict[str, str]:
+    """Return the columns and the numbers of rows that were left out, with the reasons."""
+    columns = {
+        name: reason for key, reason in _COLUMN_REASONS.items() for name in left_out.get(key, ())
+    }
+    numbers = {key: left_out.get(key, 0) for key in _ROW_REASONS}
+    rows = {counted(n, "row"): _ROW_REASONS[key] for key, n in numbers.items() if n}
+    return {**columns, **rows}

@@ -9,6 +9,7 @@ from ..estimate import Estimate
 from ..forecast import Evaluation, Ranking, rank
 from ..forecast.evaluation import as_mixtures
 from ..forecast.inputs import Forecasts, open_forecasts
+from .forecast_verdicts import chance_error, effective_truths, verdicts
 from .page import (
     NO_VALUE,
     Report,
@@ -19,7 +20,6 @@ from .page import (
     render,
     render_page,
 )
-from .verdicts import chance_error, effective_truths, verdicts
 from .views import pack
 
 #: Scripts of this page.
@@ -92,7 +92,7 @@ def forecast_report(
         Section("settings", "Settings", _settings_html(ranking)),
     ]
     sections = [each for each in sections if each.body]
-    return render_page(title, _subtitle(ranking), sections, data, _SCRIPTS)
+    return render_page(title, _subtitle(ranking), sections, data, _SCRIPTS, verdicts(ranking))
 
 
 def _opened(ranking: Ranking, predictions: Any, truth: Any, agents: bool) -> dict[str, Forecasts]:

@@ -1,6 +1,6 @@
 """The report about a fit."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,7 +9,8 @@ from ..density import ModeTable
 from ..estimators.summary import describe_choice, describe_resolution
 from ..texts import counted
 from ..validation import check_count
-from .held_out import find_outliers, measure_quality, outliers_html, quality_html
+from .fit_verdict import fit_verdict
+from .outliers import find_outliers, outliers_html
 from .page import (
     NO_VALUE,
     Report,
@@ -21,6 +22,7 @@ from .page import (
     render,
     render_page,
 )
+from .quality import measure_quality, quality_html
 from .subject import Subject, make_subject
 from .views import View, axis_view, feature_view, features_to_show, plot_data
 
@@ -28,6 +30,8 @@ from .views import View, axis_view, feature_view, features_to_show, plot_data
 _SCRIPTS = ("core", "density", "clusters", "samples", "outliers", "quality")
 #: Draws from the density that determine ranges and grids.
 _N_DRAWS = 4000
+#: Modes of more kernels are not searched, which takes a minute.
+_MAX_KERNELS = 100_000
 #: Rows of a table, and features with a column in it.
 _MAX_ROWS = 30
 _MAX_COLUMNS = 6
@@ -43,14 +47,20 @@ def build_report(
     title: str | None = None,
     rows: Any = None,
     notes: Sequence[str] = (),
+    left_out: Mapping[str, str] | None = None,
     random_state: int = 0,
 ) -> Report:
     """Return a report about a fit, an interactive page in one HTML file that needs no network.
 
+    It begins with a verdict: what was found, how good the fit is beside simpler ones, and what to
+    try next.
+
     Parameters
     ----------
     model_or_data : estimator, KernelMixture, or array-like of shape (n_samples, n_features)
-        A fitted model; a model to fit to ``X``; or samples to fit :class:`~sevenhills.ROME` to.
+        A fitted model; a model to fit to ``X``; or samples to fit. The default for samples is
+        :class:`~sevenhills.AutoROME` up to 50,000 values (rows times features), and else
+        ``ROME(scale="auto", shrinkage="auto")``, as on the command line.
     X : array-like of shape (n_samples, n_features), optional
         The samples that the model was fitted to. Without them the report has no points, no
         outliers and no quality.
@@ -60,9 +70,11 @@ def build_report(
     rows : array-like of shape (n_samples,), optional
         The names of samples in tables and plots; by default their indices.
     notes : sequence of str, optional
-        Notes on the samples, for example on rows that were left out.
+        Notes on the samples, for example on the table that they come from.
+    left_out : mapping of str to str, optional
+        Columns and rows that were left out, each with the reason, for the verdict.
     random_state : int, default=0
-        Seed of draws, folds and held-out samples.
+        Seed of draws, folds and samples of rows.
 
     Returns
     -------
@@ -70,11 +82,12 @@ def build_report(
 
     Notes
     -----
-    The same input gives the same file. Of more than 24 features, those in which clusters differ
-    most are shown. Outliers and the comparison with other estimators take six more fits. More than
-    20,000 samples are scored for outliers without cross-validation, and estimators are compared on
-    at most 10,000 samples. A page of 10,000 samples in two dimensions has 2.3 MB, of which
-    plotly.js takes 1.9 MB. Reports need the extra ``report``.
+    The same input gives the same file. A model is fitted to at most 20,000 rows, drawn at random,
+    unless it is fitted before. Up to 3,000 rows are held out in five folds, as by
+    :class:`~sevenhills.DensityOutlierDetector`; more are halved, each half is scored by a fit to
+    5,000 rows of the other one, and estimators are compared on 10,000 rows. Of more than 24
+    features, those in which clusters differ most are shown. A page of 10,000 samples in two
+    dimensions has 2.3 MB, of which plotly.js takes 1.9 MB. Reports need the extra ``report``.
 
     Examples
     --------
@@ -84,19 +97,24 @@ def build_report(
     >>> page = build_report(GaussianKDE().fit(X), X=X)  # page.save("hills.html") writes it
     >>> page.title
     'GaussianKDE of 50 samples'
+    >>> page.verdict[0]
+    'GaussianKDE is one density of 50 rows of 2 columns, without clusters; the density has 2 modes.'
     """
     seed = check_count(random_state, "random_state")
-    subject = make_subject(model_or_data, X, feature_names, rows)
+    subject = make_subject(model_or_data, X, feature_names, rows, seed)
     shown = features_to_show(subject)
     draws = _draws(subject, seed)
     views = {"features": feature_view(subject, shown), "axes": axis_view(subject, draws)}
-    modes = None if subject.mixture is None else subject.mixture.modes(n_jobs=subject.n_jobs)
-    outliers, quality = find_outliers(subject, seed), measure_quality(subject, seed)
+    modes = _modes(subject)
+    quality = measure_quality(subject, seed)
+    outliers = find_outliers(subject, quality, seed)
+    verdict = fit_verdict(subject, modes, quality, outliers, left_out or {})
     data = plot_data(subject, views, draws, modes, outliers.rows)
-    if quality.estimators:
+    if quality.is_normalized:
         data["quality"] = quality.to_dict()
     columns = shown[:_MAX_COLUMNS]
     sections = [
+        Section("verdict", "Verdict", render("fit_verdict.html", findings=verdict)),
         Section("summary", "Summary", _summary(subject, modes, outliers.count, columns, notes)),
         Section("line", "One feature", _line(subject, views["features"])),
         *_pair_sections(subject, views),
@@ -105,7 +123,16 @@ def build_report(
         Section("outliers", "Outliers", outliers_html(subject, outliers, columns)),
         Section("quality", "Quality", quality_html(quality)),
     ]
-    return render_page(title or _title(subject), _subtitle(subject), sections, data, _SCRIPTS)
+    sentences = [each.text for each in verdict]
+    title = title or _title(subject)
+    return render_page(title, _subtitle(subject), sections, data, _SCRIPTS, sentences)
+
+
+def _modes(subject: Subject) -> ModeTable | None:
+    """Return the modes of the density, None if they are not known."""
+    if subject.mixture is None or subject.mixture.n_kernels > _MAX_KERNELS:
+        return None
+    return subject.mixture.modes(n_jobs=subject.n_jobs)
 
 
 def _draws(subject: Subject, seed: int) -> np.ndarray:
@@ -116,8 +143,10 @@ def _draws(subject: Subject, seed: int) -> np.ndarray:
 
 
 def _title(subject: Subject) -> str:
-    n_samples = subject.n_samples
-    return subject.kind if n_samples is None else f"{subject.kind} of {n_samples:,} samples"
+    if subject.n_samples is None:
+        return subject.kind
+    of_all = "" if subject.n_rows is None else f" of {subject.n_rows:,}"
+    return f"{subject.kind} of {subject.n_samples:,}{of_all} samples"
 
 
 def _subtitle(subject: Subject) -> str:
@@ -137,6 +166,8 @@ def _summary(
     """Return counts, clusters, modes and notes on the samples."""
     resolution = describe_resolution(getattr(subject.model, "resolution_", ()), subject.names)
     no_modes = f"{subject.kind} is not a mixture of kernels, so its modes are not known."
+    if subject.mixture is not None:
+        no_modes = f"Modes are not searched among more than {_MAX_KERNELS:,} kernels."
     return render(
         "summary.html",
         tiles=_tiles(subject, modes, n_outliers),

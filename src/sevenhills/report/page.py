@@ -51,6 +51,8 @@ class Report:
     title : str
     html : str
         The whole page. It refers to nothing outside of it.
+    verdict : tuple of str
+        The sentences with which the page begins.
 
     Examples
     --------
@@ -63,6 +65,7 @@ class Report:
 
     title: str
     html: str
+    verdict: tuple[str, ...] = ()
 
     def save(self, path: Any) -> Path:
         """Write the page to a file.
@@ -97,6 +100,7 @@ def render_page(
     sections: Sequence[Section],
     data: dict[str, Any],
     scripts: Sequence[str],
+    verdict: Sequence[str],
 ) -> Report:
     """Return a page with the data of its plots and the scripts that draw them."""
     colors = {"colors": COLORS, "noise": NOISE_COLOR}
@@ -111,7 +115,7 @@ def render_page(
         data=to_json(data | colors),
         plotly=_packed_plotly(),
     )
-    return Report(title, str(html))
+    return Report(title, str(html), tuple(verdict))
 
 
 def render(template: str, **values: Any) -> str:

@@ -2,17 +2,23 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
+from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
 from ..clustering import Candidates, Ordering
 from ..density import Density, FeatureMap, KernelMixture
-from ..estimators import ROME
-from ..validation import check_queries
+from ..estimators.defaults import default_estimator
+from ..stacking import categories
+from ..validation import check_queries, random_generator
+
+#: Rows that a report fits at most: a report of more takes longer than people wait.
+_MAX_FITTED = 20_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,10 +37,19 @@ class Subject:
     labels: np.ndarray | None
     ordering: Ordering | None
     candidates: Candidates | None
+    #: The number of rows of which the samples were drawn at random, None if all were fitted.
+    n_rows: int | None = None
 
     def name_of_row(self, row: int) -> str:
         """Return the name of a sample."""
         return str(row if self.rows is None else self.rows[row])
+
+    @cached_property
+    def few_values(self) -> dict[int, int]:
+        """The features of few values, such as years, with the number of their values."""
+        if self.X is None:
+            return {}
+        return {j: len(np.unique(self.X[:, j])) for j in categories(self.X, np.ones(len(self.X)))}
 
     @property
     def kind(self) -> str:
@@ -64,16 +79,27 @@ class Subject:
 
 
 def make_subject(
-    given: Any, X: Any, feature_names: Sequence[str] | None, rows: Any = None
+    given: Any, X: Any, feature_names: Sequence[str] | None, rows: Any = None, seed: int = 0
 ) -> Subject:
-    """Return the subject of a report; a model that is not fitted is fitted first."""
+    """Return the subject of a report; a model that is not fitted is fitted first.
+
+    It is fitted to a random sample of the rows if they are many.
+    """
     if isinstance(given, type):
         raise TypeError(f"model_or_data must be a model or samples, got the class {given.__name__}")
     if not hasattr(given, "score_samples") and not hasattr(given, "logpdf"):
         if X is not None:
             raise ValueError("model_or_data must be a model where X is given, got samples")
-        given, X = ROME(), given
-    model = _fitted(given, X)
+        shape = np.shape(given)
+        # Samples of another shape are refused by the fit.
+        given, X = default_estimator(*shape if len(shape) == 2 else (0, 0)), given
+    rows, n_rows = _check_rows(rows, X), None
+    is_fitted = _is_fitted(given)
+    if not is_fitted and X is not None and len(X) > _MAX_FITTED:
+        chosen = np.sort(random_generator(seed).permutation(len(X))[:_MAX_FITTED])
+        rows = chosen if rows is None else rows[chosen]
+        X, n_rows = _safe_indexing(X, chosen), len(X)
+    model = given if is_fitted else _fitted(given, X)
     density = getattr(model, "density_", model)
     if not isinstance(density, Density):
         raise TypeError(
@@ -87,27 +113,40 @@ def make_subject(
         density,
         X=None if X is None else check_queries(X, density.n_features),
         names=_names(density, model, X, feature_names),
-        rows=None if rows is None else np.asarray(rows),
+        rows=rows,
         labels=getattr(model, "labels_", None),
         ordering=getattr(model, "ordering_", None),
         candidates=getattr(model, "candidates_", None),
+        n_rows=n_rows,
     )
     _check_samples(subject)
     return subject
 
 
-def _fitted(model: Any, X: Any) -> Any:
+def _check_rows(rows: Any, X: Any) -> np.ndarray | None:
+    """Return the names of samples; raise an error unless all samples have one."""
+    if rows is None:
+        return None
+    rows, n_samples = np.asarray(rows), 0 if X is None else len(X)
+    if rows.shape != (n_samples,):
+        raise ValueError(f"rows must name the {n_samples} samples, got shape {rows.shape}")
+    return rows
+
+
+def _is_fitted(model: Any) -> bool:
     if not hasattr(model, "fit"):
-        return model
+        return True
     try:
         check_is_fitted(model)
     except NotFittedError:
-        if X is None:
-            raise ValueError(
-                f"X is missing: this {type(model).__name__} is not fitted yet"
-            ) from None
-        return clone(model).fit(X)
-    return model
+        return False
+    return True
+
+
+def _fitted(model: Any, X: Any) -> Any:
+    if X is None:
+        raise ValueError(f"X is missing: this {type(model).__name__} is not fitted yet")
+    return clone(model).fit(X)
 
 
 def _names(
@@ -127,7 +166,7 @@ def _names(
 
 
 def _check_samples(subject: Subject) -> None:
-    """Raise an error unless the samples are those of the fit, and all have names or none."""
+    """Raise an error unless the samples are those of the fit."""
     X, labels = subject.X, subject.labels
     if X is not None and labels is not None and len(labels) != len(X):
         raise ValueError(
@@ -138,23 +177,19 @@ def _check_samples(subject: Subject) -> None:
         raise ValueError(
             "X must be the samples that the model was fitted to, but these differ from them"
         )
-    n_samples = 0 if X is None else len(X)
-    if subject.rows is not None and subject.rows.shape != (n_samples,):
-        raise ValueError(f"rows must name the {n_samples} samples, got shape {subject.rows.shape}")
 
 
 def _agrees(X: np.ndarray, subject: Subject) -> bool:
     """Return whether no sample is farther from its predecessor than its reachability.
 
     Features with a map are left out: samples were ordered by their distances after the map. So are
-    features of few values, which AutoROME keeps out of clusters.
+    features of few values, by which AutoROME does not order samples.
     """
     ordering: Any = subject.ordering
     maps = getattr(subject.density, "maps", None) or ()
     scale = getattr(subject.model, "scale_", 1.0)
     mapped = [j for j, each in enumerate(maps) if type(each) is not FeatureMap]
-    few = getattr(subject.model, "categories_", ())
-    X = np.delete(X / scale, [*mapped, *few], axis=1)
+    X = np.delete(X / scale, [*mapped, *getattr(subject.model, "categories_", ())], axis=1)
     rows = np.flatnonzero(ordering.predecessor >= 0)
     steps = np.linalg.norm(X[rows] - X[ordering.predecessor[rows]], axis=1)
     # Rounded values were spread by up to half a unit before samples were ordered.

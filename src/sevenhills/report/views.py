@@ -98,8 +98,8 @@ def features_to_show(subject: Subject) -> list[int]:
         return everything
     if subject.X is None or subject.labels is None:
         return everything[:MAX_FEATURES]
-    separation = _separation(subject.X, subject.labels)
-    return sorted(np.argsort(-separation, kind="stable")[:MAX_FEATURES].tolist())
+    between = separation(subject.X, subject.labels)
+    return sorted(np.argsort(-between, kind="stable")[:MAX_FEATURES].tolist())
 
 
 def first_pair(subject: Subject, shown: list[int]) -> list[int]:
@@ -107,17 +107,17 @@ def first_pair(subject: Subject, shown: list[int]) -> list[int]:
     if len(shown) < 2 or subject.X is None or subject.labels is None:
         return [0, min(1, len(shown) - 1)]
     X = subject.X[:, shown]
-    separation = _separation(X, subject.labels)
-    best = int(np.argmax(separation))
+    between = separation(X, subject.labels)
+    best = int(np.argmax(between))
     with np.errstate(all="ignore"):  # constant features have no correlations
         correlations = np.nan_to_num(np.corrcoef(X.T)[best])
     # A feature that is correlated with the best one adds little.
-    gain = separation * (1 - correlations**2)
+    gain = between * (1 - correlations**2)
     gain[best] = -1.0
     return sorted([best, int(np.argmax(gain))])
 
 
-def _separation(X: np.ndarray, labels: np.ndarray) -> np.ndarray:
+def separation(X: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """Return, for every feature, the share of its variance between clusters."""
     _, which = np.unique(labels, return_inverse=True)
     sizes = np.bincount(which)

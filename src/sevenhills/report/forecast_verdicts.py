@@ -1,9 +1,10 @@
 """The findings of a ranking of forecasters, in sentences."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from math import nan, sqrt
 
 from ..forecast import Evaluation, Ranking
+from ..texts import listed
 
 #: The calibration error is significant beyond this multiple of its expectation by chance.
 _SIGNIFICANT = 2.0
@@ -67,11 +68,6 @@ def _leader(ranking: Ranking) -> str:
     if first.rank == "1":
         return f"{first.forecaster} is best: its {measure} is {figure}, {ahead}."
     return f"{first.forecaster} is first, but not for certain: its {measure} is {figure}, {ahead}."
-
-
-def listed(names: Sequence[str]) -> str:
-    """Return names with commas and an "and"."""
-    return " and ".join([*([", ".join(names[:-1])] if names[1:] else []), names[-1]])
 
 
 def _calibrations(evaluations: Mapping[str, Evaluation]) -> Iterator[str]:
