@@ -101,7 +101,7 @@ def _show_forecasts(folder: Path) -> None:
     from ..datasets import make_walks
     from ..forecast import rank
     from ..report.evaluation_report import forecast_report
-    from ..report.verdicts import verdicts
+    from ..report.forecast_verdicts import verdicts
 
     walks = make_walks(_N_SCENES, random_state=0)
     laws = walks.law.predictors()
