@@ -1,6 +1,7 @@
 """Draw the pictures of the README and of the pages: ``python docs/pictures.py FOLDER``."""
 
 import sys
+import warnings
 from pathlib import Path
 
 import matplotlib as mpl
@@ -109,7 +110,9 @@ def draw_clusters():
     figure, axes = plt.subplots(2, 6, figsize=(18, 6.4), layout="constrained")
     for (name, X), pair in zip(six_sets().items(), axes.T, strict=True):
         for estimator, ax in zip((ROME(), AutoROME()), pair, strict=True):
-            labels = estimator.fit(X).labels_
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # ROME warns about the last set, as it should
+                labels = estimator.fit(X).labels_
             n_noise, n_clusters = int(np.sum(labels < 0)), int(labels.max()) + 1
             colors = np.array([*COLORS, "#9a9a9a"])[np.where(labels < 0, -1, labels % len(COLORS))]
             ax.scatter(*X.T, s=4, c=colors)

@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 import sevenhills
 from sevenhills import datasets
 from sevenhills.cli.app import app
+from sevenhills.estimators.defaults import AFFORDABLE
 
 from .cli.runner import remarks
 
@@ -120,6 +121,13 @@ def test_the_figures_of_the_readme_are_those_of_the_comparison():
         rows = re.findall(r"^\| .*, \d+ columns \| (.*) \|$", page.read_text("utf-8"), re.MULTILINE)
         assert len(rows) == 4
         assert all(figure in compared for row in rows for figure in row.split(" | "))
+
+
+@pytest.mark.parametrize("name", ["auto", "choosing", "cli", "faq", "quickstart", "robustness"])
+def test_pages_state_the_rule_of_the_default_estimator(name):
+    rule = f"{AFFORDABLE:,} values"
+    for page in (README, DOCS / f"{name}.md"):
+        assert rule in " ".join(page.read_text("utf-8").split())
 
 
 def test_the_commands_of_pages_run(folder):
