@@ -35,6 +35,11 @@ def refused(*arguments, given=None):
     return lines[-1]
 
 
+def remarks(result):
+    """Return the lines on standard error, without the time of compilation, which caches spare."""
+    return [line for line in result.stderr.splitlines() if not line.startswith("compiled in ")]
+
+
 #: The command in a process of its own.
 COMMAND = [sys.executable, "-c", "from sevenhills.cli import main; main()"]
 
