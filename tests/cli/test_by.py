@@ -5,7 +5,7 @@ import json
 import pandas
 import pytest
 
-from .runner import ANISO, done, refused
+from .runner import ANISO, done, refused, remarks
 
 
 @pytest.fixture
@@ -33,3 +33,19 @@ def test_outliers(table):
     result = done("outliers", table, "--by", "kind", "--estimator", "kde")
     assert result.stdout.splitlines()[0] == "row,kind,log_density,p_value,x,y"
     assert "excludes --train" in refused("outliers", table, "--by", "kind", "--train", table)
+
+
+def test_columns_of_few_values_do_not_pass_for_clusters(tmp_path):
+    frame = pandas.DataFrame(ANISO.sample(60, random_state=0), columns=["x", "y"])
+    frame.assign(year=[2000, 4000, 6000] * 20).to_csv("t.csv", index=False)
+    offer = "column of few values: year (3); --by year fits a density to each value"
+    result = done("fit", "t.csv", "-o", "m")
+    assert remarks(result) == [offer]
+    said = "Features of few values, which group samples and are no part of clusters: year."
+    assert said in result.stdout.splitlines()
+    result = done("fit", "t.csv", "-o", "m", "--estimator", "rome", "--scale", "none")
+    assert ": 3 clusters" in result.stdout
+    assert remarks(result)[-1] == (
+        "warning: every cluster has one value of year only, which may be all that splits the rows; "
+        "--by year fits a density to each value"
+    )

@@ -1,6 +1,7 @@
 """Tables as people and programs write them: what is read, and what is said about it."""
 
 import json
+import zipfile
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -60,8 +61,9 @@ def test_words_that_are_refused_or_dropped(tmp_path):
     assert "column 'body_mass_g' does not hold numbers ('k.A.' in row 11); --text missing" in line
     assert "does not hold numbers" in refused("fit", path, "-o", out, *mass, "--text", "drop")
     assert "'species' does not hold" in refused("fit", path, "-o", out, "--keep", "species")
-    assert "column body_mass_g: 2 words" in done("fit", path, "-o", out, *mass).stderr
-    result = done("fit", path, "-o", out, "--text", "drop")
+    result = done("fit", path, "-o", out, *mass, "--estimator", "kde")
+    assert "column body_mass_g: 2 words" in result.stderr
+    result = done("fit", path, "-o", out, "--text", "drop", "--estimator", "kde")
     assert sevenhills.load(out).feature_names_in_.tolist() == ["year"]
     warning = "warning: 7 of 8 columns were left out; the samples have only year"
     assert remarks(result)[-1] == warning
@@ -123,6 +125,15 @@ def test_identifiers():
         ("n", [1, 2, 3, 5, 4, 6], None),
         ("n", [1, 1, 1, 1, 1, 1], None),
         ("n", [1, 2, 3, 4], None),
+        ("year", range(1990, 2020), None),
+        ("year_id", range(1990, 2020), "identifiers"),
+        ("n", [1, 2, *range(5, 25)], "row numbers"),
+        ("n", [*range(24, 2, -1), 1], "row numbers"),
+        ("n", [*range(1, 40, 2), 42, 44], None),
+        ("n", [2, 1, *range(3, 25)], "row numbers"),
+        ("n", [3, 2, *range(4, 25)], None),
+        ("PassengerId", [7, 3, 9, 12, 5], "identifiers"),
+        ("Nr.", [7, 3, 9, 12, 5], "identifiers"),
         ("n", np.arange(9) / 2, None),
         ("order id", [7, 3, 9, 12, 5], "identifiers"),
         ("order id", [7, 3, 9, 7, 5], None),
@@ -143,7 +154,8 @@ def test_a_table_of_row_numbers_alone(tmp_path):
     path.write_text("n\n" + "\n".join(map(str, range(20))))
     line = refused("fit", path, "-o", "m")
     assert "has no column of numbers but row numbers in n; --keep n keeps it" in line
-    assert "fitted 20 rows" in done("fit", path, "-o", "m", "--keep", "n").stdout
+    options = ["--keep", "n", "--estimator", "kde"]
+    assert "fitted 20 rows" in done("fit", path, "-o", "m", *options).stdout
 
 
 def test_currency():
@@ -299,7 +311,8 @@ def test_times_of_day_and_weekdays(tmp_path):
         "it circular",
     )
     circles = ["--support", "departure=circular:24", "--support", "weekday=circular:7"]
-    done("fit", TABLES / "times.csv", "-o", tmp_path / "m.sevenhills", *circles)
+    options = [*circles, "--estimator", "kde"]
+    done("fit", TABLES / "times.csv", "-o", tmp_path / "m.sevenhills", *options)
 
 
 @pytest.mark.parametrize(
@@ -351,6 +364,65 @@ def test_a_spreadsheet():
     )
 
 
+def test_sheets():
+    found = samples("book.xlsx")
+    assert found.names == ["size left", "size right", "mass left", "mass right"]
+    assert found.X.shape == (24, 4)
+    assert "--sheet names another" in found.remarks[0]
+    assert_array_equal(samples("book.xlsx", Layout(sheet="Data")).X, found.X)
+    for name in ("old.xls", "sheet.ods"):
+        assert_array_equal(samples(name).X, found.X[:, :2])
+    path = TABLES / "book.xlsx"
+    assert "has no sheet 'B'; it has Readme, Data" in refused(
+        "fit", path, "-o", "m", "--sheet", "B"
+    )
+    assert "has a header but no rows" in refused("fit", path, "-o", "m", "--sheet", "Readme")
+
+
+def test_feather_and_archives(tmp_path, monkeypatch):
+    frame = samples("years.csv").frame
+    frame.to_feather(tmp_path / "t.feather")
+    assert_array_equal(read_table(str(tmp_path / "t.feather")).frame, frame)
+    assert_array_equal(samples("packed.zip").X, frame)
+    with zipfile.ZipFile("two.zip", "w") as archive:
+        archive.write(TABLES / "years.csv", "a.csv")
+        archive.write(TABLES / "years.csv", "b.csv")
+    assert "two.zip must hold one table, but has a.csv, b.csv" in refused(
+        "fit", "two.zip", "-o", "m"
+    )
+    with zipfile.ZipFile("nested.zip", "w") as archive:
+        archive.write("two.zip")
+    assert "nested.zip/two.zip is an archive" in refused("fit", "nested.zip", "-o", "m")
+    monkeypatch.setattr("sevenhills.decoding._ALWAYS_UNPACKED", 100)
+    monkeypatch.setattr("sevenhills.decoding._LARGEST_RATIO", 0)
+    for path in (TABLES / "packed.zip", "t.feather"):
+        assert "unpacks to more than" in refused("fit", path, "-o", "m")
+
+
+def test_columns_that_differ_by_rounding_only():
+    cells = pandas.DataFrame({"x": [1.0, 2.0, 4.0], "c": [0.3, 0.1 + 0.2, 0.3]})
+    found = samples_of(table_of_cells("t.csv", cells, has_names=True), Choices())
+    assert found.left_out["constant_columns"] == ["c"]
+
+
+def test_one_row(tmp_path):
+    (tmp_path / "t.csv").write_text("x,y\n1,2\n,4\n")
+    assert refused("fit", "t.csv", "-o", "m").endswith(
+        "t.csv has only one complete row; a density needs at least two"
+    )
+
+
+def test_the_terminal_text_of_every_table(tmp_path, monkeypatch):
+    monkeypatch.chdir(TABLES)
+    shown = []
+    for path in sorted(TABLES.iterdir()):
+        name, model = path.name, tmp_path / "m.sevenhills"
+        result = done("fit", name, "-o", model, "--estimator", "kde")
+        lines = [f"$ sevenhills fit {name} -o m.sevenhills --estimator kde", *remarks(result)]
+        shown += [*lines, *result.stdout.replace(str(model), model.name).splitlines(), ""]
+    assert "\n".join(shown) == (TABLES.parent / "terminal.txt").read_text("utf-8")
+
+
 def test_rows_of_units_and_totals(tmp_path):
     found = samples("totals.csv")
     assert found.names == ["length", "speed", "mass"]
@@ -363,7 +435,7 @@ def test_rows_of_units_and_totals(tmp_path):
         "left out column site ('S0'): words, no numbers",
     )
     path, model = TABLES / "totals.csv", tmp_path / "m.sevenhills"
-    done("fit", path, "-o", model)
+    done("fit", path, "-o", model, "--estimator", "kde")
     scores = done("score", model, path).stdout.splitlines()[1:]
     assert [row for row, score in enumerate(scores, 1) if not score.strip('"')] == [1, 26]
 
@@ -413,7 +485,8 @@ def test_warnings_come_before_the_model_is_saved(tmp_path):
     path, out = TABLES / "sparse.csv", tmp_path / "m.sevenhills"
     line = refused("fit", path, "-o", out, "--missing", "raise")
     assert line.endswith("first row 1; in salinity (21), depth (1); --missing skip leaves them out")
-    result = done("fit", path, "-o", out, "--keep", "salinity", "--min-std", "1")
+    options = ["--keep", "salinity", "--min-std", "1", "--estimator", "rome"]
+    result = done("fit", path, "-o", out, *options)
     assert "warning: 21 of 24 rows were left out" in result.stderr
     assert f"saved as {out}" in result.stdout
     line = refused("outliers", path, "--model", out, "--calibration", path, "--keep", "x")

@@ -23,12 +23,12 @@ def rows_of(result):
 
 def test_outliers(odd):
     path, X = odd
-    detector = sevenhills.DensityOutlierDetector(rate=0.02).fit(X)
-    result = done("outliers", path, "--rate", "0.02")
+    detector = sevenhills.DensityOutlierDetector(sevenhills.GaussianKDE(), rate=0.02).fit(X)
+    result = done("outliers", path, "--rate", "0.02", "--estimator", "kde")
     assert result.stdout.splitlines()[0] == "row,log_density,p_value,x,y"
     assert rows_of(result)[0] == 5
     assert set(rows_of(result)) == set(np.flatnonzero(detector.predict(X) < 0) + 1)
-    assert "3 of 150 rows are outliers: p-value at most 0.02 (AutoROME" in result.stderr
+    assert "3 of 150 rows are outliers: p-value at most 0.02 (GaussianKDE" in result.stderr
     found = json.loads(done("outliers", path, "--estimator", "kde", "--json").stdout)
     assert found["n_outliers"] == 1
     assert set(found["rows"][0]) == {"row", "outlier", "log_density", "p_value", "values"}
@@ -36,6 +36,13 @@ def test_outliers(odd):
     every = done("outliers", path, "--all", "--estimator", "kde")
     assert every.stdout.splitlines()[0] == "row,outlier,log_density,p_value,x,y"
     assert rows_of(every) == list(range(1, 151))
+
+
+def test_the_default_estimator(tmp_path):
+    path = write_csv(tmp_path / "t.csv", ANISO.sample(40, random_state=5))
+    result = done("outliers", path)
+    assert "estimator: AutoROME, the default up to 50,000 values" in result.stderr
+    assert "1 of 40 rows is an outlier: p-value at most 0.025 (AutoROME, 40" in result.stderr
 
 
 def test_a_table_of_regular_rows(odd, folder):

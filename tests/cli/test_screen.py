@@ -56,7 +56,7 @@ def on_a_terminal(*command):
 
 
 def test_a_broken_pipe_ends_quietly(model):
-    process = start("sample", model, "-n", "200000")
+    process = start("sample", model, "-n", "20000")
     assert process.stdout.readline().strip() == b"x,y"
     process.stdout.close()
     assert process.stderr.read() == b""

@@ -11,7 +11,7 @@ from sklearn.datasets import load_diabetes
 from sklearn.model_selection import cross_val_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from sevenhills import ROME, GaussianKDE, KernelMixture, VineDensity
+from sevenhills import ROME, AutoROME, GaussianKDE, KernelMixture, VineDensity
 from sevenhills.estimators.regressor import DensityRegressor, Regions
 
 from .plain_densities import Gaussian
@@ -296,3 +296,11 @@ class TestLife:
             forked.predict_region(X, 1.0)
         with pytest.raises(ValueError, match="in row 1 is zero"):
             forked.predict([[1.0], [1e300]])
+
+
+def test_the_default_estimator_depends_on_the_size(forked, monkeypatch):
+    assert isinstance(forked.estimator_, AutoROME)
+    monkeypatch.setattr("sevenhills.estimators.defaults.AFFORDABLE", 50)
+    large = DensityRegressor(cv=None).fit(*branches(30)).estimator_
+    assert isinstance(large, ROME)
+    assert large.scale == "auto"

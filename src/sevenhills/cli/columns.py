@@ -16,7 +16,9 @@ from ..extras import import_extra
 from .dates import days_in, has_unknown_order, hours_in, weekday_in
 from .screen import listed
 
-_MISSING = {"", "na", "n/a", "#n/a", "nan", "null", "nil", "none", "missing", "?", "-", "."}
+_MISSING = {"", "na", "nan", "null", "none"}
+#: Cells that are missing values, too, and are named in a remark: they might mean something else.
+_MARKERS = {"n/a", "#n/a", "nil", "missing", "?", "-", "--", "."}
 #: Numbers with groups of thousands, by decimal mark.
 _GROUPED = {
     ".": re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?"),
@@ -39,10 +41,13 @@ _NO_UNITS = {"am", "pm", "AM", "PM", "st", "nd", "rd", "th"}
 _POINT_UNITS = ("$", "£", "USD", "GBP")
 #: Numbers in a column for each word in it; with fewer it is a column of words.
 _NUMBERS_PER_WORD = 4
-#: Rows that show whether a column counts rows.
-_MIN_ROWS = 5
+#: Rows that show whether a column counts rows, and whether it does with gaps or in another order.
+_MIN_ROWS, _SURE_ROWS = 5, 20
+#: Whole numbers between these may be years, of which a table often has one in every row.
+_YEARS = 1500, 2100
 _INDEX_NAME = re.compile(r"|Unnamed: 0(\.\d+)*")
-_ID_NAME = re.compile(r"(.*[_\W])?(id|uuid|guid)", re.IGNORECASE)
+#: Names like order_id, PassengerId or Nr.
+_ID_NAME = re.compile(r"(?i:(.*[_\W])?(id|uuid|guid|key|nr)\.?)|.*[a-z]I[dD]")
 #: Periods of readings, and the units of their numbers, by their first words.
 _PERIODS = {"times": 24, "weekdays": 7}
 _UNITS = {"dates,": "days", "times": "hours", "durations,": "hours"}
@@ -65,12 +70,13 @@ def number_in(cell: Any, mark: str | None = ".") -> float | None:
     commas or points.
     """
     if isinstance(cell, str):
-        text = cell.translate(_TYPOGRAPHY).strip()
+        # Spreadsheets mark numbers that are texts by an apostrophe.
+        text = cell.translate(_TYPOGRAPHY).strip().removeprefix("'")
         if _SPACED.fullmatch(text):
             text = re.sub(r"[ '\u2019]", "", text)
         if mark is not None and _GROUPED[mark].fullmatch(text):
             text = text.replace("." if mark == "," else ",", "")
-        if text.lower() in _MISSING:
+        if text.lower() in _MISSING or text.lower() in _MARKERS:
             return nan
         if mark == ",":
             # A point that groups nothing makes the cell a word.
@@ -206,9 +212,10 @@ def table_of_cells(
 ) -> Table:
     """Return the numbers in a frame of numbers, texts or other objects as a table."""
     pandas = import_extra("pandas", "cli", "reading tables needs pandas")
-    names, headers = default_names(cells.shape[1]), [None] * cells.shape[1]
+    names: list[str] = default_names(cells.shape[1])
+    headers: Sequence[str | None] = [None] * cells.shape[1]
     if has_names:
-        headers = [header.strip() for header in cells.columns]
+        headers = [_one_line(header) for header in cells.columns]
         names, changes = _distinct_names(cells.columns, source)
         remarks = [*changes, *remarks]
     columns = [_column_of(cells.iloc[:, i], mark) for i in range(len(names))]
@@ -225,7 +232,8 @@ def table_of_cells(
                 identifiers[name] = "identifiers"
         elif not column.unit and (kind := _counted(column.values, headers[i], i)):
             identifiers[name] = kind
-    remarks = [*remarks, *_unit_remarks(names, columns), *labels.values()]
+    remarks = [*remarks, *_unit_remarks(names, columns), *_marker_remarks(names, columns)]
+    remarks += labels.values()
     frame = pandas.DataFrame({n: each.values for n, each in zip(names, columns, strict=True)})
     cells = cells.copy(deep=False)
     cells.columns, cells.index = names, frame.index
@@ -264,6 +272,8 @@ class Column(NamedTuple):
     word_rows: list[int]
     #: The unit of the numbers in words, empty if they have none.
     unit: str
+    #: Cells like "?" that are missing values, quoted.
+    markers: tuple[str, ...] = ()
 
 
 def _column_of(column: Any, mark: str | None) -> Column:
@@ -280,7 +290,10 @@ def _column_of(column: Any, mark: str | None) -> Column:
     if None in numbers:
         numbers, unit = _best_reading(cells, numbers, mark)
     values = np.array([nan if number is None else number for number in numbers], dtype=np.float64)
-    return Column(values, [row for row, number in enumerate(numbers) if number is None], unit)
+    rows = [row for row, number in enumerate(numbers) if number is None]
+    texts = {cell.strip(): None for cell in cells if isinstance(cell, str)}
+    markers = tuple(repr(text) for text in texts if text.lower() in _MARKERS)
+    return Column(values, rows, unit, markers)
 
 
 _Reading = tuple[list[float | None], str]
@@ -386,6 +399,19 @@ def _unit_remarks(names: Sequence[str], columns: Sequence[Column]) -> list[str]:
     return remarks
 
 
+def _marker_remarks(names: Sequence[str], columns: Sequence[Column]) -> list[str]:
+    """Return a remark on the columns of numbers with the same cells like "?"."""
+    members: dict[tuple[str, ...], list[str]] = {}
+    for name, column in zip(names, columns, strict=True):
+        if column.markers and not np.isnan(column.values).all():
+            members.setdefault(column.markers, []).append(name)
+    return [
+        f"{'column' if len(found) == 1 else 'columns'} {listed(found)}: missing values are marked "
+        f"{listed(markers)}"
+        for markers, found in members.items()
+    ]
+
+
 def _unit_row(cells: Any, columns: Sequence[Column]) -> dict[int, str]:
     """Return a remark on the first row if it has words where other rows have numbers."""
     if len(cells) < 2 or any(column.values[0] == column.values[0] for column in columns):
@@ -426,15 +452,26 @@ def _counted(values: np.ndarray, header: str | None, position: int) -> str | Non
     known = values[rows]
     if len(rows) < _MIN_ROWS or 2 * len(rows) < len(values) or np.any(known != np.floor(known)):
         return None
-    counts_up, counts_down = (np.ptp(known - sign * rows) == 0 for sign in (1, -1))
-    if counts_up or counts_down:
-        return "row numbers"
-    if header is None:
-        return None
-    if position == 0 and _INDEX_NAME.fullmatch(header) and known.min() >= 0:
+    is_index = header is not None and position == 0 and _INDEX_NAME.fullmatch(header)
+    if (is_index and known.min() >= 0) or _counts_rows(known, rows):
         return "row numbers"
     is_unique = len(np.unique(known)) == len(known)
-    return "identifiers" if is_unique and _ID_NAME.fullmatch(header) else None
+    return "identifiers" if is_unique and header and _ID_NAME.fullmatch(header) else None
+
+
+def _counts_rows(known: np.ndarray, rows: np.ndarray) -> bool:
+    """Return whether whole numbers count rows, or did before rows were removed or shuffled."""
+    low, high = known.min(), known.max()
+    if _YEARS[0] <= low and high <= _YEARS[1]:
+        return False
+    if any(np.ptp(known - sign * rows) == 0 for sign in (1, -1)):
+        return True
+    n_numbers, steps = high - low + 1, np.diff(known)
+    is_ordered = (steps > 0).all() or (steps < 0).all()
+    is_complete = low in (0, 1) and n_numbers == len(known) == len(np.unique(known))
+    return len(known) >= _SURE_ROWS and bool(
+        is_complete or (is_ordered and n_numbers < 2 * len(known))
+    )
 
 
 def _words(cells: Sequence[Any], first_row: int) -> Words:
@@ -486,17 +523,22 @@ def _distinct_names(names: Iterable[str], source: str) -> tuple[list[str], list[
     out: dict[str, None] = {}
     changes = []
     for i, given in enumerate(names):
-        name = original = given.strip() or f"x{i}"
+        name = original = _one_line(given) or f"x{i}"
         number = 2
         while name in out:
             name = f"{original}_{number}"
             number += 1
-        if name != given.strip():
+        if name != _one_line(given):
             changes.append(f"column {i + 1} is called {name}")
         _check_encodable(name, source)
         out[name] = None
     problem = f"{source}: a column has no name or that of another"
     return list(out), [f"{problem}: {listed(changes)}"] if changes else []
+
+
+def _one_line(name: str) -> str:
+    """Return a name without blanks around it and line breaks in it."""
+    return " ".join(name.strip().splitlines())
 
 
 def _check_encodable(name: str, source: str) -> None:

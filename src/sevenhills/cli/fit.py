@@ -130,16 +130,17 @@ def _print_model(
     model: Any, samples: "Samples", n_clusters: int | None, n_noise: int | None
 ) -> None:
     """Print the size of a model, and how the values of its columns were taken."""
-    from ..estimators.summary import describe_resolution
+    from ..estimators.summary import describe_categories, describe_resolution
     from ..estimators.support import describe_support
 
     n_rows, n_columns = counted(len(samples.frame), "row"), counted(len(samples.names), "column")
     found = "" if n_clusters is None else f": {counted(n_clusters, 'cluster')}"
-    noise = f", {n_noise:,} noise rows" if n_noise else ""
+    noise = f", {counted(n_noise, 'noise row')}" if n_noise else ""
     typer.echo(f"fitted {n_rows} of {n_columns} ({listed(samples.names)}){found}{noise}")
     steps = getattr(model, "resolution_", ())
     rounded = describe_resolution(steps, samples.names, "--resolution none", samples.units)
-    for sentence in filter(None, (rounded, describe_support(model.support_))):
+    few = describe_categories(getattr(model, "categories_", ()), samples.names)
+    for sentence in filter(None, (few, rounded, describe_support(model.support_))):
         typer.echo(sentence)
 
 

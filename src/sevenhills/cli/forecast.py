@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 def forecast(
     predictions: Annotated[
-        list[Path], Argument(help="Samples of each forecaster: npz, npy or parquet.")
+        list[Path], Argument(help="Samples of each forecaster: npz, npy, csv or parquet.")
     ],
-    truth: Annotated[Path, Option(help="The true paths: npz, npy or parquet.")],
+    truth: Annotated[Path, Option(help="The true paths: npz, npy, csv or parquet.")],
     output: Annotated[Path | None, Option("--output", "-o", help="HTML page to write.")] = None,
     rank_by: Annotated[str | None, Option(help="The measure to rank by, nll by default.")] = None,
     estimator: Annotated[
@@ -42,12 +42,13 @@ def forecast(
     """Evaluate and rank forecasters that are given as samples.
 
     Samples have the axes (scenes, samples, steps, coordinates), true paths have no axis of samples.
+    Tables have the columns scene, sample, step, x and y; those of true paths have no sample.
     The array groups of an npz file, or the column group of a table, labels scenes that belong
     together. Forecasters are named after their files.
 
     For example:
       sevenhills forecast a.npz b.npz --truth truth.npz -o report.html
-      sevenhills forecast a.parquet --truth truth.parquet --estimator kde --lower-bound -20
+      sevenhills forecast a.csv --truth truth.csv --estimator kde --lower-bound -20
     """
     from ..forecast import rank
     from ..report.evaluation_report import forecast_report

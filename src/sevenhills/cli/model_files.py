@@ -1,5 +1,6 @@
 """Estimators by name, model files, and the rows of a table in the columns of a model."""
 
+import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -12,6 +13,7 @@ from ..density import Density, KernelMixture
 from ..estimators import ESTIMATORS, AutoROME, propose_support
 from ..estimators.defaults import AFFORDABLE, default_estimator
 from ..estimators.support import Support
+from ..stacking import categories
 from ..storage import load
 from ..texts import counted
 from .columns import Table, default_names
@@ -106,7 +108,30 @@ def fit_parts(samples: Samples, parts: Parts, **options: Any) -> tuple[Recipe, l
     for (category, part), recipe in zip(parts.items(), recipes, strict=True):
         with fitting(part, category):
             models.append(recipe.estimator.fit(part.frame, sample_weight=part.weights))
+        remark(*_warnings_of_values(models[-1], part))
     return recipes[0], models
+
+
+def _warnings_of_values(model: Any, samples: Samples) -> list[str]:
+    """Return a warning if clusters are no more than the values of a column.
+
+    AutoROME keeps columns of few values out of clusters, but ROME does not.
+    """
+    labels = getattr(model, "labels_", np.empty(0))
+    n_clusters = len(set(labels[labels >= 0]))
+    if n_clusters < 2 or isinstance(model, AutoROME):
+        return []
+    X = samples.X[labels >= 0]
+    few = categories(X, np.ones(len(X)))
+    pairs = (np.column_stack([labels[labels >= 0], X[:, j]]) for j in few)
+    is_split = [len(np.unique(each, axis=0)) == n_clusters for each in pairs]
+    names = [samples.names[j] for j, each in zip(few, is_split, strict=True) if each]
+    if not names:
+        return []
+    return [
+        f"warning: every cluster has one value of {names[0]} only, which may be all that splits "
+        f"the rows; --by {shlex.quote(names[0])} fits a density to each value"
+    ]
 
 
 @contextmanager

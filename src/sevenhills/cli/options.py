@@ -14,7 +14,11 @@ from ..estimators import ESTIMATOR_NAMES
 _NAMED_SEPARATORS = {"tab": "\t", "\\t": "\t", "space": " "}
 
 Data = Annotated[
-    str, Argument(help="csv, xlsx, parquet, npy, npz or JSON lines, also .gz; - is stdin.")
+    str,
+    Argument(
+        help="csv, xlsx, xls, ods, parquet, feather, npy, npz or JSON lines, also .gz or .zip; - "
+        "is stdin."
+    ),
 ]
 ModelFile = Annotated[Path, Argument(help="A model written by `sevenhills fit`.")]
 Constant = Annotated[
@@ -60,11 +64,14 @@ Json = Annotated[bool, Option("--json", help="Print one JSON object.")]
 
 @dataclass(frozen=True)
 class Layout:
-    """The layout of a CSV file, as far as the user has set it."""
+    """The layout of a table, as far as the user has set it."""
 
     separator: Annotated[str | None, Option(help="Separator of csv; recognized by default.")] = None
     decimal: Annotated[Literal["auto", ".", ","], Option(help="Decimal mark of csv.")] = "auto"
     header: Annotated[bool | None, Option(help="Row 1 has names; recognized by default.")] = None
+    sheet: Annotated[
+        str | None, Option(help="Sheet of a spreadsheet; the first with numbers by default.")
+    ] = None
 
     def __post_init__(self) -> None:
         separator = _NAMED_SEPARATORS.get(self.separator or "", self.separator)

@@ -15,6 +15,8 @@ from .screen import listed
 
 #: Columns of missing words with a remark of their own; more of them share one.
 _MAX_REMARKS = 3
+#: Values whose range is at most this share of them differ by rounding only.
+_ROUNDING = 1e-12
 #: Fewest rows of a category that has a density of its own; it also needs more rows than columns.
 _MIN_ROWS = 5
 
@@ -87,6 +89,8 @@ def samples_of(
     names = _without(names, empty)
     needed = list(dict.fromkeys([*names, *weight]))
     complete = _complete_rows(table, needed, choices.missing, remarks)
+    if len(complete) == 1:
+        raise ValueError(f"{table.source} has only one complete row; a density needs at least two")
     flat = _constant_columns(table.source, complete[names], constant, remarks)
     names = _without(names, flat)
     kept = _distinct_rows(complete, names, choices.duplicates, weight, remarks)
@@ -408,7 +412,7 @@ def _complete_rows(table: Table, names: list[str], missing: str, remarks: list[s
 def _constant_columns(source: str, frame: Any, constant: str, remarks: list[str]) -> list[str]:
     """Return the columns that are left out because they have one value only."""
     first = frame.iloc[0]
-    is_flat = (frame == first).all()
+    is_flat = (frame.sub(first).abs() <= _ROUNDING * first.abs()).all()
     flat = list(is_flat.index[is_flat])
     if not flat or constant == "keep":
         return []

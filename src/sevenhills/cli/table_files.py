@@ -24,8 +24,12 @@ from .screen import listed, shortened
 
 #: A member that only model files have.
 _MODEL_MEMBER = "header.json"
-#: The folder that only spreadsheets have.
-_SPREADSHEET_FOLDER = "xl/"
+#: How the names of members begin that only spreadsheets have.
+_SPREADSHEET_MEMBERS = ("xl/", "content.xml")
+#: Members that macOS adds to archives.
+_MAC_FOLDER = "__MACOSX/"
+#: The known formats in messages.
+_FORMATS = "csv, xlsx, xls, ods, parquet, feather, npy, npz and JSON lines"
 _JSON_SUFFIXES = (".jsonl", ".ndjson", ".json")
 _BLANKS = b" \t\r\n\xef\xbb\xbf"
 #: Bytes that are unpacked at a time.
@@ -140,15 +144,19 @@ def _read_npy(file: IO[bytes], source: str, layout: Layout) -> Table:
 
 
 def _read_zip(file: IO[bytes], source: str, layout: Layout) -> Table:
-    """Read a spreadsheet, or an archive of arrays: its only one, the one called X, or columns."""
+    """Read a spreadsheet, the only file, or arrays: the only one, the one called X, or columns."""
     archive = Archive(file, source)
     if _MODEL_MEMBER in archive.files:
         raise ValueError(f"{source} is a model, but data are needed here")
-    if any(name.startswith(_SPREADSHEET_FOLDER) for name in archive.files):
+    if any(name.startswith(_SPREADSHEET_MEMBERS) for name in archive.files):
         check_unpacked(archive.n_bytes, _size(file), source)
         return _read_spreadsheet(file, source, layout)
-    if not archive.files or not all(name.endswith(".npy") for name in archive.files):
-        raise ValueError(f"{source} is an archive, but not of arrays; save the table as csv")
+    files = [name for name in archive.files if not name.startswith(_MAC_FOLDER)]
+    if len(files) == 1 and not files[0].endswith(".npy"):
+        check_unpacked(archive.n_bytes, _size(file), source)
+        return _read_member(archive.read_bytes(files[0]), f"{source}/{files[0]}", layout)
+    if not files or not all(name.endswith(".npy") for name in files):
+        raise ValueError(f"{source} must hold one table, but has {listed(files) or 'no file'}")
     names = archive.names
     if len(names) == 1 or "X" in names:
         return _table_of_array(archive.read("X" if "X" in names else names[0]), source)
@@ -161,6 +169,13 @@ def _read_zip(file: IO[bytes], source: str, layout: Layout) -> Table:
             "columns of equal length"
         ) from error
     return table_of_cells(source, cells, has_names=True)
+
+
+def _read_member(content: bytes, path: str, layout: Layout) -> Table:
+    """Read the file of an archive, which must not be an archive itself."""
+    if content.startswith(b"PK"):
+        raise ValueError(f"{path} is an archive or a spreadsheet in an archive; unpack it first")
+    return table_of(io.BytesIO(content), path, layout)
 
 
 def _table_of_array(array: np.ndarray, source: str) -> Table:
@@ -185,19 +200,56 @@ def _read_parquet(file: IO[bytes], source: str, layout: Layout) -> Table:
     return table_of_cells(source, frame, has_names=True)
 
 
+def _read_feather(file: IO[bytes], source: str, layout: Layout) -> Table:
+    arrow = import_extra("pyarrow", "parquet", "reading feather needs pyarrow")
+    ipc = import_extra("pyarrow.ipc", "parquet", "reading feather needs pyarrow")
+    n_packed, n_bytes, batches = _size(file), 0, []
+    with decoding(source):
+        content = ipc.open_file(file)
+    for i in range(content.num_record_batches):
+        with decoding(source):
+            batches.append(content.get_batch(i))
+        n_bytes += batches[-1].nbytes
+        check_unpacked(n_bytes, n_packed, source)
+    with decoding(source):
+        table = arrow.Table.from_batches(batches, content.schema)
+        frame = table.to_pandas(ignore_metadata=True)
+    return table_of_cells(source, frame, has_names=True)
+
+
 def _read_spreadsheet(file: IO[bytes], source: str, layout: Layout) -> Table:
-    """Read the first sheet of an xlsx file."""
-    pandas = import_extra("pandas", "cli", "reading xlsx needs pandas")
-    import_extra("python_calamine", "cli", "reading xlsx needs python-calamine")
+    """Read the named sheet of an xlsx, xls or ods file, or the first that has numbers."""
+    pandas = import_extra("pandas", "cli", "reading spreadsheets needs pandas")
+    import_extra("python_calamine", "cli", "reading spreadsheets needs python-calamine")
     with decoding(source):
         book = pandas.ExcelFile(file, engine="calamine")
-        cells = pandas.read_excel(book, header=None, na_filter=False)
+    names = list(map(str, book.sheet_names))
+    if layout.sheet is not None and layout.sheet not in names:
+        raise ValueError(f"{source} has no sheet {layout.sheet!r}; it has {listed(names, 8)}")
+    wanted = names if layout.sheet is None else [layout.sheet]
+    sheets: dict[str, Any] = {}
+    for name in wanted:
+        with decoding(source):
+            sheets[name] = pandas.read_excel(book, sheet_name=name, header=None, na_filter=False)
+        if _has_numbers(sheets[name]):
+            break
+    else:
+        name = wanted[0]
+    cells = sheets[name]
     if cells.empty:
-        raise ValueError(f"{source} is empty: its first sheet has no cells")
+        raise ValueError(f"{source} is empty: its sheet {name} has no cells")
     remarks = []
-    if len(book.sheet_names) > 1:
-        remarks.append(f"{source}: only the first of its sheets was read: {book.sheet_names[0]}")
+    if len(names) > 1 and layout.sheet is None:
+        remarks.append(f"{source}: read the sheet {name} of {listed(names)}; --sheet names another")
     return _table_with_header(source, cells, ".", layout, remarks)
+
+
+def _has_numbers(cells: Any) -> bool:
+    """Return whether at least two of the first rows of a sheet have numbers: it holds a table."""
+    cells = cells.iloc[:_HEAD_ROWS]
+    numbers = (is_number(str(cell), ".") for row in cells.to_numpy() for cell in row)
+    is_numeric = np.fromiter(numbers, bool, cells.size).reshape(cells.shape)
+    return int(is_numeric.any(axis=1).sum()) >= 2
 
 
 def _read_json(file: IO[bytes], source: str, layout: Layout) -> Table:
@@ -287,11 +339,14 @@ def _table_with_header(
     """Return a table of cells that may have titles and a header of ``width`` cells."""
     head = cells.iloc[:_HEAD_ROWS, :width].astype(str).to_numpy().tolist()
     n_titles = 0 if layout.header is False else _n_titles(head)
-    if n_titles:
-        titles = [repr(shortened(cell)) for row in head[:n_titles] for cell in row if cell.strip()]
+    titles = [repr(shortened(cell)) for row in head[:n_titles] for cell in row if cell.strip()]
+    if titles:
         remarks = [f"left out the title above the header: {listed(titles)}", *remarks]
-        cells, head = cells.iloc[n_titles:], head[n_titles:]
+    cells, head = cells.iloc[n_titles:], head[n_titles:]
     has_header = _is_header(head, mark) if layout.header is None else layout.header
+    names = _merged_names(head, mark) if has_header else None
+    if names is not None:
+        cells = cells.iloc[1:]
     body = cells.iloc[1:] if has_header else cells
     if body.empty:
         raise ValueError(f"{source} has a header but no rows")
@@ -300,13 +355,38 @@ def _table_with_header(
         _check_lengths(body, width, expected, source)
         body = body.iloc[:, :width]
     if has_header:
-        body = body.set_axis(head[0], axis=1)
+        body = _without_blank_columns(body.set_axis(names or head[0], axis=1))
     elif layout.header is None:
-        names = default_names(body.shape[1])
-        shown = names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
+        first, *others = default_names(body.shape[1])
+        shown = f"{first} to {others[-1]}" if others else first
         remark = f"{source} has no header: the columns are called {shown} (--header says otherwise)"
         remarks = [remark, *remarks]
     return table_of_cells(source, body, has_header, mark, remarks)
+
+
+def _merged_names(rows: Sequence[Sequence[str]], mark: str | None) -> list[str] | None:
+    """Return the names of a header of two rows, of which the first has merged cells, or None."""
+    if len(rows) < 3 or not any(is_number(cell, mark) for cell in rows[2]):
+        return None
+    groups, names = rows[0], rows[1]
+    has_gaps = 1 < sum(bool(cell.strip()) for cell in groups) < len(groups)
+    if not has_gaps or any(number_in(cell, mark) is not None for cell in names):
+        return None
+    out, group = [], ""
+    for above, name in zip(groups, names, strict=True):
+        group = above.strip() or group
+        out.append(f"{group} {name.strip()}".strip())
+    return out
+
+
+def _without_blank_columns(cells: Any) -> Any:
+    """Return a table without columns that have neither a name nor a value."""
+    blank = [
+        i
+        for i, name in enumerate(cells.columns)
+        if not name.strip() and not cells.iloc[:, i].astype(str).str.strip().any()
+    ]
+    return cells.iloc[:, [i for i in range(cells.shape[1]) if i not in blank]] if blank else cells
 
 
 def _decoded_head(file: IO[bytes], source: str) -> tuple[str, str]:
@@ -317,9 +397,7 @@ def _decoded_head(file: IO[bytes], source: str) -> tuple[str, str]:
     marks = _BYTE_ORDER_MARKS.items()
     encoding = next((name for mark, name in marks if head.startswith(mark)), "utf-8")
     if encoding != "utf-16" and b"\0" in head:
-        raise ValueError(
-            f"{source} is not text; known formats are csv, xlsx, parquet, npy, npz and JSON lines"
-        )
+        raise ValueError(f"{source} is not text; known formats are {_FORMATS}")
     try:
         text = codecs.getincrementaldecoder(encoding)().decode(head, final=not is_cut)
     except UnicodeDecodeError:
@@ -418,4 +496,6 @@ _READERS: dict[bytes, Callable[[IO[bytes], str, Layout], Table]] = {
     b"\x93NUMPY": _read_npy,
     b"PK": _read_zip,
     b"PAR1": _read_parquet,
+    b"ARROW1": _read_feather,
+    b"\xd0\xcf\x11\xe0": _read_spreadsheet,
 }

@@ -23,8 +23,8 @@ from ..validation import (
     unchanged_on_failure,
     without_tensors,
 )
-from .auto import AutoROME
 from .base import Fit, cloned_fit
+from .defaults import default_estimator
 
 #: Draws per row that give the regions of several targets.
 _N_DRAWS = 1000
@@ -117,8 +117,10 @@ class DensityRegressor(RegressorMixin, BaseEstimator):
     Parameters
     ----------
     estimator : estimator, optional
-        The estimator of the joint density, which must fit a mixture of kernels. ``AutoROME()`` by
-        default. Its features are those of ``X``, followed by the targets.
+        The estimator of the joint density, which must fit a mixture of kernels. Its features are
+        those of ``X``, followed by the targets. By default :class:`AutoROME` for tables of up to
+        50,000 values (rows times features and targets), and
+        ``ROME(scale="auto", shrinkage="auto")`` for larger ones.
     point : {"mean", "median", "mode"}, default="mean"
         What ``predict`` returns: the mean of the conditional density, the median of every target,
         or the highest mode, which is of all targets together.
@@ -244,7 +246,8 @@ class DensityRegressor(RegressorMixin, BaseEstimator):
         return joint
 
     def _fit(self, joint: np.ndarray, weights: np.ndarray | None, names: Any) -> None:
-        fit = cloned_fit(AutoROME() if self.estimator is None else self.estimator, names)
+        recipe = default_estimator(*joint.shape) if self.estimator is None else self.estimator
+        fit = cloned_fit(recipe, names)
         rng = random_generator(self.random_state)
         with part("all samples", 0.0, 1.0 if self.cv is None else 0.2):
             self.estimator_ = fit(joint, weights)
