@@ -223,24 +223,32 @@ class KernelMixture(Density):
         table = html_table(f"{title}.", ("feature", "mean", "std"), rows)
         if len(labels) == 1:
             return table
-        shares = np.bincount(of_group, np.add.reduceat(self.weights, self.offsets[:-1]))
+        label_of_kernel = of_group[self.kernels.group_of_kernel]
+        centers = self.unrolled(self._values(self.means))[:, :_MAX_MEANS]
         listed: list[Sequence[str]] = []
-        for label, share in list(zip(labels.tolist(), shares, strict=True))[:_MAX_LISTED]:
-            part = self.component(label)
-            means = part._listed_moments()[0][:_MAX_MEANS]
-            cells = (f"{share:.1%}", f"{part.n_kernels:,}", *(f"{each:.4g}" for each in means))
+        for i, label in enumerate(labels[:_MAX_LISTED]):
+            is_own = label_of_kernel == i
+            share = self.weights[is_own].sum()
+            means = self.weights[is_own] @ centers[is_own] / max(share, np.finfo(float).tiny)
+            cells = (f"{share:.1%}", f"{is_own.sum():,}", *(f"{each:.4g}" for each in means))
             listed.append(("noise" if label < 0 else str(label), *cells))
-        title = "Clusters, and the means of their first features."
+        title = "Clusters, and the means of their kernels."
         headings = ("cluster", "share", "kernels", *names[:_MAX_MEANS])
         return table + html_table(title, headings, listed)
 
     def _listed_moments(self) -> tuple[np.ndarray, np.ndarray]:
         """Return means and standard deviations, those of mapped features from draws."""
         if self.maps is None:
-            return self._mean(), np.sqrt(np.diag(self.cov()))
+            return (mean := self._mean()), np.sqrt(self._variances(mean))
         drawn = self.with_output(None).sample(_N_LISTED_DRAWS, random_state=0)
         drawn = self.unrolled(drawn)
         return drawn.mean(axis=0), drawn.std(axis=0)
+
+    def _variances(self, mean: np.ndarray) -> np.ndarray:
+        """Return the variances of features without maps, which need no covariance."""
+        within = np.square(np.linalg.inv(self.transforms)).sum(axis=1)
+        of_group = np.add.reduceat(self.weights, self.offsets[:-1])
+        return np.asarray(of_group @ within + self.weights @ (self.means - mean) ** 2)
 
     def _small_picture(self) -> str:
         """Return a small picture as HTML; empty without matplotlib."""

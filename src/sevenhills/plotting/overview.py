@@ -75,14 +75,16 @@ def telling_features(density: KernelMixture, n_most: int) -> tuple[list[int], st
     if n_features <= n_most:
         return list(range(n_features)), ""
     latent = density._latent
-    variances = np.diag(latent.cov())
-    labels = np.unique(density.clusters)
+    mean = latent._mean()
+    variances = latent._variances(mean)
+    labels, of_group = np.unique(density.clusters, return_inverse=True)
     if len(labels) > 1:
-        parts = [latent.component(label) for label in labels]
-        of_group = np.add.reduceat(density.weights, density.offsets[:-1])
-        shares = np.array([of_group[density.clusters == label].sum() for label in labels])
-        means = np.stack([part._mean() for part in parts])
-        worth = shares @ (means - shares @ means) ** 2 / np.where(variances > 0, variances, np.inf)
+        own = np.equal.outer(np.arange(len(labels)), of_group[density.kernels.group_of_kernel])
+        weights = [density.weights[rows] for rows in own]
+        shares = np.array([each.sum() for each in weights])
+        sums = [each @ latent.means[rows] for each, rows in zip(weights, own, strict=True)]
+        means = np.stack(sums) / np.where(shares > 0, shares, 1.0)[:, None] - mean
+        worth = shares @ means**2 / np.where(variances > 0, variances, np.inf)
         reason = "those in which clusters differ most"
     else:
         worth, reason = variances, "those of the largest spread"
