@@ -5,7 +5,8 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from sevenhills import GaussianKDE, datasets
+from sevenhills import DensityRegressor, GaussianKDE, datasets, plotting
+from sevenhills.metrics import energy_test
 
 X = np.column_stack([datasets.load("aniso").sample(80, random_state=0), np.arange(80) % 7])
 NAMES = ["a_b", "$x_1$", "c d"]
@@ -57,3 +58,22 @@ def test_the_display_lists_features_and_clusters():
     shown = type(density).merge([density, other], [0.25, 0.75])._repr_html_()
     for text in ("<img", "a_b", "in 2 clusters", "25.0%", "75.0%"):
         assert text in shown
+
+
+@pytest.mark.parametrize("call", ["energy_test", "regressor", "plot_density", "plot_samples"])
+@pytest.mark.parametrize("value", ["k.A.", "2020-01-01"])
+def test_errors_of_cells_name_column_and_row(call, value):
+    frame = FRAMES["pandas"].iloc[:, :2].astype(object)
+    frame.iloc[3, 1] = value if value == "k.A." else pd.Timestamp(value)
+    plain = FRAMES["pandas"].iloc[:, :2]
+    calls = {
+        "energy_test": lambda: energy_test(plain, frame),
+        "regressor": lambda: DensityRegressor(GaussianKDE()).fit(plain, frame[r"$x_1$"]),
+        "plot_density": lambda: plotting.plot_density(GaussianKDE().fit(plain), frame),
+        "plot_samples": lambda: plotting.plot_samples(frame, plain),
+    }
+    place = (
+        "'k.A.' in column .*x_1.*, row 3" if value == "k.A." else "dates or times in column .*x_1"
+    )
+    with pytest.raises((TypeError, ValueError), match=place):
+        calls[call]()

@@ -75,7 +75,7 @@ def plot_density(
     'regions of 95%, 80%, 50%'
     """
     density = _mixture_of(model, 2)
-    X = np.asarray(X, dtype=float)
+    X = check_queries(X, 2)
     ax = current_axes(ax)
     shown = density.unrolled(X[drawn_rows(len(X))])
     ax.plot(*shown.T, ".", ms=2, color=COLORS[0], label="data")
