@@ -123,8 +123,9 @@ def clear_errors(
     except OverflowError as error:
         raise ValueError(f"{name} holds numbers that are too large for floats") from error
     except (TypeError, ValueError) as error:
-        is_of_features = "feature" in str(error)  # their names or their number
-        found = None if is_of_features else _describe_cell(X, name, error, missing, remedy)
+        # Of names or a number of features, or of complex numbers, not of a cell.
+        is_whole = "feature" in str(error) or "Complex" in str(error)
+        found = None if is_whole else _describe_cell(X, name, error, missing, remedy)
         if found is None:
             raise
         raise type(error)(found) from error
