@@ -11,6 +11,7 @@ only from those above them in this list:
 ``progress``       progress of long computations
 ``threads``        threads over blocks of work
 ``extras``         libraries that only some functions need
+``drawing``        the way from densities to their pictures
 ``validation``     checks of arguments
 ``estimate``       estimates with their standard errors
 ``clustering``     samples, their ordering, its cuts, their scores, the choice
@@ -37,6 +38,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from . import estimators
+from .drawing import register_pictures
 
 if TYPE_CHECKING:
     from .density import KernelMixture
@@ -76,6 +78,8 @@ _PACKAGES = [
 _HOMES = {"KernelMixture": "density", "load": "storage", "save": "storage", "warm": "warming"}
 _HOMES |= {"DistributedROME": "scale", "fit_many": "scale", "score_many": "scale"}
 _HOMES |= {"show_progress": "progress"}
+
+register_pictures(lambda: import_module(".plotting.overview", __name__))
 
 
 def __getattr__(name: str) -> Any:

@@ -17,7 +17,10 @@ _LEAST_WEIGHT = 1e-100
 #: Upper limit on the difference between given and computed log determinants, far above rounding.
 _SAME_LOG_DET = 1e-3
 #: The ends of errors about NaN, where a method can do without the values.
-IGNORE_MISSING = "pass missing='marginal' for the density of the features that are present"
+IGNORE_MISSING = (
+    "pass missing='marginal' to score_samples or logpdf for the density of the features that are "
+    "present"
+)
 FILL_MISSING = "fill the values by impute(X) first"
 
 
@@ -33,7 +36,7 @@ def check_samples(
     if _is_plain(X):
         _check_features(estimator, X, reset)
         return np.array(X, order="C")
-    with _clear_errors(X, missing, remedy):
+    with clear_errors(X, missing=missing, remedy=remedy):
         out = validate_data(estimator, X, reset=reset, copy=True, **_floats(missing))
     return np.ascontiguousarray(out)
 
@@ -79,7 +82,7 @@ def check_queries(
     X = without_tensors(X)
     if not _is_plain(X):
         _check_columns(X, names)
-        with _clear_errors(X, missing, remedy):
+        with clear_errors(X, missing=missing, remedy=remedy):
             X = check_array(X, input_name="X", **_floats(missing))
     if X.shape[1] != n_features:
         raise ValueError(f"X has {X.shape[1]} features, but the density has {n_features}")
@@ -108,37 +111,40 @@ def _is_plain(X: Any) -> bool:
 
 
 @contextmanager
-def _clear_errors(X: Any, missing: bool, remedy: str) -> Iterator[None]:
+def clear_errors(
+    X: Any, name: str = "X", *, missing: bool = False, remedy: str = ""
+) -> Iterator[None]:
     """Refuse masks and dates, which scikit-learn accepts, and name the cell of other errors."""
-    _refuse_masked(X, "X")
-    _refuse_dates(X)
+    _refuse_masked(X, name)
+    _refuse_dates(X, name)
     try:
         with np.errstate(invalid="ignore"):  # scikit-learn sums X to find infinities
             yield
     except OverflowError as error:
-        raise ValueError("X holds numbers that are too large for floats") from error
+        raise ValueError(f"{name} holds numbers that are too large for floats") from error
     except (TypeError, ValueError) as error:
-        is_of_features = "feature" in str(error)  # their names or their number
-        found = None if is_of_features else _describe_cell(X, error, missing, remedy)
+        # Of names or a number of features, or of complex numbers, not of a cell.
+        is_whole = "feature" in str(error) or "Complex" in str(error)
+        found = None if is_whole else _describe_cell(X, name, error, missing, remedy)
         if found is None:
             raise
         raise type(error)(found) from error
 
 
-def _refuse_dates(X: Any) -> None:
+def _refuse_dates(X: Any, name: str) -> None:
     """Refuse columns of dates and times."""
     if not hasattr(X, "columns") and _kind_of(X) not in "mM":
         return
     for j, column in enumerate(_columns_of(X)):
         is_polars = getattr(getattr(column, "dtype", None), "is_temporal", bool)()
         if is_polars or getattr(getattr(column, "dtype", None), "kind", "O") in "mM":
-            raise TypeError(_describe_dates(X, j))
+            raise TypeError(_describe_dates(X, name, j))
 
 
-def _describe_dates(X: Any, j: int) -> str:
+def _describe_dates(X: Any, name: str, j: int) -> str:
     return (
-        f"X holds dates or times in {_name_of(X, j)}; turn them into numbers first, such as days "
-        "since the first date"
+        f"{name} holds dates or times in {_name_of(X, j)}; turn them into numbers first, such as "
+        "days since the first date"
     )
 
 
@@ -206,44 +212,44 @@ def _number(value: Any) -> float | None:
         return np.inf
 
 
-def _describe_cell(X: Any, error: Exception, missing: bool, remedy: str) -> str | None:
+def _describe_cell(X: Any, name: str, error: Exception, missing: bool, remedy: str) -> str | None:
     """Return a message about the first cell that is no number, or not finite; None without any."""
     table = list(enumerate(map(_Column.from_values, given := _columns_of(X))))
     for j, column in table:
         if len(column.words):
             value = np.asarray(given[j], dtype=object)[column.words[0]]
-            return _describe_word(X, j, column, value, error, missing)
+            return _describe_word(X, name, j, column, value, error, missing)
     for j, column in table:
         if len(column.missing) and not missing:
             rows = np.unique(np.concatenate([each.missing for _, each in table]))
             in_all = f"{len(rows)} rows in all" if len(rows) > 1 else ""
             where = _first_of(X, j, column.missing, in_all)
-            text = f"Input X contains NaN in {where}; leave such rows out"
+            text = f"Input {name} contains NaN in {where}; leave such rows out"
             return f"{text}, or {remedy}" if remedy else text
     for j, column in table:
         if len(column.infinite):
             where = _first_of(X, j, column.infinite)
-            return f"Input X contains infinity in {where}; leave such rows out"
+            return f"Input {name} contains infinity in {where}; leave such rows out"
     return None
 
 
 def _describe_word(
-    X: Any, j: int, column: _Column, value: Any, error: Exception, missing: bool
+    X: Any, name: str, j: int, column: _Column, value: Any, error: Exception, missing: bool
 ) -> str:
     """Return a message about a value that is no number."""
     if isinstance(value, date | time | timedelta):
-        return _describe_dates(X, j)
+        return _describe_dates(X, name, j)
     if not isinstance(value, str | bytes):
-        return f"X has {value!r:.60} in {_first_of(X, j, column.words)}: {error}"
+        return f"{name} has {value!r:.60} in {_first_of(X, j, column.words)}: {error}"
     if len(column.words) + len(column.missing) == column.n_rows:
         return (
-            f"X has words in {_name_of(X, j)}, such as {value!r:.60}; leave the column out, or "
-            "replace the words by numbers"
+            f"{name} has words in {_name_of(X, j)}, such as {value!r:.60}; leave the column out, "
+            "or replace the words by numbers"
         )
     n_words = len(column.words)
     where = _first_of(X, j, column.words, f"{n_words} words in all" if n_words > 1 else "")
     instead = "turn it into a number or NaN" if missing else "turn it into a number"
-    return f"X has the word {value!r:.60} in {where}; {instead}, or leave the row out"
+    return f"{name} has the word {value!r:.60} in {where}; {instead}, or leave the row out"
 
 
 def _kind_of(X: Any) -> str:

@@ -138,7 +138,7 @@ SAMPLE_METRICS = {
         (np.zeros((2, 2, 2)), "dim 3"),
         (np.array([[0.0, np.nan]]), "NaN"),
         (np.array([[0.0, -np.inf]]), "infinity"),
-        (np.array([["a", "b"]]), "convert"),
+        (np.array([["a", "b"]]), "has words in column 0"),
     ],
     ids=["empty", "no features", "1-D", "3-D", "NaN", "infinite", "words"],
 )

@@ -71,6 +71,9 @@ class Conditionals:
            [-0.42,  2.42]])
     """
 
+    #: The index of the rows of frames of pandas, that of the given columns.
+    index: Any = None
+
     def __init__(self, density: Any, features: Any, values: Any) -> None:
         self.density = density
         self.features = np.array(features, dtype=np.int64)
@@ -105,7 +108,7 @@ class Conditionals:
     @property
     def feature_names(self) -> tuple[str, ...] | None:
         """The names of the features that are not given."""
-        names = self.density.feature_names
+        names = self.density._names
         return None if names is None else tuple(names[j] for j in self.free)
 
     @cached_property
@@ -256,7 +259,7 @@ class Conditionals:
         The mean of a mapped feature is integrated numerically, to about 1e-4 of its standard
         deviation.
         """
-        return to_frame(self._mean(n_jobs), self.density.output, self.feature_names)
+        return to_frame(self._mean(n_jobs), self.density.output, self.feature_names, self.index)
 
     def _mean(self, n_jobs: int | None) -> np.ndarray:
         if self.is_folded:
@@ -573,7 +576,7 @@ class Conditionals:
         >>> hills.conditional({0: [0.0, 1.0]}).mode().round(6).ravel()
         array([9., 9.])
         """
-        return to_frame(self._mode(n_jobs), self.density.output, self.feature_names)
+        return to_frame(self._mode(n_jobs), self.density.output, self.feature_names, self.index)
 
     def _mode(self, n_jobs: int | None) -> np.ndarray:
         if self.is_folded:

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from ..drawing import pictures
 from ..estimate import Estimate, mean_with_error
 from ..texts import counted, html_table
 from ..validation import (
@@ -39,7 +40,7 @@ from .engines import TOLERANCE, KernelSums
 from .maps import AnyMap, CircleMap, FeatureMap, Maps, map_columns
 from .modes import ModeTable, find_highest_mode, find_modes, label_shares
 from .moments import mapped_covariance, mapped_mean
-from .output import LIBRARIES, library_of, to_frame, to_named
+from .output import LIBRARIES, column_names, index_of, library_of, to_frame, to_named
 from .preimages import Chart, Preimages, narrowed
 from .regions import Density, check_dimension
 from .sums import (
@@ -56,8 +57,8 @@ from .sums import (
 _ROUNDING = 1e-9
 #: Draws from each of two densities, by which the integral of their product is estimated.
 _PRODUCT_DRAWS = 10_000
-#: The features that are listed in notebooks.
-_MAX_LISTED = 12
+#: The features and the clusters that are listed in notebooks, and the means of a cluster.
+_MAX_LISTED, _MAX_MEANS = 12, 4
 #: The draws that give the moments of mapped features in notebooks.
 _N_LISTED_DRAWS = 2000
 
@@ -197,7 +198,7 @@ class KernelMixture(Density):
         )
 
     def _repr_html_(self) -> str:
-        """Return a small picture and a table of the features, for notebooks."""
+        """Return a small picture and tables of features and clusters, for notebooks."""
         try:
             table = self._html_table()
         except Exception:  # a display must not fail
@@ -205,29 +206,53 @@ class KernelMixture(Density):
         return self._small_picture() + table
 
     def _html_table(self) -> str:
-        """Return the means and standard deviations of the first features as HTML."""
+        """Return the moments of the first features, and those of the first clusters, as HTML."""
         n_listed = min(self.n_features, _MAX_LISTED)
         names = self.feature_names or [f"feature {j}" for j in range(self.n_features)]
+        labels, of_group = np.unique(self.clusters, return_inverse=True)
         title = (
             f"Density of {counted(self.n_features, 'feature')}, a mixture of "
-            f"{counted(self.n_kernels, 'kernel')}"
+            f"{counted(self.n_kernels, 'kernel')} in {counted(len(labels), 'cluster')}"
         )
         if n_listed < self.n_features:
             title += f"; the first {n_listed} features"
-        if self.maps is None:
-            means, stds = self._mean(), np.sqrt(np.diag(self.cov()))
-        else:  # exact integrals take seconds
+        if self.maps is not None:  # exact integrals take seconds
             title += f"; moments of {_N_LISTED_DRAWS:,} draws"
-            draws = np.asarray(self.sample(_N_LISTED_DRAWS, random_state=0))
-            means, stds = (draws := self.unrolled(draws)).mean(axis=0), draws.std(axis=0)
+        means, stds = self._listed_moments()
         rows = [(names[j], f"{means[j]:.4g}", f"{stds[j]:.4g}") for j in range(n_listed)]
-        return html_table(f"{title}.", ("feature", "mean", "std"), rows)
+        table = html_table(f"{title}.", ("feature", "mean", "std"), rows)
+        if len(labels) == 1:
+            return table
+        label_of_kernel = of_group[self.kernels.group_of_kernel]
+        centers = self.unrolled(self._values(self.means))[:, :_MAX_MEANS]
+        listed: list[Sequence[str]] = []
+        for i, label in enumerate(labels[:_MAX_LISTED]):
+            is_own = label_of_kernel == i
+            share = self.weights[is_own].sum()
+            means = self.weights[is_own] @ centers[is_own] / max(share, np.finfo(float).tiny)
+            cells = (f"{share:.1%}", f"{is_own.sum():,}", *(f"{each:.4g}" for each in means))
+            listed.append(("noise" if label < 0 else str(label), *cells))
+        title = "Clusters, and the means of their kernels."
+        headings = ("cluster", "share", "kernels", *names[:_MAX_MEANS])
+        return table + html_table(title, headings, listed)
+
+    def _listed_moments(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return means and standard deviations, those of mapped features from draws."""
+        if self.maps is None:
+            return (mean := self._mean()), np.sqrt(self._variances(mean))
+        drawn = self.with_output(None).sample(_N_LISTED_DRAWS, random_state=0)
+        drawn = self.unrolled(drawn)
+        return drawn.mean(axis=0), drawn.std(axis=0)
+
+    def _variances(self, mean: np.ndarray) -> np.ndarray:
+        """Return the variances of features without maps, which need no covariance."""
+        within = np.square(np.linalg.inv(self.transforms)).sum(axis=1)
+        of_group = np.add.reduceat(self.weights, self.offsets[:-1])
+        return np.asarray(of_group @ within + self.weights @ (self.means - mean) ** 2)
 
     def _small_picture(self) -> str:
         """Return a small picture as HTML; empty without matplotlib."""
-        from ..plotting.overview import small_picture
-
-        return small_picture(self)
+        return str(pictures().small_picture(self))
 
     def plot(self, X: Any = None, ax: Any = None) -> Any:
         """Draw the picture that suits the number of features. Needs the extra ``plot``.
@@ -257,9 +282,7 @@ class KernelMixture(Density):
         >>> ROME().fit(X).plot(X, Figure().subplots()).get_title()
         'regions of 95%, 80%, 50%'
         """
-        from ..plotting.overview import draw_overview
-
-        return draw_overview(self.with_output(None), X, ax)
+        return pictures().draw_overview(self.with_output(None), X, ax)
 
     @property
     def n_features(self) -> int:
@@ -756,10 +779,16 @@ class KernelMixture(Density):
         array([2.])
         """
         kept = conditioning.feature_indices(features, self.n_features, self.feature_names)
-        kernels, names = conditioning.marginal(self.kernels, kept), self.feature_names
+        kernels, names = conditioning.marginal(self.kernels, kept), self._names
         if names is not None:
             names = tuple(names[i] for i in kept)
         return self._replace(**kernels._asdict(), feature_names=names, maps=self._maps_of(kept))
+
+    @property
+    def _names(self) -> Sequence[str] | None:
+        """The names of the features; in frames, features without names are x0, x1, ..."""
+        is_named = self.output is None or self.feature_names is not None
+        return self.feature_names if is_named else column_names(None, self.n_features)
 
     def _maps_of(self, features: Any) -> Maps | None:
         """Return the maps of some features."""
@@ -794,7 +823,10 @@ class KernelMixture(Density):
         """
         features, values = conditioning.given_values(given, self.n_features, self.feature_names)
         if values.ndim == 2:
-            return self._conditionals(features, values, "given")
+            rows = self._conditionals(features, values, "given")
+            indices = [index_of(each) for each in given.values()]
+            rows.index = next((each for each in indices if each is not None), None)
+            return rows
         found = self._conditional(features, values)
         if found is None:
             named = dict(zip(given, values.tolist(), strict=True))
@@ -810,7 +842,7 @@ class KernelMixture(Density):
         if found is None:
             return None
         weights, kernels = found
-        names = self.feature_names
+        names = self._names
         if names is not None:
             names = tuple(np.delete(names, features).tolist())
         if counts is not None and len(rows) > 1:
@@ -901,7 +933,7 @@ class KernelMixture(Density):
             if len(absent) == 0:
                 continue
             X[np.ix_(rows, absent)] = self._imputed(X[rows], present, rows, method, rng)
-        return to_frame(X, library_of(given), getattr(given, "columns", None), given)
+        return to_frame(X, library_of(given), getattr(given, "columns", None), index_of(given))
 
     def _imputed(
         self,
@@ -1114,7 +1146,9 @@ class KernelMixture(Density):
         found = find_modes(
             self.weights, self.kernels, self.clusters, self.counts, significance, n_jobs
         )
-        return found if self.maps is None else mapped.moved_modes(self, self._chart, found)
+        if self.maps is not None:
+            found = mapped.moved_modes(self, self._chart, found)
+        return found.with_output(self.output, self._names)
 
     def mode(self, n_jobs: int | None = None) -> Any:
         """Return the location (n_features,) of the highest maximum of the density.

@@ -9,7 +9,8 @@ upwards, the step leads away from the saddle. A step is no longer than half the 
 It is taken only if it leads higher than the step of mean shift, which never descends.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -22,6 +23,7 @@ from scipy.special import expit
 
 from ..validation import freeze
 from .derivatives import Curvatures, LogSurface, nearest_shares
+from .output import to_frame
 from .saddles import KernelSamples, find_peaks, whitening
 from .sums import LOG_2PI, Kernels, log_sums_of, sums_at
 
@@ -66,8 +68,8 @@ class ModeTable:
 
     Attributes
     ----------
-    locations : ndarray of shape (n_modes, n_features)
-        The maxima of the density.
+    locations : ndarray or data frame of shape (n_modes, n_features)
+        The maxima of the density; a frame if the results of the density are frames.
     log_heights : ndarray of shape (n_modes,)
         The log density at the modes.
     shares : ndarray of shape (n_modes,)
@@ -89,7 +91,13 @@ class ModeTable:
         freeze(self, "locations", "log_heights", "shares", "basins", "significances")
 
     def __len__(self) -> int:
-        return len(self.locations)
+        return len(self.shares)
+
+    def with_output(self, library: str | None, names: Sequence[str] | None) -> "ModeTable":
+        """Return the same table with locations as a frame of a library, None for an array."""
+        made = copy(self)
+        object.__setattr__(made, "locations", to_frame(self.locations, library, names))
+        return made
 
     def __repr__(self) -> str:
         shares = ", ".join(f"{share:.1%}" for share in self.shares[:5])

@@ -19,9 +19,8 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 from ..clustering import Points
 from ..clustering.scaling import SCALES, feature_scales, unequal_scales
 from ..density import Density, KernelMixture
-from ..density.conditionals import Conditionals
 from ..density.mixture import with_samples
-from ..density.output import LIBRARIES, library_of, to_frame, to_named
+from ..density.output import LIBRARIES, index_of, library_of, to_frame
 from ..validation import (
     FILL_MISSING,
     IGNORE_MISSING,
@@ -37,6 +36,8 @@ from .support import FeatureSupport, Support, check_support, indexed
 P = ParamSpec("P")
 R = TypeVar("R")
 
+#: The methods of densities whose results, or those of whose results, are frames of a library.
+_FRAMED = ("affine", "conditional", "marginal", "mean", "mode", "modes")
 #: Whether a fit is a part of another computation, so that its data are not the caller's own.
 _IS_INNER = ContextVar("_IS_INNER", default=False)
 #: How the names of the modules of this package begin.
@@ -78,8 +79,13 @@ class _Delegate:
                 bound.arguments.setdefault("n_jobs", self.n_jobs)
             arguments = {key: getattr(a, "density_", a) for key, a in bound.kwargs.items()}
             values = [getattr(a, "density_", a) for a in bound.args[1:]]
-            found = getattr(self.density_, name)(*values, **arguments)
-            return self._in_output(found, name, given)
+            is_framed = name in _FRAMED
+            density = self.density_.with_output(self._library()) if is_framed else self.density_
+            found = getattr(density, name)(*values, **arguments)
+            if name != "impute":
+                return found
+            names = getattr(given, "columns", self._feature_names())
+            return to_frame(np.asarray(found), self._library(given), names, index_of(given))
 
         self.name, self.call = name, update_wrapper(call, method)
 
@@ -234,13 +240,14 @@ class DensityEstimator(DensityMixin, BaseEstimator, ABC):
         return float(np.average(scores, weights=check_weights(sample_weight, len(scores))))
 
     def set_output(self, *, transform: str | None = None) -> Self:
-        """Choose the container of ``sample``, ``impute``, ``mean`` and ``mode``.
+        """Choose the container of ``sample``, ``impute``, ``mean``, ``mode`` and ``modes``.
 
         By default, a model that is fitted to a data frame of pandas or polars returns frames of the
         same library, and ``impute`` returns a frame if it is given one. scikit-learn's global
         setting ``transform_output`` is used, too, unless it is "default". ``mean`` and ``mode`` are
         a Series of pandas, or a frame of one row of polars; so are those of the densities that
-        ``conditional`` and ``marginal`` return. ``score_samples`` and ``predict`` return arrays.
+        ``conditional`` and ``marginal`` return. The ``locations`` of ``modes`` are a frame.
+        ``score_samples``, ``predict``, ``cov`` and draws for many rows are arrays.
 
         Parameters
         ----------
@@ -283,20 +290,6 @@ class DensityEstimator(DensityMixin, BaseEstimator, ABC):
             if chosen == "default":
                 return self._fitted_library if given is None else library_of(given)
         return None if chosen == "default" else str(chosen)
-
-    def _in_output(self, found: Any, name: str, given: Any) -> Any:
-        """Return the result of a method of the density in the container that is set."""
-        if isinstance(found, KernelMixture):
-            return found.with_output(self._library())
-        if isinstance(found, Conditionals):
-            density = found.density.with_output(self._library())
-            return Conditionals(density, found.features, found.values)
-        if name in ("mean", "mode"):
-            return to_named(found, self._library(), self._feature_names())
-        if name == "impute":
-            names = getattr(given, "columns", self._feature_names())
-            return to_frame(np.asarray(found), self._library(given), names, given)
-        return found
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> Any:
         """Draw independent samples from the fitted density.

@@ -19,6 +19,7 @@ from ..validation import (
     check_n_jobs,
     check_samples,
     check_weights,
+    clear_errors,
     random_generator,
     unchanged_on_failure,
     without_tensors,
@@ -464,7 +465,9 @@ def _check_targets(regressor: DensityRegressor, y: Any, X: np.ndarray) -> np.nda
     if y is None:
         name = type(regressor).__name__
         raise ValueError(f"{name} requires y to be passed, but the target y is None")
-    y = check_array(without_tensors(y), ensure_2d=False, dtype=np.float64, input_name="y")
+    y = without_tensors(y)
+    with clear_errors(y.to_frame() if hasattr(y, "to_frame") else y, "y"):
+        y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
     check_consistent_length(X, y)
     return np.asarray(y)
 

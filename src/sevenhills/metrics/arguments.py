@@ -8,7 +8,7 @@ import numpy as np
 from scipy.spatial.distance import cdist
 from sklearn.utils import check_array
 
-from ..validation import check_count, check_numbers, without_tensors
+from ..validation import check_count, check_numbers, clear_errors, without_tensors
 
 
 class UnnormalizedWarning(UserWarning):
@@ -29,10 +29,10 @@ class Points:
 
 def check_points(X: Any, name: str) -> Points:
     """Return at least one sample, all finite, of shape (n_samples, n_features)."""
-    if isinstance(X, np.ma.MaskedArray):
-        raise TypeError(f"{name} is a masked array; fill or drop the masked values first")
+    X = without_tensors(X)
     try:
-        values = check_array(without_tensors(X), dtype=np.float64, order="C", input_name=name)
+        with clear_errors(X, name):
+            values = check_array(X, dtype=np.float64, order="C", input_name=name)
     except ValueError as error:
         raise ValueError(
             f"{name} must hold samples of shape (n_samples, n_features): {error}"

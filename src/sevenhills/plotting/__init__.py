@@ -1,7 +1,8 @@
 """Pictures of fits, densities, samples and forecasts. Needs the extra ``plot``.
 
 Every function draws on the axes ``ax``, by default the current axes of matplotlib, and returns the
-axes.
+axes. Of many samples, a random subset is drawn. The kernels of a density of more than 20,000 are
+joined in cells that are finer than a picture, so that a million kernels take seconds.
 """
 
 from .density_plots import plot_corner, plot_density, plot_difference, plot_line, plot_regions

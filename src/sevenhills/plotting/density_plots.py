@@ -8,6 +8,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..density import CircleMap, Density, KernelMixture
 from ..validation import check_queries
+from .binning import binned
 from .canvas import (
     COLORS,
     add_legend,
@@ -74,7 +75,7 @@ def plot_density(
     'regions of 95%, 80%, 50%'
     """
     density = _mixture_of(model, 2)
-    X = np.asarray(X, dtype=float)
+    X = check_queries(X, 2)
     ax = current_axes(ax)
     shown = density.unrolled(X[drawn_rows(len(X))])
     ax.plot(*shown.T, ".", ms=2, color=COLORS[0], label="data")
@@ -103,8 +104,7 @@ def plot_regions(
     ax : matplotlib axes, optional
     color : str
     modes : bool, default=True
-        Whether to mark the modes, which takes seconds for a hundred thousand kernels and minutes
-        for a million.
+        Whether to mark the modes.
 
     Examples
     --------
@@ -262,38 +262,40 @@ def _draw_panels(
 ) -> None:
     """Draw the panels of a corner plot; all panels of a feature have the same range."""
     n, panels = len(names), {}
+    lines = [binned(density.marginal([i])) for i in range(n)]
+    ranges = [_range_of(line) for line in lines]
     for row, column in [(i, j) for i in range(n) for j in range(i + 1)]:
         # Left, bottom, width and height, in fractions of the axes.
         box = [(column + 0.06) / n, 1 - (row + 0.94) / n, 0.88 / n, 0.88 / n]
         panels[row, column] = panel = ax.inset_axes(box)
+        pair = [column, row]
+        shown = None if points is None else points[:, pair]
         if row == column:
-            _draw_marginal(density, row, points, panel)
+            _draw_marginal(lines[row], shown, panel)
         else:
-            _draw_pair(density, column, row, points, panel)
+            grid = [np.linspace(*ranges[i], _PAIR_GRID) for i in pair]
+            _draw_pair(binned(density.marginal(pair)), grid, shown, panel)
         _name_edges(names, row, column, panel)
-    ranges = [panels[i, i].get_xlim() for i in range(n)]
+    limits = [panels[i, i].get_xlim() for i in range(n)]
     for (row, column), panel in panels.items():
-        panel.set_xlim(ranges[column])
+        panel.set_xlim(limits[column])
         if row != column:
-            panel.set_ylim(ranges[row])
+            panel.set_ylim(limits[row])
 
 
-def _draw_marginal(density: KernelMixture, i: int, points: np.ndarray | None, panel: Any) -> None:
+def _draw_marginal(density: KernelMixture, points: np.ndarray | None, panel: Any) -> None:
     if points is not None:
-        panel.hist(points[:, i], _N_BINS, density=True, color=COLORS[4], alpha=0.4)
-    plot_line(density.marginal([i]), panel, confidence=None)
+        panel.hist(points[:, 0], _N_BINS, density=True, color=COLORS[4], alpha=0.4)
+    plot_line(density, panel, confidence=None)
     panel.set_yticks([])
 
 
 def _draw_pair(
-    density: KernelMixture, x: int, y: int, points: np.ndarray | None, panel: Any
+    pair: KernelMixture, axes: Sequence[np.ndarray], points: np.ndarray | None, panel: Any
 ) -> None:
     if points is not None:
         shown = points[drawn_rows(len(points), _MAX_PAIR_POINTS)]
-        panel.plot(shown[:, x], shown[:, y], ".", ms=1, color=COLORS[4], rasterized=True)
-    pair = density.marginal([x, y])
-    ranges = [_range_of(pair.marginal(i)) for i in range(2)]
-    axes = [np.linspace(low, high, _PAIR_GRID) for low, high in ranges]
+        panel.plot(*shown.T, ".", ms=1, color=COLORS[4], rasterized=True)
     heights, levels = grid_regions(pair, axes, _PAIR_CONFIDENCES)
     heights = np.maximum(heights, min(levels) - _DEPTH)
     style = {"colors": COLORS[0], "linewidths": 0.8, "linestyles": "-"}
@@ -392,7 +394,10 @@ def _draw_ratio(one: KernelMixture, other: KernelMixture, names: Sequence[str], 
 
 
 def _mixture_of(model: Any, n_features: int | None = None) -> KernelMixture:
-    """Return the kernel mixture of a model; refuse another number of features."""
+    """Return the kernel mixture of a model; refuse another number of features.
+
+    A density of one or two features is simplified for pictures if it has many kernels.
+    """
     if hasattr(model, "fit"):
         check_is_fitted(model)
     density = getattr(model, "density_", model)
@@ -405,4 +410,5 @@ def _mixture_of(model: Any, n_features: int | None = None) -> KernelMixture:
             f"model must have {n_features} feature(s), has {density.n_features}; take marginal or "
             "conditional first"
         )
-    return density
+    density = density.with_output(None)
+    return binned(density) if density.n_features <= 2 else density

@@ -10,6 +10,7 @@ from ..clustering.selection import TRIVIAL_SCORE
 from ..estimators import ROME, AutoROME, StackedCell
 from ..estimators.summary import feature_name
 from ..texts import counted
+from ..validation import clear_errors
 from .canvas import (
     COLORS,
     DATA_COLOR,
@@ -139,7 +140,9 @@ def plot_clusters(rome: ROME | AutoROME, X: Any, ax: Any = None) -> Any:
     ax : matplotlib axes, optional
     """
     check_is_fitted(rome)
-    X, n_samples = np.asarray(X, dtype=float), len(rome.labels_)
+    n_samples = len(rome.labels_)
+    with clear_errors(X):
+        X = np.asarray(X, dtype=float)
     if X.ndim != 2 or X.shape[1] < 2 or len(X) != n_samples:
         raise ValueError(
             f"X must be the {n_samples} training samples with at least two features, "
@@ -241,7 +244,9 @@ def plot_samples(X: Any, samples: Any, ax: Any = None, legend: bool = True) -> A
     ['data', 'samples']
     """
     names = list(getattr(X, "columns", []))
-    X, samples = np.asarray(X, dtype=float), np.asarray(samples, dtype=float)
+    with clear_errors(X):
+        X = np.asarray(X, dtype=float)
+    samples = np.asarray(samples, dtype=float)
     ax = current_axes(ax)
     X, samples = X[drawn_rows(len(X))], samples[drawn_rows(len(samples))]
     n_features = X.shape[1]

@@ -10,27 +10,19 @@ import numpy as np
 from ..density import KernelMixture
 from ..extras import import_extra
 from ..validation import check_queries
+from .binning import binned
 from .canvas import COLORS, add_legend, current_axes, drawn_rows, name_axes, new_figure
-from .density_plots import (
-    _DEPTH,
-    _N_LEVEL_DRAWS,
-    grid_regions,
-    plot_corner,
-    plot_line,
-    plot_regions,
-)
+from .density_plots import _DEPTH, grid_regions, plot_corner, plot_line, plot_regions
 
 #: The most features of a corner plot.
 _MAX_FEATURES = 6
 #: The width of a panel of a corner plot, in inches.
 _PANEL = 1.7
-#: The most kernels whose modes are searched, which then takes about a second.
-_MAX_MODE_KERNELS = 10_000
 _N_BINS = 40
 #: Width and height of a small picture in inches, its resolution, and its draws.
 _SMALL, _DPI, _N_DRAWS = (3.4, 2.4), 130, 600
-#: Grid lines of a small picture, and the most pairs of kernels and grid points for outlines.
-_GRID, _MAX_PAIRS = 50, 2 * 10**7
+#: Grid lines of a small picture.
+_GRID = 50
 
 
 def draw_overview(density: KernelMixture, X: Any = None, ax: Any = None) -> Any:
@@ -70,7 +62,7 @@ def _draw_plane(density: KernelMixture, points: np.ndarray | None, ax: Any) -> A
     if points is not None:
         shown = density.unrolled(points[drawn_rows(len(points))])
         ax.plot(*shown.T, ".", ms=2, color=COLORS[6], alpha=0.5)
-    return plot_regions(density, ax=ax, modes=density.n_kernels <= _MAX_MODE_KERNELS)
+    return plot_regions(density, ax=ax)
 
 
 def telling_features(density: KernelMixture, n_most: int) -> tuple[list[int], str]:
@@ -83,14 +75,16 @@ def telling_features(density: KernelMixture, n_most: int) -> tuple[list[int], st
     if n_features <= n_most:
         return list(range(n_features)), ""
     latent = density._latent
-    variances = np.diag(latent.cov())
-    labels = np.unique(density.clusters)
+    mean = latent._mean()
+    variances = latent._variances(mean)
+    labels, of_group = np.unique(density.clusters, return_inverse=True)
     if len(labels) > 1:
-        parts = [latent.component(label) for label in labels]
-        of_group = np.add.reduceat(density.weights, density.offsets[:-1])
-        shares = np.array([of_group[density.clusters == label].sum() for label in labels])
-        means = np.stack([part._mean() for part in parts])
-        worth = shares @ (means - shares @ means) ** 2 / np.where(variances > 0, variances, np.inf)
+        own = np.equal.outer(np.arange(len(labels)), of_group[density.kernels.group_of_kernel])
+        weights = [density.weights[rows] for rows in own]
+        shares = np.array([each.sum() for each in weights])
+        sums = [each @ latent.means[rows] for each, rows in zip(weights, own, strict=True)]
+        means = np.stack(sums) / np.where(shares > 0, shares, 1.0)[:, None] - mean
+        worth = shares @ means**2 / np.where(variances > 0, variances, np.inf)
         reason = "those in which clusters differ most"
     else:
         worth, reason = variances, "those of the largest spread"
@@ -106,7 +100,7 @@ def small_picture(density: KernelMixture) -> str:
         features, _ = telling_features(density, 2)
         names = density.feature_names or [f"feature {j}" for j in range(density.n_features)]
         figure, axes = new_figure(1, 1, _SMALL)
-        shown = density.with_output(None).marginal(features)
+        shown = binned(density.with_output(None).marginal(features))
         _draw_small(shown, [names[j] for j in features], axes[0, 0])
         file = BytesIO()
         figure.savefig(file, format="png", dpi=_DPI)
@@ -124,11 +118,10 @@ def _draw_small(density: KernelMixture, names: Sequence[str], ax: Any) -> None:
     else:
         draws = density.unrolled(density.sample(_N_DRAWS, random_state=0))
         ax.plot(*draws.T, ".", ms=1.5, color=COLORS[4])
-        if density.n_kernels * (_GRID**2 + _N_LEVEL_DRAWS) <= _MAX_PAIRS:
-            lines = [np.linspace(x.min(), x.max(), _GRID) for x in draws.T]
-            heights, levels = grid_regions(density, lines, (0.95, 0.5))
-            heights = np.maximum(heights, min(levels) - _DEPTH)
-            ax.contour(*lines, heights, levels, colors=COLORS[0], linewidths=0.8, linestyles="-")
+        lines = [np.linspace(x.min(), x.max(), _GRID) for x in draws.T]
+        heights, levels = grid_regions(density, lines, (0.95, 0.5))
+        heights = np.maximum(heights, min(levels) - _DEPTH)
+        ax.contour(*lines, heights, levels, colors=COLORS[0], linewidths=0.8, linestyles="-")
     name_axes(ax, names)
     ax.tick_params(labelsize="x-small")
     for axis in (ax.xaxis, ax.yaxis):
