@@ -13,6 +13,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from sevenhills import ROME, AutoROME, forecast, plotting
+from sevenhills.plotting.canvas import in_lines
 
 from . import pictures
 
@@ -106,6 +107,14 @@ def test_long_names_are_cut(aniso, ax):
     assert len(lines) == 2
     assert max(map(len, lines)) <= 28
     assert lines[-1].endswith("…")
+
+
+def test_lines_end_between_words():
+    name = "od280/od315_of_diluted_wines"
+    lines = in_lines(name, 18, max_lines=3).splitlines()
+    assert "".join(lines) == name
+    assert all(line[-1] in "/_" for line in lines[:-1])
+    assert in_lines("color_intensity", 28) == "color_intensity"
 
 
 #: No formulas of matplotlib, though they look like some.

@@ -38,14 +38,14 @@ def test_regions_and_lines(aniso, ax):
         plotting.plot_regions(ROME(density="knn").fit(X), ax=ax)
 
 
-def test_corner_has_names_at_its_edges(ax):
+def test_corner_has_whole_names_above_its_diagonal(ax):
     X = pd.DataFrame(datasets.load("trajectories").sample(100, random_state=0))
-    X.columns = [f"c{i}" for i in X.columns]
+    X.columns = ["nonflavanoid_phenols", *(f"c{i}" for i in X.columns[1:])]
     rome = ROME().fit(X)
     assert plotting.plot_corner(rome, X, ["c3", 0, "c23"], ax) is ax
     panels = ax.child_axes
-    assert [panel.get_xlabel() for panel in panels] == ["", "", "", "c3", "c0", "c23"]
-    assert [panel.get_ylabel() for panel in panels] == ["", "c0", "", "c23", "", ""]
+    names = [panel.get_title(loc="left") for panel in panels]
+    assert names == ["c3", "", "nonflavanoid_phenols", "", "", "c23"]
     # The histogram of the first panel is the named column's, and panels of a column share it.
     heights = np.histogram(X["c3"], 40, density=True)[0]
     np.testing.assert_allclose([bar.get_height() for bar in panels[0].patches], heights)

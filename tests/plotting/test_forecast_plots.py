@@ -42,7 +42,11 @@ def test_a_comparison_names_measures_and_differences(walks, ax):
     assert plotting.plot_comparison(comparison, ax) is ax
     labels = [label.get_text() for label in ax.get_yticklabels()]
     assert labels == ["nll_step", "ade", "fde"]
-    assert "wide minus narrow" in ax.get_xlabel()
+    assert ax.get_title() == "wide minus narrow"
+    ax.figure.draw_without_rendering()
+    frame = ax.get_window_extent()
+    names = [label.get_window_extent() for label in ax.get_yticklabels()]
+    assert all(frame.x0 < name.x0 and name.x1 < frame.x1 for name in names)
     assert any(f"{comparison['ade'].difference:+.3g}" in text.get_text() for text in ax.texts)
 
 

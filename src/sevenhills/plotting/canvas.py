@@ -1,5 +1,6 @@
 """Axes, colors and legends."""
 
+import re
 from collections.abc import Iterable, Sequence
 from math import ceil, isfinite
 from textwrap import wrap
@@ -22,6 +23,10 @@ MAX_POINTS = 10_000
 _N_TICKS, _STEPS = 7, (1, 1.5, 3, 4, 6, 10)
 #: Largest fraction of the height of axes that is kept free for a legend.
 _MAX_LEGEND = 0.5
+#: The width of a letter, in sizes of its font, rounded up.
+LETTER = 0.6
+#: Marks the places between words without spaces at which lines may end.
+_BREAK = "\N{ZERO WIDTH SPACE}"
 
 
 def current_axes(ax: Any) -> Any:
@@ -85,23 +90,32 @@ def add_legend(ax: Any, n_drawn: int = 0, n_rows: int = 0, **options: Any) -> No
 
 def _legend_grid(ax: Any, has_title: bool) -> tuple[int, float]:
     """Return the number of columns of a legend, and its fraction of the height of the axes."""
-    from matplotlib.font_manager import FontProperties
-
-    size = FontProperties(size="small").get_size_in_points() * ax.get_figure().dpi / 72
+    size = font_pixels(ax, "small")
     names = ax.get_legend_handles_labels()[1]
     ax.apply_aspect()
     box = ax.get_window_extent()
-    # In font sizes: a marker takes 3, a letter 0.6, a line 1.7, rounded up from matplotlib's own.
-    width = size * (3 + 0.6 * max(map(len, names), default=0))
+    # In font sizes: a marker takes 3, a line 1.7, rounded up from matplotlib's own.
+    width = size * (3 + LETTER * max(map(len, names), default=0))
     n_columns = max(1, min(len(names), int(box.width / width)))
     height = size * (1.7 * (ceil(len(names) / n_columns) + has_title) + 1)
     return n_columns, min(_MAX_LEGEND, height / box.height)
 
 
+def font_pixels(ax: Any, size: str) -> float:
+    """Return the size of a font in pixels."""
+    from matplotlib.font_manager import FontProperties
+
+    return float(FontProperties(size=size).get_size_in_points() * ax.get_figure().dpi / 72)
+
+
 def in_lines(text: str, width: int = 28, max_lines: int = 2) -> str:
-    """Return a text wrapped to a width, shortened by an ellipsis after some lines."""
+    """Return a text wrapped to a width, shortened by an ellipsis after some lines.
+
+    Lines also end at signs between words, as in ``color_intensity``.
+    """
+    text = re.sub(r"([_/.,;:-])(?=\w)", f"\\1{_BREAK} ", text)
     lines = wrap(text, width, max_lines=max_lines, placeholder=" \N{HORIZONTAL ELLIPSIS}")
-    return literal("\n".join(lines))
+    return literal("\n".join(lines).replace(f"{_BREAK} ", "").replace(_BREAK, ""))
 
 
 def name_axes(ax: Any, names: Sequence[str] | None) -> None:

@@ -11,9 +11,11 @@ from ..validation import check_queries
 from .binning import binned
 from .canvas import (
     COLORS,
+    LETTER,
     add_legend,
     current_axes,
     drawn_rows,
+    font_pixels,
     in_lines,
     keep_inside,
     literal,
@@ -318,11 +320,15 @@ def grid_regions(
 
 
 def _name_edges(names: Sequence[str], row: int, column: int, panel: Any) -> None:
-    """Name features, and show tick labels, at the left and bottom panels only."""
+    """Name features above the diagonal, and show tick labels at the left and bottom panels only."""
     last = len(names) - 1
     size = "small" if last < 4 else "x-small"
-    panel.set_xlabel(in_lines(names[column], 12) if row == last else "", fontsize=size)
-    panel.set_ylabel(in_lines(names[row], 12) if column == 0 and row else "", fontsize=size)
+    if row == column:
+        # There are no panels to the right of the diagonal, and a margin beyond the last one.
+        room = (last - row + 1.5) * panel.get_window_extent().width
+        n_letters = max(8, int(room / (LETTER * font_pixels(panel, size))))
+        panel.set_title(in_lines(names[row], n_letters), loc="left", fontsize=size, pad=2)
+    panel.set(xlabel="", ylabel="")
     panel.tick_params(labelbottom=row == last, labelleft=column == 0 and row > 0, labelsize=size)
     # More ticks would overlap in the small panels.
     panel.locator_params(axis="x", nbins=2)

@@ -1,5 +1,7 @@
 """Pictures of forecasts, their calibration and their comparison."""
 
+from collections.abc import Sequence
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -7,7 +9,17 @@ import numpy as np
 from ..forecast import Comparison, Evaluation
 from ..forecast.inputs import open_forecasts
 from ..validation import check_count
-from .canvas import COLORS, NOISE_COLOR, add_legend, current_axes, draw_paths, in_lines, literal
+from .canvas import (
+    COLORS,
+    LETTER,
+    NOISE_COLOR,
+    add_legend,
+    current_axes,
+    draw_paths,
+    font_pixels,
+    in_lines,
+    literal,
+)
 
 
 def plot_calibration(evaluation: Evaluation, ax: Any = None, label: str | None = None) -> Any:
@@ -68,13 +80,25 @@ def plot_comparison(comparison: Comparison, ax: Any = None) -> Any:
         if np.isfinite(x):
             text = f"{row.difference:+.3g}, p = {row.p_value:.2g}"
             ax.annotate(text, (x, y), (0, 5), textcoords="offset points", ha="center", fontsize=7)
-    ax.set_yticks(heights, [row.measure for row in rows])
     ax.set_ylim(0.5 - len(rows), 0.7)
     first, second = comparison.names
-    ax.set_xlabel(in_lines(f"{first} minus {second}, in standard errors", 36, max_lines=3))
-    # The margin holds the numbers above the outermost marks.
-    ax.margins(x=0.35)
+    ax.set_title(in_lines(f"{first} minus {second}", 50))
+    ax.set_xlabel("difference in standard errors")
+    _name_rows(ax, heights, [row.measure for row in rows])
     return ax
+
+
+def _name_rows(ax: Any, heights: np.ndarray, names: Sequence[str]) -> None:
+    """Name rows at the left, inside of the axes, where a saved figure does not cut them."""
+    ax.set_yticks(heights, names, ha="left", fontsize="small")
+    ax.tick_params(axis="y", length=0, pad=-4)
+    letters = LETTER * font_pixels(ax, "small") / ax.get_window_extent().width
+    # Fractions of the width for names, and for the numbers above the outermost marks.
+    left, beside = min(letters * max(map(len, names)), 0.5), 0.15
+    low, high = ax.dataLim.intervalx
+    unit = (high - low) / (1 - left - 2 * beside)
+    if isfinite(unit):
+        ax.set_xlim(low - (left + beside) * unit, high + beside * unit)
 
 
 def plot_forecast(
