@@ -427,7 +427,7 @@ def test_the_keyboard_is_enough(visit):
     assert "mark" in seen
 
     links = tab.locator("nav a")
-    assert links.count() == 8
+    assert links.count() == 9
     links.last.click()
     assert tab.locator("#quality").is_visible()
     tab.wait_for_function(

@@ -10,7 +10,12 @@ import pytest
 from sevenhills.datasets import make_walks
 from sevenhills.forecast import Mixtures, evaluate, rank
 from sevenhills.report import forecast_report
-from sevenhills.report.forecast_verdicts import calibration, chance_error, effective_truths, verdicts
+from sevenhills.report.forecast_verdicts import (
+    calibration,
+    chance_error,
+    effective_truths,
+    verdicts,
+)
 
 from .pages import EVIL, data_of, parsed, unpacked
 

@@ -85,7 +85,7 @@ def build_report(
     The same input gives the same file. A model is fitted to at most 20,000 rows, drawn at random,
     unless it is fitted before. Up to 3,000 rows are held out in five folds, as by
     :class:`~sevenhills.DensityOutlierDetector`; more are halved, each half is scored by a fit to
-    5,000 rows of the other one, and estimators are compared on 10,000 rows. Of more than 24
+    3,000 rows of the other one, and estimators are compared on 10,000 rows. Of more than 24
     features, those in which clusters differ most are shown. A page of 10,000 samples in two
     dimensions has 2.3 MB, of which plotly.js takes 1.9 MB. Reports need the extra ``report``.
 

@@ -346,9 +346,9 @@ than every draw from their fit, where chance explains 0.2: look at them first.'
     """
     if count is None:
         return ""
-    are = "row is" if count == 1 else "rows are"
+    are = "is listed as an outlier" if count == 1 else "are listed as outliers"
     of_any = "" if rate is None else f"; the rule flags {_percent(rate)} of any table"
-    text = f"{count:,} of {n_rows:,} {are} listed as outliers{of_any}."
+    text = f"{count:,} of {counted(n_rows, 'row')} {are}{of_any}."
     if far is None:
         return text
     number, expected = far
