@@ -8,7 +8,6 @@ from typing import NamedTuple
 import numpy as np
 
 from ..clustering.scaling import unequal_scales
-from ..density import ModeTable
 from ..estimate import Estimate
 from ..estimators import ROME, AutoROME, propose_support
 from ..texts import counted, listed
@@ -46,7 +45,7 @@ class Finding(NamedTuple):
 
 def fit_verdict(
     subject: Subject,
-    modes: ModeTable | None,
+    n_modes: int | None,
     quality: Quality,
     outliers: Outliers,
     left_out: Mapping[str, str],
@@ -56,7 +55,7 @@ def fit_verdict(
     if quality.of_model is not None and quality.is_normalized:
         coverage = quality.coverage(quality.of_model)
     found = {
-        "Found": _describe_subject(subject, modes),
+        "Found": _describe_subject(subject, n_modes),
         "Fit": quality.reason or describe_fit(subject.kind, differences, quality.left_out),
         "Regions": describe_regions(coverage),
         "Outliers": describe_outliers(
@@ -71,9 +70,8 @@ def fit_verdict(
 # Clusters
 
 
-def _describe_subject(subject: Subject, modes: ModeTable | None) -> str:
+def _describe_subject(subject: Subject, n_modes: int | None) -> str:
     """Return sentences on clusters, the features that tell them apart, and modes."""
-    n_modes = None if modes is None else len(modes)
     if subject.labels is None or subject.X is None:
         n_clusters = None if subject.labels is None else int(subject.labels.max(initial=-1)) + 1
         return describe_found(subject.kind, _size(subject), n_clusters, [], n_modes)

@@ -123,7 +123,7 @@ def measure_quality(subject: Subject, seed: int) -> Quality:
         try:
             scores[name] = score_held_out(estimator, subject, folds, seed, n_tested, scale)
         except ValueError as error:
-            failures.append(f"{name.capitalize()} could not be fitted: {error}.")
+            failures.append(f"{name[0].upper() + name[1:]} could not be fitted: {error}.")
     measured = measured_features(subject)
     left_out = [name for j, name in enumerate(subject.names) if j not in measured]
     return Quality(scores, folds, failures, "", left_out)
@@ -165,7 +165,7 @@ def quality_html(found: Quality) -> str:
     headings = ["estimator", "held-out log density", f"difference from {first}"]
     cells = [
         (
-            name.capitalize() if name != first else name,
+            name[0].upper() + name[1:],
             estimate_cell(_mean(each.measured[rows])),
             NO_VALUE if name == first else estimate_cell(_negative(ahead[name])),
             estimate_cell(_percent(found.coverage(each))),
