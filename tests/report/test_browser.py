@@ -98,7 +98,7 @@ def pages(tmp_path_factory):
     outlying = np.concatenate([aniso(300), [[6.0, 6.0], [-9.0, -9.0]]])
     subjects = {
         "plane": (ROME(), pd.DataFrame(outlying, columns=["east", "north"])),
-        "walks": (ROME(), pd.DataFrame(walks, columns=long)),
+        "walks": (ROME(scale="auto"), pd.DataFrame(walks, columns=long)),
         "line": (ROME(), rng.normal(size=(50, 1))),
         "vine": (VineDensity(), rng.normal(size=(50, 3))),
         "neighbours": (ROME(density="knn"), aniso(60)),

@@ -355,7 +355,7 @@ than every draw from their fit, where chance explains 0.2: look at them first.'
     are = "row is" if number == 1 else "rows are"
     return (
         f"{text} {number:,} {are} less likely than every draw from their fit, where chance "
-        f"explains {expected:.1g}: look at them first."
+        f"explains {expected:.1f}: look at them first."
     )
 
 
