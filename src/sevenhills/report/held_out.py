@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from ..estimators.base import cloned_fit, inner_fits
 from ..folds import N_FOLDS, hold_out, mixed_generator
@@ -94,7 +95,9 @@ def score_held_out(
     n_draws = 0
     for i, fold in enumerate(folds):
         rows = fold.test[:n_tested]
-        with step(f"{type(estimator).__name__}, fold {i + 1}", i, len(folds)), inner_fits():
+        task = step(f"{type(estimator).__name__}, fold {i + 1}", i, len(folds))
+        # Threads of k-means that wait for each other double the CPU time of mixtures.
+        with task, inner_fits(), threadpool_limits(1, "openmp"):
             density = fit(X[fold.train], None).density_
         scores[rows] = measured[rows] = density.logpdf(X[rows], subject.n_jobs)
         if len(features) < X.shape[1]:
