@@ -16,10 +16,11 @@ def reports(monkeypatch):
     """Stand in for the package that writes reports, and return what it is given."""
     given = []
 
-    def build_report(model, *, X=None, title=None, rows=(), notes=()):
+    def build_report(model, *, X=None, title=None, rows=(), notes=(), left_out=None):
         assert len(rows) == (0 if X is None else len(X))
         given.append((type(model).__name__, None if X is None else X.shape, title))
-        return types.SimpleNamespace(save=lambda path: Path(path).write_text("page"))
+        save = lambda path: Path(path).write_text("page")  # noqa: E731
+        return types.SimpleNamespace(save=save, verdict=("A good fit.",))
 
     stand_in = types.ModuleType("sevenhills.report")
     stand_in.build_report = build_report
@@ -29,12 +30,13 @@ def reports(monkeypatch):
 
 def test_report(reports, folder, model, tmp_path):
     out = tmp_path / "page.html"
-    assert f"wrote {out}" in done("report", folder / "first.csv", "-o", out).stdout
+    said = done("report", folder / "first.csv", "-o", out).stdout
+    assert said == f"wrote {out}\nA good fit.\n"
     done("report", model, "-o", out, "--title", "Two words")
     found = json.loads(
         done("report", model, "--data", folder / "first.csv", "-o", out, "--json").stdout
     )
-    assert found == {"report": str(out), "n_rows": 150}
+    assert found == {"report": str(out), "n_rows": 150, "verdict": ["A good fit."]}
     assert reports == [
         ("AutoROME", (150, 2), None), ("ROME", None, "Two words"), ("ROME", (150, 2), None),
     ]  # fmt: skip
@@ -51,6 +53,7 @@ def test_a_report_names_rows_as_the_table_does(tmp_path):
     page = (tmp_path / "t.html").read_text(encoding="utf-8")
     assert ">42</button>" in page  # the last row of the table, though the first was left out
     assert "left out column name" in page
+    assert "Left out: name (words); 1 row (missing values)." in page
 
 
 def test_what_cannot_be_written_is_named(folder, tmp_path, monkeypatch):

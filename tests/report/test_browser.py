@@ -98,7 +98,7 @@ def pages(tmp_path_factory):
     outlying = np.concatenate([aniso(300), [[6.0, 6.0], [-9.0, -9.0]]])
     subjects = {
         "plane": (ROME(), pd.DataFrame(outlying, columns=["east", "north"])),
-        "walks": (ROME(), pd.DataFrame(walks, columns=long)),
+        "walks": (ROME(scale="auto"), pd.DataFrame(walks, columns=long)),
         "line": (ROME(), rng.normal(size=(50, 1))),
         "vine": (VineDensity(), rng.normal(size=(50, 3))),
         "neighbours": (ROME(density="knn"), aniso(60)),
@@ -427,7 +427,7 @@ def test_the_keyboard_is_enough(visit):
     assert "mark" in seen
 
     links = tab.locator("nav a")
-    assert links.count() == 8
+    assert links.count() == 9
     links.last.click()
     assert tab.locator("#quality").is_visible()
     tab.wait_for_function(

@@ -17,7 +17,7 @@ def test_it_is_written_and_shown_in_notebooks(tmp_path):
     path = page.save(str(tmp_path / "a.html"))
     assert path == tmp_path / "a.html"
     assert path.read_text(encoding="utf-8") == page.html
-    assert page == Report("Hills & dales", page.html)
+    assert page == Report("Hills & dales", page.html, page.verdict)
     assert "MB" in repr(page)
     assert 'title="Hills &amp; dales" srcdoc="&lt;!DOCTYPE' in page._repr_html_()
 

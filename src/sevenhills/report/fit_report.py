@@ -10,6 +10,7 @@ from ..estimators.summary import describe_choice, describe_resolution
 from ..texts import counted
 from ..validation import check_count
 from .fit_verdict import fit_verdict
+from .held_out import measured_features
 from .outliers import find_outliers, outliers_html
 from .page import (
     NO_VALUE,
@@ -85,7 +86,7 @@ def build_report(
     The same input gives the same file. A model is fitted to at most 20,000 rows, drawn at random,
     unless it is fitted before. Up to 3,000 rows are held out in five folds, as by
     :class:`~sevenhills.DensityOutlierDetector`; more are halved, each half is scored by a fit to
-    5,000 rows of the other one, and estimators are compared on 10,000 rows. Of more than 24
+    3,000 rows of the other one, and estimators are compared on 10,000 rows. Of more than 24
     features, those in which clusters differ most are shown. A page of 10,000 samples in two
     dimensions has 2.3 MB, of which plotly.js takes 1.9 MB. Reports need the extra ``report``.
 
@@ -108,7 +109,8 @@ def build_report(
     modes = _modes(subject)
     quality = measure_quality(subject, seed)
     outliers = find_outliers(subject, quality, seed)
-    verdict = fit_verdict(subject, modes, quality, outliers, left_out or {})
+    n_modes = None if modes is None else _count_measured(subject, modes)
+    verdict = fit_verdict(subject, n_modes, quality, outliers, left_out or {})
     data = plot_data(subject, views, draws, modes, outliers.rows)
     if quality.is_normalized:
         data["quality"] = quality.to_dict()
@@ -133,6 +135,14 @@ def _modes(subject: Subject) -> ModeTable | None:
     if subject.mixture is None or subject.mixture.n_kernels > _MAX_KERNELS:
         return None
     return subject.mixture.modes(n_jobs=subject.n_jobs)
+
+
+def _count_measured(subject: Subject, modes: ModeTable) -> int:
+    """Return the number of modes of the measured features: values of others are no modes."""
+    measured = measured_features(subject)
+    if subject.mixture is None or len(measured) == len(subject.names):
+        return len(modes)
+    return len(subject.mixture.marginal(measured).modes(n_jobs=subject.n_jobs))
 
 
 def _draws(subject: Subject, seed: int) -> np.ndarray:
@@ -213,11 +223,13 @@ def _cluster_table(subject: Subject) -> Table | None:
     if not clusters:
         return None
     summary = subject.model._summary()
+    # Rows of AutoROME are cells, which may hold several clusters.
+    cells = {each.name: cluster_cell(each.label) for each in clusters}
     rows = [
-        (cluster_cell(cluster.label), *(cell.replace("\n", ", ") for cell in row[1:]))
-        for cluster, row in zip(clusters[:_MAX_ROWS], summary.rows, strict=False)
+        (cells.get(row[0], row[0]), *(cell.replace("\n", ", ") for cell in row[1:]))
+        for row in summary.rows[:_MAX_ROWS]
     ]
-    return Table("Clusters" + _cut_short(len(clusters)), summary.headings, rows)
+    return Table("Densities of clusters" + _cut_short(len(summary.rows)), summary.headings, rows)
 
 
 def _cut_short(n_rows: int) -> str:

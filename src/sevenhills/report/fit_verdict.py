@@ -8,7 +8,6 @@ from typing import NamedTuple
 import numpy as np
 
 from ..clustering.scaling import unequal_scales
-from ..density import ModeTable
 from ..estimate import Estimate
 from ..estimators import ROME, AutoROME, propose_support
 from ..texts import counted, listed
@@ -46,7 +45,7 @@ class Finding(NamedTuple):
 
 def fit_verdict(
     subject: Subject,
-    modes: ModeTable | None,
+    n_modes: int | None,
     quality: Quality,
     outliers: Outliers,
     left_out: Mapping[str, str],
@@ -56,7 +55,7 @@ def fit_verdict(
     if quality.of_model is not None and quality.is_normalized:
         coverage = quality.coverage(quality.of_model)
     found = {
-        "Found": _describe_subject(subject, modes),
+        "Found": _describe_subject(subject, n_modes),
         "Fit": quality.reason or describe_fit(subject.kind, differences, quality.left_out),
         "Regions": describe_regions(coverage),
         "Outliers": describe_outliers(
@@ -71,9 +70,8 @@ def fit_verdict(
 # Clusters
 
 
-def _describe_subject(subject: Subject, modes: ModeTable | None) -> str:
+def _describe_subject(subject: Subject, n_modes: int | None) -> str:
     """Return sentences on clusters, the features that tell them apart, and modes."""
-    n_modes = None if modes is None else len(modes)
     if subject.labels is None or subject.X is None:
         n_clusters = None if subject.labels is None else int(subject.labels.max(initial=-1)) + 1
         return describe_found(subject.kind, _size(subject), n_clusters, [], n_modes)
@@ -346,9 +344,9 @@ than every draw from their fit, where chance explains 0.2: look at them first.'
     """
     if count is None:
         return ""
-    are = "row is" if count == 1 else "rows are"
+    are = "is listed as an outlier" if count == 1 else "are listed as outliers"
     of_any = "" if rate is None else f"; the rule flags {_percent(rate)} of any table"
-    text = f"{count:,} of {n_rows:,} {are} listed as outliers{of_any}."
+    text = f"{count:,} of {counted(n_rows, 'row')} {are}{of_any}."
     if far is None:
         return text
     number, expected = far
@@ -357,7 +355,7 @@ than every draw from their fit, where chance explains 0.2: look at them first.'
     are = "row is" if number == 1 else "rows are"
     return (
         f"{text} {number:,} {are} less likely than every draw from their fit, where chance "
-        f"explains {expected:.1g}: look at them first."
+        f"explains {expected:.1f}: look at them first."
     )
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from ..estimators.base import cloned_fit, inner_fits
 from ..folds import N_FOLDS, hold_out, mixed_generator
@@ -14,8 +15,8 @@ from .subject import Subject
 
 #: Up to this many samples are held out in the folds of DensityOutlierDetector; more are halved.
 _MAX_IN_FOLDS = 3000
-#: Samples of a half to which the other half is compared: five fits to more take half a minute.
-_MAX_TRAIN = 5000
+#: Samples of a half to which the other half is compared: mixtures of more take seconds.
+_MAX_TRAIN = 3000
 #: Draws of every fit, by which the probabilities of regions are estimated.
 _N_DRAWS = 2000
 
@@ -76,16 +77,27 @@ def measured_features(subject: Subject) -> list[int]:
 
 
 def score_held_out(
-    estimator: Any, subject: Subject, folds: Sequence[Fold], seed: int, n_tested: int | None = None
+    estimator: Any,
+    subject: Subject,
+    folds: Sequence[Fold],
+    seed: int,
+    n_tested: int | None = None,
+    scale: np.ndarray | float = 1.0,
 ) -> HeldOut:
-    """Fit an estimator without every fold, and score the fold, or ``n_tested`` samples of it."""
-    X, features = np.asarray(subject.X), measured_features(subject)
+    """Fit an estimator without every fold, and score the fold, or ``n_tested`` samples of it.
+
+    It is fitted to features that are divided by ``scale``; log densities are those of the features.
+    """
+    X, features = np.asarray(subject.X) / scale, measured_features(subject)
+    log_scale = np.broadcast_to(np.log(scale), X.shape[1])
     fit = cloned_fit(estimator, subject.names)
     scores, measured, probabilities = np.full((3, len(X)), np.nan)
     n_draws = 0
     for i, fold in enumerate(folds):
         rows = fold.test[:n_tested]
-        with step(f"{type(estimator).__name__}, fold {i + 1}", i, len(folds)), inner_fits():
+        task = step(f"{type(estimator).__name__}, fold {i + 1}", i, len(folds))
+        # Threads of k-means that wait for each other double the CPU time of mixtures.
+        with task, inner_fits(), threadpool_limits(1, "openmp"):
             density = fit(X[fold.train], None).density_
         scores[rows] = measured[rows] = density.logpdf(X[rows], subject.n_jobs)
         if len(features) < X.shape[1]:
@@ -96,4 +108,6 @@ def score_held_out(
             own = np.sort(density.logpdf(draws, subject.n_jobs))
             probabilities[rows] = 1 - np.searchsorted(own, measured[rows], side="right") / _N_DRAWS
             n_draws += _N_DRAWS
+    scores -= log_scale.sum()
+    measured -= log_scale[features].sum()
     return HeldOut(scores, measured, probabilities, n_draws)

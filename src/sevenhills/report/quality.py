@@ -116,11 +116,14 @@ def measure_quality(subject: Subject, seed: int) -> Quality:
     except ValueError as error:
         return Quality({}, [], [], f"Samples could not be held out: {error}.")
     failures = []
+    # Otherwise the variance that mixtures add would depend on the widest feature.
+    stds = subject.X.std(axis=0)
+    scale, n_tested = np.where(stds > 0, stds, 1.0), _n_tested(folds)
     for name, estimator in _simpler_estimators(subject).items():
         try:
-            scores[name] = score_held_out(estimator, subject, folds, seed, _n_tested(folds))
+            scores[name] = score_held_out(estimator, subject, folds, seed, n_tested, scale)
         except ValueError as error:
-            failures.append(f"{name.capitalize()} could not be fitted: {error}.")
+            failures.append(f"{name[0].upper() + name[1:]} could not be fitted: {error}.")
     measured = measured_features(subject)
     left_out = [name for j, name in enumerate(subject.names) if j not in measured]
     return Quality(scores, folds, failures, "", left_out)
@@ -162,7 +165,7 @@ def quality_html(found: Quality) -> str:
     headings = ["estimator", "held-out log density", f"difference from {first}"]
     cells = [
         (
-            name.capitalize() if name != first else name,
+            name[0].upper() + name[1:],
             estimate_cell(_mean(each.measured[rows])),
             NO_VALUE if name == first else estimate_cell(_negative(ahead[name])),
             estimate_cell(_percent(found.coverage(each))),
@@ -170,7 +173,8 @@ def quality_html(found: Quality) -> str:
         for name, each in found.scores.items()
     ]
     headings.append(f"% in the {CONFIDENCE:.0%} region")
-    about = f"{describe_folds(found.folds)} Compared on {len(rows):,} samples"
+    about = f"{describe_folds(found.folds)} Compared on {len(rows):,} samples, "
+    about += "simpler estimators in standardized features"
     if found.left_out:
         about += f", in the features but {listed(found.left_out)}, whose few values have no density"
     caption = "Held-out samples, mean ± standard error; higher log densities are better"
