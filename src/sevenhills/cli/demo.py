@@ -34,6 +34,11 @@ def demo(
     _show_plane(folder)
     _show_table(folder)
     _show_forecasts(folder)
+    _propose(folder)
+
+
+def _propose(folder: Path) -> None:
+    """Print which pages to open, and commands to try."""
     echo(f"\nOpen {folder / 'wine.html'} and {folder / 'forecasts.html'} in a browser. Then try:")
     echo(f"  sevenhills fit {folder / 'wine.csv'} -o wine.sevenhills")
     echo(f"  sevenhills outliers {folder / 'wine.csv'}")
