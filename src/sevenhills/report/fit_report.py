@@ -99,7 +99,7 @@ def build_report(
     >>> page.title
     'GaussianKDE of 50 samples'
     >>> page.verdict[0]
-    'GaussianKDE is one density of 50 rows of 2 columns, without clusters; the density has 2 modes.'
+    'GaussianKDE is one density of 50 rows of 2 columns, without clusters; the density has 1 mode.'
     """
     seed = check_count(random_state, "random_state")
     subject = make_subject(model_or_data, X, feature_names, rows, seed)

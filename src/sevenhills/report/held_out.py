@@ -96,7 +96,7 @@ def score_held_out(
     for i, fold in enumerate(folds):
         rows = fold.test[:n_tested]
         task = step(f"{type(estimator).__name__}, fold {i + 1}", i, len(folds))
-        # Threads of k-means that wait for each other double the CPU time of mixtures.
+        # Threads of k-means that wait for each other cost CPU time in small fits.
         with task, inner_fits(), threadpool_limits(1, "openmp"):
             density = fit(X[fold.train], None).density_
         scores[rows] = measured[rows] = density.logpdf(X[rows], subject.n_jobs)
