@@ -104,7 +104,8 @@ def score_held_out(
             density = density.marginal(features)
             measured[rows] = density.logpdf(X[rows][:, features], subject.n_jobs)
         if density.is_normalized:
-            draws = density.sample(_N_DRAWS, random_state=seed)
+            # The draws of folds are independent, so that their errors cancel.
+            draws = density.sample(_N_DRAWS, random_state=seed + i)
             own = np.sort(density.logpdf(draws, subject.n_jobs))
             probabilities[rows] = 1 - np.searchsorted(own, measured[rows], side="right") / _N_DRAWS
             n_draws += _N_DRAWS
