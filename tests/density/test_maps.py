@@ -496,10 +496,10 @@ def test_missing_values_are_imputed_inside(names):
         assert_array_equal(filled[5], X[5])
     given = dict(zip([1, 2], X[0, 1:].tolist(), strict=True))
     assert_allclose(density.impute(X)[0, 0], density.conditional(given).mean()[0], rtol=1e-9)
-    many = np.repeat(X[:1], 800, axis=0)
+    many = np.repeat(X[:1], 250, axis=0)
     drawn = np.sort(density.impute(many, "sample", random_state=1)[:, 0])
     expected = density.conditional(given).cdf(drawn)
-    assert np.abs(expected - np.linspace(0, 1, 800)).max() < 1.8 / np.sqrt(800)
+    assert np.abs(expected - np.linspace(0, 1, 250)).max() < 1.8 / np.sqrt(250)
 
 
 @each_triple
