@@ -62,7 +62,7 @@ def test_features_that_tell_clusters_apart_are_found():
 
 
 def test_means_of_clusters():
-    assert describe_means({}) == "No single column tells them apart."
+    assert describe_means({}) == "No single column tells the clusters apart."
     assert describe_means({"a": [-1, 0, 1, 2, 12345]}).endswith("a (means from -1 to 12,300).")
 
 
@@ -148,7 +148,7 @@ def test_the_page_begins_with_its_verdict():
     said = [text for text in parsed(page).text if text.strip()]
     assert said.index(page.verdict[0]) < said.index("samples")
     assert page.verdict[0].startswith("ROME found 3 clusters in 200 rows of 2 columns")
-    assert "They differ most in feature" in page.verdict[0]
+    assert "The clusters differ most in feature" in page.verdict[0]
     assert page.verdict[1].startswith("Not the best fit: on 200 held-out rows, ROME is better than")
     assert "worse than a Gaussian mixture by" in page.verdict[1]  # of which these samples are
     assert "Left out: name (words)." in page.verdict

@@ -168,3 +168,13 @@ def test_the_report_names_maps_and_bounds():
     assert "Maps of features" in page
     assert "circle" in page
     assert "Maps of features" not in build_report(ROME().fit(X), X=X).html
+
+
+def test_features_of_few_values_are_not_shown_first():
+    rng = np.random.RandomState(0)
+    labels = np.repeat([0, 1, 2], 40)
+    X = np.column_stack([labels, 3 * labels + rng.normal(size=120), rng.normal(size=120)])
+    subject = make_subject(ROME().fit(X, labels=labels), X, None, None)
+    assert list(subject.few_values) == [0]
+    assert first_pair(subject, [0, 1, 2]) == [1, 2]
+    assert first_pair(subject, [0, 1]) == [0, 1]

@@ -210,10 +210,10 @@ def describe_means(means: Mapping[str, Sequence[float]]) -> str:
     Examples
     --------
     >>> describe_means({"mass": [3706.0, 5076.0], "depth": [18.3, 15.0]})
-    'They differ most in mass (means 3,710 and 5,080) and depth (means 18.3 and 15).'
+    'The clusters differ most in mass (means 3,710 and 5,080) and depth (means 18.3 and 15).'
     """
     if not means:
-        return "No single column tells them apart."
+        return "No single column tells the clusters apart."
     texts = []
     for name, values in means.items():
         if len(values) <= _MAX_LISTED:
@@ -221,7 +221,7 @@ def describe_means(means: Mapping[str, Sequence[float]]) -> str:
         else:
             shown = f"from {_number(min(values))} to {_number(max(values))}"
         texts.append(f"{name} (means {shown})")
-    return f"They differ most in {listed(texts)}."
+    return f"The clusters differ most in {listed(texts)}."
 
 
 def _number(value: float) -> str:

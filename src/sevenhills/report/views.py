@@ -103,11 +103,15 @@ def features_to_show(subject: Subject) -> list[int]:
 
 
 def first_pair(subject: Subject, shown: list[int]) -> list[int]:
-    """Return the positions of the two features that separate clusters best."""
+    """Return the positions of the two features that separate clusters best.
+
+    Features of few values are among them only if there are no others.
+    """
     if len(shown) < 2 or subject.X is None or subject.labels is None:
         return [0, min(1, len(shown) - 1)]
     X = subject.X[:, shown]
-    between = separation(X, subject.labels)
+    is_few = np.isin(shown, list(subject.few_values))
+    between = np.where(is_few, -0.5, separation(X, subject.labels))
     best = int(np.argmax(between))
     with np.errstate(all="ignore"):  # constant features have no correlations
         correlations = np.nan_to_num(np.corrcoef(X.T)[best])
