@@ -54,7 +54,7 @@ $(BIN)/.browser: $(BIN)/.ready
 
 # scikit-learn skips one of its estimator checks without SCIPY_ARRAY_API.
 test: $(BIN)/.ready $(BIN)/.browser
-	SCIPY_ARRAY_API=1 $(BIN)/python -m pytest -m "not slow" -n 2 --dist loadgroup
+	SCIPY_ARRAY_API=1 $(BIN)/python -m pytest -m "not slow" -n 2
 
 # One item of every parametrised test, without browser, dask and other processes.
 quick: $(BIN)/.ready

@@ -59,7 +59,10 @@ def pytest_sessionstart(session):
         density.hess_logpdf(X[:5])
         density.conditional({0: 0.5}).mean()
         density.marginal(0).cdf(X[:5, :1])
-    ROME().fit(X).density_.logpdf(np.tile(X, (1300, 1)))  # so many that the fast sums are used
+    for columns in ([0, 1], [0, 1, 1]):
+        # So many points that the fast sums are used.
+        Z = X[:, columns] + np.arange(len(columns)) * X[::-1, :1]
+        ROME(selection=None).fit(Z).density_.logpdf(np.tile(Z, (1300, 1)))
     evaluate(X.reshape(2, 17, 5, 2), X[:10].reshape(2, 5, 2))
 
 

@@ -20,9 +20,6 @@ from sevenhills.report import Report, build_report, forecast_report
 
 from .pages import EVIL, aniso, data_of
 
-#: One process makes the pages.
-pytestmark = pytest.mark.xdist_group("browser")
-
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 
 
@@ -188,7 +185,7 @@ SETTLED = """() => [...document.querySelectorAll('.plot')].every(
     [
         *(("walks", font) for font in ("default", "wide", "narrow")),
         pytest.param("walks", "DejaVu", marks=pytest.mark.slow),
-        ("forecasts", "default"),
+        pytest.param("forecasts", "default", marks=pytest.mark.slow),
         ("forecasts", "wide"),
         pytest.param("forecasts", "DejaVu", marks=pytest.mark.slow),
         pytest.param("forecasts", "narrow", marks=pytest.mark.slow),
