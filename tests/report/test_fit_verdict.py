@@ -137,9 +137,13 @@ def test_years_do_not_pass_for_clusters():
     assert "are the values of year, a column of few values, and no clusters" in found
     assert "150 held-out rows (without year)" in fit
     assert steps == "Try a density for each value of year (--by year)."
-    auto = build_report(AutoROME(), X=X, feature_names=names).verdict[0]
+    page = build_report(AutoROME(), X=X, feature_names=names)
+    auto = page.verdict[0]
     assert "AutoROME found one cluster in 150 rows of 3 columns; the density has 1 mode." in auto
     assert "year (3 values) groups rows and is no part of the clusters." in auto
+    said = [text for text in parsed(page).text if text.strip()]
+    assert said[said.index("mode") - 1] == "1"
+    assert "Modes of the density, by year" in said
 
 
 def test_the_page_begins_with_its_verdict():

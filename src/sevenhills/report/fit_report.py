@@ -7,7 +7,7 @@ import numpy as np
 
 from ..density import ModeTable
 from ..estimators.summary import describe_choice, describe_resolution
-from ..texts import counted
+from ..texts import counted, listed
 from ..validation import check_count
 from .fit_verdict import fit_verdict
 from .held_out import measured_features
@@ -114,10 +114,10 @@ def build_report(
     data = plot_data(subject, views, draws, modes, outliers.rows)
     if quality.is_normalized:
         data["quality"] = quality.to_dict()
-    columns = shown[:_MAX_COLUMNS]
+    columns, tiles = shown[:_MAX_COLUMNS], _tiles(subject, n_modes, outliers.count)
     sections = [
         Section("verdict", "Verdict", render("fit_verdict.html", findings=verdict)),
-        Section("summary", "Summary", _summary(subject, modes, outliers.count, columns, notes)),
+        Section("summary", "Summary", _summary(subject, modes, tiles, columns, notes)),
         Section("line", "One feature", _line(subject, views["features"])),
         *_pair_sections(subject, views),
         Section("clusters", "Clusters", _clusters(subject)),
@@ -169,7 +169,7 @@ def _subtitle(subject: Subject) -> str:
 def _summary(
     subject: Subject,
     modes: ModeTable | None,
-    n_outliers: int | None,
+    tiles: list[tuple[str, str]],
     columns: Sequence[int],
     notes: Sequence[str],
 ) -> str:
@@ -180,7 +180,7 @@ def _summary(
         no_modes = f"Modes are not searched among more than {_MAX_KERNELS:,} kernels."
     return render(
         "summary.html",
-        tiles=_tiles(subject, modes, n_outliers),
+        tiles=tiles,
         choice=_choice(subject),
         clusters=_cluster_table(subject),
         modes=None if modes is None else _mode_table(subject, modes, columns),
@@ -190,16 +190,14 @@ def _summary(
     )
 
 
-def _tiles(
-    subject: Subject, modes: ModeTable | None, n_outliers: int | None
-) -> list[tuple[str, str]]:
+def _tiles(subject: Subject, n_modes: int | None, n_outliers: int | None) -> list[tuple[str, str]]:
     """Return counts with their nouns."""
     counts = {"samples": subject.n_samples, "features": len(subject.names)}
     if subject.labels is not None:
         counts["clusters"] = len(np.unique(subject.labels[subject.labels >= 0]))
         counts["noise samples"] = int((subject.labels < 0).sum())
-    if modes is not None:
-        counts["modes"] = len(modes)
+    if n_modes is not None:
+        counts["modes"] = n_modes
     if n_outliers is not None:
         counts["outliers"] = n_outliers
     return [
@@ -246,7 +244,9 @@ def _mode_table(subject: Subject, modes: ModeTable, columns: Sequence[int]) -> T
         )
         for i in range(min(len(modes), _MAX_ROWS))
     ]
-    caption = "Modes of the density" + _cut_short(len(modes))
+    grouping = [name for j, name in enumerate(subject.names) if j not in measured_features(subject)]
+    caption = "Modes of the density" + (f", by {listed(grouping)}" if grouping else "")
+    caption += _cut_short(len(modes))
     if len(columns) < len(subject.names):
         caption += f", {len(columns)} of {len(subject.names)} features"
     return Table(caption, headings, rows)
@@ -258,12 +258,14 @@ def _map_table(subject: Subject) -> Table | None:
     if maps is None:
         return None
     at_bounds = {each.feature: each.n_at_bounds for each in getattr(subject.model, "support_", ())}
-    rows = [
-        (name, *map(number_cell, each.bounds), each.label, number_cell(at_bounds.get(j)))
+    rows: list[tuple[str, ...]] = [
+        (name, each.label, *map(number_cell, (*each.bounds, at_bounds.get(j))))
         for j, (name, each) in enumerate(zip(subject.names, maps, strict=True))
         if each.label
     ]
-    headings = ["feature", "least", "largest", "map", "samples at a bound"]
+    headings = ["feature", "map", "least", "largest", "samples at a bound"]
+    if not np.isfinite([each.bounds for each in maps]).any():  # the other columns would be empty
+        headings, rows = headings[:2], [row[:2] for row in rows]
     caption = "Maps of features" + _cut_short(len(rows))
     return Table(caption, headings, rows[:_MAX_ROWS])
 
