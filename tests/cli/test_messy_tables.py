@@ -350,6 +350,31 @@ def test_semicolons_with_decimal_commas_and_points_of_thousands():
     assert said.endswith("semicolon.csv has decimal commas (--decimal . says otherwise)")
 
 
+def test_units_after_spaces_are_not_columns():
+    found = samples("european.csv")
+    assert found.names == ["Preis", "Datum", "Anteil"]
+    assert_array_equal(found.X[0], [7402.5, days(2024, 3, 1), 18.5])
+    assert not any("left out" in said for said in found.remarks)
+
+
+@pytest.mark.parametrize(
+    ("values", "code"),
+    [
+        ([-999, 1, 2.5, -999, 3, 4], "-999 in 2 rows"),
+        ([1, 2.5, 9999, 3, 9999, 9999], "9999 in 3 rows"),
+        ([999, 1, 2.5, 3, 4], None),  # a single one may be an outlier
+        ([-999, -999, -990, -980], None),
+        ([-998, -998, 1, 2], None),
+        ([-999, -999, 5, 5], None),
+    ],
+)
+def test_numbers_that_may_mark_missing_values(values, code):
+    cells = pandas.DataFrame({"x": np.array(values, float), "y": np.arange(len(values)) ** 2 / 7})
+    said = samples_of(table_of_cells("t.csv", cells, has_names=True), Choices()).remarks
+    expected = f"warning: column x has {code}, far from its other values; if it marks missing"
+    assert [each.startswith(expected) for each in said] == ([] if code is None else [True])
+
+
 def test_a_spreadsheet():
     found = samples("sheet.xlsx")
     assert found.names == ["Datum", "Uhrzeit", "Masse", "Anteil"]

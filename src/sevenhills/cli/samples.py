@@ -95,6 +95,7 @@ def samples_of(
     names = _without(names, flat)
     kept = _distinct_rows(complete, names, choices.duplicates, weight, remarks)
     remarks += _warnings(names, len(chosen), len(complete), n_rows)
+    remarks += [remark for name in names for remark in _code_warnings(name, kept[name].to_numpy())]
     return Samples(
         source=table.source,
         frame=kept[names],
@@ -224,6 +225,25 @@ def _warnings(names: Sequence[str], n_columns: int, n_complete: int, n_rows: int
         share = f"{n_rows - n_complete:,} of {n_rows:,} rows were left out"
         warnings.append(f"warning: {share}; --columns without the gaps keeps more of them")
     return warnings
+
+
+def _code_warnings(name: str, values: np.ndarray) -> list[str]:
+    """Return a warning on a number of nines, as -999, that is repeated far from all other values.
+
+    Some programs write such a code where a value is missing.
+    """
+    for code in (values.min(), values.max()):
+        others = values[values != code]
+        is_nines = abs(code) >= 99 and set(f"{abs(code):g}") == {"9"}
+        if not is_nines or len(others) > len(values) - 2 or len(others) < 2:
+            continue
+        if min(abs(others - code)) > 2 * np.ptp(others) > 0:
+            n_rows = counted(len(values) - len(others), "row")
+            return [
+                f"warning: column {name} has {code:g} in {n_rows}, far from its other values; if "
+                "it marks missing values, leave these cells empty"
+            ]
+    return []
 
 
 def column_named(table: Table, name: str) -> str:

@@ -19,6 +19,7 @@ from ..atomic_write import naming
 from ..decoding import Archive, check_unpacked, decoding
 from ..extras import import_extra
 from .columns import Table, decimal_mark, default_names, is_number, number_in, table_of_cells
+from .dates import days_in, hours_in
 from .options import Layout
 from .screen import listed, shortened
 
@@ -425,7 +426,7 @@ def _rows(lines: Sequence[str], separator: str) -> list[list[str]]:
 
 
 def _separator_of(lines: Sequence[str]) -> str:
-    """Return the separator with which rows are equally long and cells are numbers."""
+    """Return the separator with which rows are equally long and cells have values."""
     best, separator = (0.0, 0.0, 0), _NO_SEPARATOR
     for candidate in _SEPARATORS:
         rows = _rows(lines, candidate)
@@ -434,11 +435,17 @@ def _separator_of(lines: Sequence[str]) -> str:
         if width == 1 or len(rows[0]) != width:
             continue
         cells = [cell for row in rows for cell in row]
-        n_numbers = sum(any(number_in(cell, mark) is not None for mark in ".,") for cell in cells)
-        score = (n_rows / len(rows), n_numbers / len(cells), width)
+        score = (n_rows / len(rows), sum(map(_has_value, cells)) / len(cells), width)
         if score > best:
             best, separator = score, candidate
     return separator
+
+
+def _has_value(cell: str) -> bool:
+    """Return whether a cell is empty, or a number, an amount, a date or a time of day."""
+    if any(number_in(cell, mark) is not None or is_number(cell, mark) for mark in ".,"):
+        return True
+    return days_in([cell])[0] is not None or hours_in(cell) is not None
 
 
 def _n_titles(rows: Sequence[Sequence[str]]) -> int:
