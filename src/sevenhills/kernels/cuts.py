@@ -279,15 +279,3 @@ def _are_equal(runs, offsets, one, other):
             if runs[i, j] != runs[i + shift, j]:
                 return False
     return True
-
-
-@kernel
-def weigh_runs(runs, weights, out):
-    """Write the sum of the weights (N,), given in order, of every run (R, 2 or more) into ``out``.
-
-    Differences of cumulated weights would lose the digits of small weights.
-    """
-    for r in range(runs.shape[0]):
-        out[r] = 0.0
-        for i in range(runs[r, 0], runs[r, 1]):
-            out[r] += weights[i]
