@@ -7,7 +7,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -129,12 +129,16 @@ def _make_only_folder(folder: Path) -> None:
                 shutil.rmtree(other, ignore_errors=True)
 
 
-def kernel(function: Callable[..., Any]) -> Any:
+def kernel(function: Callable[..., Any], **options: Any) -> Any:
     """Compile for calls from Python: without the GIL, dividing like numpy, kept on disk.
 
     Where no folder can be written to, as in some containers, it is compiled in every process.
     """
-    dispatcher = njit(**_COMMON)(function)
+    dispatcher = njit(**_COMMON, **options)(function)
     with contextlib.suppress(OSError, RuntimeError):
         dispatcher._cache = _KernelCache(function)
     return dispatcher
+
+
+#: The same, where a product may be added without being rounded first.
+fused_kernel = partial(kernel, fastmath={"contract"})
