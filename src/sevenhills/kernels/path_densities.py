@@ -22,6 +22,8 @@ _ROUNDED_SHARE = 1e-12
 _LEAST_FREE = 1e-12
 
 _HALF_LOG_2PI = 0.9189385332046727
+#: The row of a workspace for a truth; with a literal number, ``_whiten`` would be compiled twice.
+_TRUTH = np.int64(3)
 
 
 @kernel
@@ -67,8 +69,8 @@ def log_step_densities(
                 out[i, m, t] = np.nan
                 if has_density and observed[i, m, t]:
                     for d in range(factor.shape[0]):
-                        vectors[3, d] = truths[i, m, t, d] - vectors[0, d]
-                    _whiten(vectors, 3, factor)
+                        vectors[_TRUTH, d] = truths[i, m, t, d] - vectors[0, d]
+                    _whiten(vectors, _TRUTH, factor)
                     out[i, m, t] = _log_density(
                         n, total, points, counts, factor, vectors, exponents
                     )
@@ -193,7 +195,7 @@ def _log_density(n, total, points, counts, factor, vectors, exponents):
     for k in range(n):
         square = 0.0
         for d in range(n_features):
-            square += (points[k, d] - vectors[3, d]) ** 2
+            square += (points[k, d] - vectors[_TRUTH, d]) ** 2
         exponents[k] = -0.5 * square / (bandwidth * bandwidth)
         largest = max(largest, exponents[k])
     density = 0.0
