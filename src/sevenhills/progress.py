@@ -8,7 +8,7 @@ processes of a computation report nothing themselves.
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import NamedTuple, TypeVar
 
@@ -39,6 +39,8 @@ class _Scope(NamedTuple):
 
 
 _scope: ContextVar[_Scope | None] = ContextVar("progress", default=None)
+#: A part of a computation whose progress is not shown, which is that of every small fit.
+_NOTHING = nullcontext()
 
 
 @contextmanager
@@ -107,16 +109,17 @@ class Clock:
         return f"{compiled}{done} {rest:.2f} s"
 
 
-@contextmanager
-def part(stage: str, start: float = 0.0, end: float = 1.0) -> Iterator[None]:
+def part(stage: str, start: float = 0.0, end: float = 1.0) -> AbstractContextManager[None]:
     """Take what is done inside as a part of the current computation, from a fraction to another.
 
     A part without a name leaves the reports to the parts inside of it.
     """
     scope = _scope.get()
-    if scope is None:
-        yield
-        return
+    return _NOTHING if scope is None else _reported_part(scope, stage, start, end)
+
+
+@contextmanager
+def _reported_part(scope: _Scope, stage: str, start: float, end: float) -> Iterator[None]:
     width = scope.end - scope.start
     inner = scope._replace(
         stages=(*scope.stages, stage),

@@ -1,6 +1,7 @@
 """Samples by cluster: means, rotations, regularized scales, and the bandwidth of kernels."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -40,7 +41,7 @@ class Grouping:
         cls, X: np.ndarray, labels: np.ndarray, weights: np.ndarray, unit: float = 1.0
     ) -> "Grouping":
         """Group samples by their labels, -1 being noise."""
-        order = np.argsort(np.where(labels == NOISE, np.iinfo(np.int64).max, labels), kind="stable")
+        order = labels.astype(np.uint64).argsort(kind="stable")  # noise becomes the largest
         points, keys, weights = X[order], labels[order], weights[order]
         is_first = np.ones(len(X), dtype=bool)
         is_first[1:] = keys[1:] != keys[:-1]
@@ -64,7 +65,7 @@ class Grouping:
         """The number of clusters that are not noise."""
         return len(self.labels) - int(self.labels[-1] == NOISE)
 
-    @property
+    @cached_property
     def masses(self) -> np.ndarray:
         """The weight of every cluster."""
         return np.add.reduceat(self.weights, self.offsets[:-1])
@@ -203,14 +204,13 @@ def principal_axes(
     for g, part in enumerate(parts):
         scatters[g] = part.T @ part
     axes = np.linalg.eigh(scatters)[1].transpose(0, 2, 1)
-    squares = np.empty((len(parts), n_features))
-    for g, part in enumerate(parts):
-        squares[g] = _squares_along(part, axes[g])
+    along = np.concatenate([part @ each.T for part, each in zip(parts, axes, strict=True)])
+    squares = np.add.reduceat(along * along, offsets[:-1])
     largest = squares.max(axis=1, keepdims=True)
     thin = (squares > _ROUNDING**2 * largest) & (squares < _SQUARES_LOST**2 * largest)
     for g in np.flatnonzero(thin.any(axis=1)).tolist():
         axes[g] = _careful_axes(parts[g])
-        squares[g] = _squares_along(parts[g], axes[g])
+        squares[g] = np.square(parts[g] @ axes[g].T).sum(axis=0)
 
     n_members = np.add.reduceat(weights, offsets[:-1])
     n_rows = n_members * np.ceil(n_features / n_members) if tiled else n_members
@@ -224,11 +224,6 @@ def principal_axes(
 
 def _rows(axes: Axes) -> np.ndarray:
     return axes.directions.swapaxes(-1, -2)
-
-
-def _squares_along(part: np.ndarray, axes: np.ndarray) -> np.ndarray:
-    along = part @ axes.T
-    return np.asarray(np.einsum("ij,ij->j", along, along))
 
 
 def _careful_axes(part: np.ndarray) -> np.ndarray:

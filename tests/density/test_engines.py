@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.polynomial.chebyshev import chebvander
 from numpy.testing import assert_array_equal
 from scipy.special import logsumexp
 
@@ -134,6 +135,26 @@ def test_translations_are_sums_of_matrix_products(size):
     moved = np.einsum("tsbk,sba->tska", tensors[sources], matrices)
     expected = (moved * (sources >= 0)[:, :, None, None]).sum(axis=1)
     np.testing.assert_allclose(out, expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("n_features", LOW)
+def test_moments_of_cells(n_features, monkeypatch):
+    """Some cells hold more kernels than are added together."""
+    monkeypatch.setattr(engines, "_MOMENT_ROWS", 7)
+    rng = np.random.RandomState(0)
+    Z, weights = rng.standard_normal((60, n_features)), rng.uniform(size=60)
+    keys = engines._cell_keys(Z)
+    order = np.argsort(keys, kind="stable")
+    cells = engines._Cells.from_sorted(keys[order], Z[order], weights[order])
+    expected = np.zeros((len(cells.keys), *[N_TERMS] * n_features))
+    for z, weight, key in zip(Z, weights, keys, strict=True):
+        u = 2 * np.remainder(z / engines._SIDE, 1.0) - 1
+        value = weight
+        for m in range(n_features):
+            value = np.multiply.outer(value, chebvander(u[m : m + 1], N_TERMS - 1)[0])
+        expected[np.searchsorted(cells.keys, key)] += value
+    found = cells.moments().reshape(expected.shape)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("n_features", LOW)

@@ -1,6 +1,7 @@
 """Compiled kernels are kept on disk, and never outlive their source."""
 
 import errno
+import gc
 import importlib
 import os
 import shutil
@@ -106,3 +107,17 @@ def test_without_a_folder_for_its_cache_it_still_runs(package, monkeypatch):
     monkeypatch.setattr(caching.CacheImpl, "_locator_classes", [])
     assert measure() == (9.0, 0)
     assert not cached(package)
+
+
+@pytest.mark.parametrize("collects", [True, False])
+def test_garbage_is_not_collected_while_compiling(collects):
+    watch, before = compiling._Stopwatch(), gc.isenabled()
+    found = []
+    try:
+        (gc.enable if collects else gc.disable)()
+        for step in (watch.on_start, watch.on_start, watch.on_end, watch.on_end):
+            step(None)
+            found.append(gc.isenabled())
+    finally:
+        (gc.enable if before else gc.disable)()
+    assert found == [False, False, False, collects]

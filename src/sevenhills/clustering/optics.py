@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..kernels.blocks import build_rotated_blocks, nearest_distances
-from ..kernels.cuts import dbscan_cuts, first_equals, weigh_runs, xi_cuts
+from ..kernels.cuts import dbscan_cuts, first_equals, xi_cuts
 from ..kernels.direct_ordering import order_few_points
 from ..kernels.ordering import order_points
 from ..progress import part, report
@@ -134,6 +134,15 @@ def order_by_reachability(
     return Ordering(order, reachability, core, predecessor, n_neighbors)
 
 
+def weigh_runs(runs: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Return the sum of the weights (N,), given in order, of every run (R, 2 or more).
+
+    Differences of cumulated weights would lose the digits of small weights.
+    """
+    # Of the sums from every index to the next, those from an end to the next start are not needed.
+    return np.add.reduceat(np.append(weights, 0.0), runs[:, :2].ravel())[::2]
+
+
 @dataclass(frozen=True, eq=False)
 class Partitions:
     """Partitions of an ordering into runs, one partition after another."""
@@ -181,9 +190,8 @@ class Partitions:
     def noise_share(self, weights: np.ndarray) -> np.ndarray:
         """Return the share of noise in the weights, given in order, for every partition."""
         is_noise = self.runs[:, 2] == NOISE
-        masses, noise = np.zeros(len(self.runs)), np.empty(is_noise.sum())
-        weigh_runs(self.runs[is_noise], weights, noise)
-        masses[is_noise] = noise
+        masses = np.zeros(len(self.runs))
+        masses[is_noise] = weigh_runs(self.runs[is_noise], weights)
         return np.add.reduceat(masses, self.offsets[:-1]) / weights.sum()
 
     def resized(self, sizes: np.ndarray, n_behind: int) -> "Partitions":

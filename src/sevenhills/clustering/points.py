@@ -160,8 +160,8 @@ class Points:
         cls, X: np.ndarray, weights: np.ndarray, start: str, labels: np.ndarray | None
     ) -> "Points":
         """Return the points of rows whose values are exact."""
-        kept = np.flatnonzero(weights)
-        if len(kept) < len(X):
+        if not weights.all():
+            kept = np.flatnonzero(weights)
             labels = None if labels is None else labels[kept]
             points = cls._from_exact(X[kept], weights[kept], start, labels)
             return points._among(kept, len(weights))
@@ -332,7 +332,9 @@ class Points:
 
     def _to_rows(self, values: np.ndarray, absent: float) -> np.ndarray:
         """Return values of points for the given rows, ``absent`` for rows of weight zero."""
-        return np.where(self.of_rows < 0, absent, values[self.of_rows])
+        out = values[self.of_rows]
+        out[self.of_rows < 0] = absent
+        return out
 
     def row_clusters(self) -> RowClusters:
         """Return the clusters in terms of the given rows and data units."""
@@ -425,7 +427,7 @@ def _has_ties(X: np.ndarray, weights: np.ndarray | None) -> bool:
     columns = np.sort(X.T, axis=1)
     largest = np.maximum(np.abs(columns[:, 0]), np.abs(columns[:, -1]))
     with np.errstate(over="ignore", invalid="ignore"):
-        return bool((np.diff(columns) <= _TIE * largest[:, None]).any())
+        return bool((columns[:, 1:] - columns[:, :-1] <= _TIE * largest[:, None]).any())
 
 
 def _count_copies(weights: np.ndarray) -> tuple[np.ndarray, float]:
@@ -492,7 +494,8 @@ def canonical_features(X: np.ndarray, weights: np.ndarray) -> np.ndarray:
     stds[stds <= _EQUAL] = 1.0
     skewness = np.abs(shares @ (squares * apart)) / stds**3
     order = np.argsort(skewness, kind="stable")
-    if (np.diff(skewness[order]) > _EQUAL).all():
+    ordered = skewness[order]
+    if (ordered[1:] - ordered[:-1] > _EQUAL).all():
         return order
     squares /= stds**2
     lengths = squares.sum(axis=1)

@@ -8,13 +8,12 @@ import numpy as np
 from scipy.special import logsumexp
 
 from ..kernels.blocks import Blocks, build_blocks, most_needed, nearest_distances
-from ..kernels.cuts import weigh_runs
 from ..kernels.silhouettes import ROWS, row_silhouettes, sum_runs, sum_segments
 from ..kernels.spanning import Workspace, diameter_beyond, span, spanning_tree
 from ..progress import report
 from ..threads import map_blocks
 from ..validation import check_choice, check_field, check_permutation
-from .optics import Cuts, Partitions, best_of
+from .optics import Cuts, Partitions, best_of, weigh_runs
 from .sampling import sample_scores
 
 #: The criteria by which candidates are scored here.
@@ -290,9 +289,10 @@ class _Silhouettes(NamedTuple):
         edges = np.flatnonzero(is_edge)
         position = np.cumsum(is_edge) - 1
         starts, ends = position[flat[:, 0]], position[flat[:, 1]]
-        runs, index = _distinct_runs(starts, ends, flat[:, 2] < 0)
-        masses = np.empty(len(runs))
-        weigh_runs(edges[runs[:, :2]], weights, masses)
+        is_noise = flat[:, 2] < 0
+        runs, index = _distinct_runs(starts, ends, is_noise)
+        masses = weigh_runs(edges[runs[:, :2]], weights)
+        noise = np.add.reduceat(np.where(is_noise, masses[index], 0.0), partitions.offsets[:-1])
         return cls(
             X=X,
             weights=weights,
@@ -301,7 +301,7 @@ class _Silhouettes(NamedTuple):
             masses=masses,
             parts=np.stack([index, flat[:, 2]], axis=1),
             offsets=partitions.offsets,
-            shares=partitions.noise_share(weights),
+            shares=noise / weights.sum(),
         )
 
     def scores(self, n_jobs: int | None) -> np.ndarray:
@@ -367,10 +367,14 @@ def _distinct_runs(
     """Return the distinct runs by noise, start and end, and the index of every given run."""
     n_places = ends.max() + 1
     keys = (noise * n_places + starts) * n_places + ends
-    keys, index = np.unique(keys, return_inverse=True)
-    keys, ends = np.divmod(keys, n_places)
-    noise, starts = np.divmod(keys, n_places)
-    return np.stack([starts, ends, noise], axis=1), index
+    order = keys.argsort()
+    ordered = keys[order]
+    is_first = np.ones(len(keys), dtype=bool)
+    is_first[1:] = ordered[1:] != ordered[:-1]
+    index = np.empty_like(order)
+    index[order] = is_first.cumsum() - 1
+    firsts = order[is_first]
+    return np.stack([starts[firsts], ends[firsts], noise[firsts]], axis=1), index
 
 
 def dbcv_scores(

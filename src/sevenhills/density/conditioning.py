@@ -53,6 +53,9 @@ class _Split(NamedTuple):
         features = np.concatenate([free, given])
         factors, work = np.empty(transforms.shape), np.empty(n_features)
         order = np.empty(n_features, dtype=np.int64)
+        # The kernel is compiled for read-only arrays only, which those of a density are.
+        transforms = np.ascontiguousarray(transforms).view()
+        transforms.flags.writeable = False
         factor_transforms(transforms, features, np.int64(len(free)), order, work, factors)
         return cls(features, len(free), factors)
 

@@ -7,6 +7,7 @@ within the tolerance. Sums of kernels that have covariances of their own are dir
 kernels that are negligible.
 """
 
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from functools import cache, cached_property, partial
 from typing import NamedTuple
@@ -14,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..kernels.blocks import build_blocks
-from ..kernels.gauss_transform import BATCH, N_TERMS, add_moments, fast_log_sums, translate
+from ..kernels.gauss_transform import N_TERMS, fast_log_sums, translate
 from ..kernels.mixture import NEGLIGIBLE, add_exponentials
 from .sums import (
     LOG_2PI,
@@ -254,6 +255,8 @@ class _ProductGroup(NamedTuple):
 
 # Fast Gauss transform
 
+#: The share of the tolerance for series, and for kernels that are left out.
+_SHARE = 0.45
 #: The side of a cell, in standard deviations of a kernel.
 _SIDE = 2.0
 #: Cells up to this far away are included; the next are 10 standard deviations away.
@@ -276,6 +279,8 @@ _MARGIN = 3
 _BASE_COEFFICIENTS, _COEFFICIENTS_PER_KERNEL = 2**20, 32
 #: Coefficients held in memory while series are made: 128 MB.
 _NUMBERS = 2**24
+#: Kernels that are added to the moments of cells together, so that products stay in the cache.
+_MOMENT_ROWS = 1024
 #: Coordinates of points, over all groups, that are held in memory.
 _POINT_NUMBERS = 2**16
 #: Kernels in a leaf of the tree for direct sums.
@@ -315,14 +320,15 @@ class GaussTransform(NamedTuple):
         with np.errstate(over="ignore", invalid="ignore"):  # holds for this thread only
             Y = np.matmul(X - self.centers[:, None], self.transforms)
             order = np.argsort(_cell_keys(Y[0])) if X.shape[1] == _LARGE_CELLS else slice(None)
-        n_leaves, _, size = self.prepared.tiles.shape
-        work = np.empty((3, size))
+        n_leaves, n_features, size = self.prepared.tiles.shape
+        series = np.empty(N_TERMS), np.empty((n_features, N_TERMS ** (n_features - 1)))
         depth = n_leaves.bit_length() + 2
         stack = np.empty(depth, dtype=np.int64), np.empty(depth)  # nodes and their distances
         values, found = np.empty((3, len(Y))), np.empty(len(X))
         fast_log_sums(
-            Y[:, order], *self.prepared, tol, work, work.view(np.int64), values, *stack, found
-        )
+            Y[:, order], *self.prepared, np.log(_SHARE * tol), self.prepared.log_masses.max(),
+            *series, np.empty(size), values, *stack, found,
+        )  # fmt: skip
         out = np.empty(len(X))
         out[order] = found
         return out
@@ -394,14 +400,14 @@ class _Series(NamedTuple):
     """Chebyshev series of the sum of a group's kernels, in some cells."""
 
     keys: np.ndarray  #: (n_cells,) the keys of the cells, ascending
-    coefficients: np.ndarray  #: (n_cells, n_terms, n_terms ** (n_features - 1))
+    coefficients: np.ndarray  #: (n_cells, n_terms ** n_features)
     errors: np.ndarray  #: (n_cells,) upper bounds of their errors
 
     @classmethod
     def from_cells(cls, sources: "_Cells") -> "_Series":
         """Expand the sum of unit Gaussians, whose weights add up to one, in crowded cells."""
         targets = _surroundings(_crowded(sources), *sources.Z.shape)
-        coefficients = np.empty((len(targets), N_TERMS, N_TERMS ** (sources.n_features - 1)))
+        coefficients = np.empty((len(targets), N_TERMS**sources.n_features))
         errors = np.empty(len(targets))
         for rows, some in _shares(sources, targets):
             coefficients[rows], errors[rows] = _expand(some, targets[rows])
@@ -451,13 +457,36 @@ class _Cells(NamedTuple):
         return _Cells(self.keys[kept], starts, self.Z[rows], self.weights[rows])
 
     def moments(self) -> np.ndarray:
-        """Return the Chebyshev moments of every cell."""
-        n_features, n_rows = self.n_features, N_TERMS ** (self.n_features - 1)
-        basis = np.zeros((n_features * BATCH, N_TERMS))
-        products = np.zeros((n_features, BATCH, n_rows))
-        out = np.zeros((len(self.keys), n_rows, N_TERMS))
-        add_moments(self.Z, self.weights, self.starts, _SIDE, basis, products, out)
+        """Return ``sum_k w_k T_a(u_k1) T_b(u_k2) ...`` of every cell, ``u`` being from -1 to 1."""
+        out = np.empty((len(self.keys), N_TERMS ** (self.n_features - 1), N_TERMS))
+        bounds = self.starts.tolist()
+        first = 0
+        while first < len(out):
+            start = bounds[first]
+            last = max(first + 1, bisect_right(bounds, start + _MOMENT_ROWS) - 1)
+            rows = slice(start, bounds[last])
+            polynomials = _chebyshev_polynomials(self.Z[rows])
+            products = self.weights[None, rows]
+            for each in polynomials[:-1]:
+                products = (products[:, None] * each).reshape(-1, each.shape[1])
+            factors = polynomials[-1].T
+            for c in range(first, last):
+                i, j = bounds[c] - start, bounds[c + 1] - start
+                np.dot(products[:, i:j], factors[i:j], out[c])
+            first = last
         return out
+
+
+def _chebyshev_polynomials(Z: np.ndarray) -> np.ndarray:
+    """Return the Chebyshev polynomials (M, n_terms, N) at the places of points in their cells."""
+    places = Z.T / _SIDE
+    twice = 4 * (places - np.floor(places)) - 2
+    out = np.empty((len(places), N_TERMS, len(Z)))
+    out[:, 0], out[:, 1] = 1.0, 0.5 * twice
+    for a in range(2, N_TERMS):
+        np.multiply(twice, out[:, a - 1], out=out[:, a])
+        out[:, a] -= out[:, a - 2]
+    return out
 
 
 def _strides(n_features: int) -> list[int]:
@@ -536,7 +565,7 @@ def _expand(sources: _Cells, targets: np.ndarray) -> tuple[np.ndarray, np.ndarra
             translations, keys, reached, stride, tensors, sums, errors
         )
     # Every target is near a kernel, and thus reached. Kernels out of reach have at most weight one.
-    return tensors.reshape(len(targets), N_TERMS, -1), errors + np.exp(-0.5 * (_REACH * _SIDE) ** 2)
+    return tensors.reshape(len(targets), -1), errors + np.exp(-0.5 * (_REACH * _SIDE) ** 2)
 
 
 def _sweep(

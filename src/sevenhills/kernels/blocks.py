@@ -111,18 +111,14 @@ def _enclose(X, points, start, end, lower, upper, node):
 def _halve(keys, points, start, middle, end):
     """Move the points of smaller keys before the middle (quickselect).
 
-    The pivot is the median of three keys, two of them at pseudo-random places, so that no order of
-    the points makes it slow.
+    The pivot is at a pseudo-random place, so that no order of the points makes it slow.
     """
     low = start
     high = end - 1
     place = 1
     while low < high:
         place = (place * 1103515245 + 12345) & 0x7FFFFFFF
-        a = keys[low + place % (high - low + 1)]
-        place = (place * 1103515245 + 12345) & 0x7FFFFFFF
-        b = keys[low + place % (high - low + 1)]
-        pivot = max(min(a, b), min(max(a, b), keys[middle]))
+        pivot = keys[low + place % (high - low + 1)]
         i = low
         j = high
         while i <= j:

@@ -8,7 +8,7 @@ from math import erfc
 
 import numpy as np
 
-from .compile import inner, kernel
+from .compile import ZERO, inner, kernel
 
 _ROOT_HALF = 0.7071067811865476
 _ROOT_2PI = 2.5066282746310002
@@ -55,7 +55,7 @@ def active_kernels(
         conditional mean of every entry
     """
     n_kernels = means.shape[0]
-    n = 0
+    n = ZERO
     starts[0] = 0
     for r in range(starts.shape[0] - 1):
         top = -np.inf

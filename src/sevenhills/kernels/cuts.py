@@ -229,7 +229,14 @@ def _match(
         if start <= predecessor[end] and predecessor[end] < end:
             break
         end -= 1
-    if start > down_end or end < up_start or _is_single(weights, start, end):
+    if start > down_end or end < up_start:
+        return n_found
+    size = 0.0
+    for i in range(start, end + 1):
+        size += weights[i]
+        if size > _SINGLE:
+            break
+    if size <= _SINGLE:
         return n_found
     slot = n_found
     while slot > 0 and found[slot - 1, 0] > end:
@@ -243,17 +250,6 @@ def _match(
     found[slot, 1] = end + 1
     found[slot, 2] = n_found
     return n_found + 1
-
-
-@inner
-def _is_single(weights, start, end):
-    """Whether the points from start to end count as a single sample."""
-    size = 0.0
-    for i in range(start, end + 1):
-        size += weights[i]
-        if size > _SINGLE:
-            return False
-    return True
 
 
 @kernel
@@ -279,15 +275,3 @@ def _are_equal(runs, offsets, one, other):
             if runs[i, j] != runs[i + shift, j]:
                 return False
     return True
-
-
-@kernel
-def weigh_runs(runs, weights, out):
-    """Write the sum of the weights (N,), given in order, of every run (R, 2 or more) into ``out``.
-
-    Differences of cumulated weights would lose the digits of small weights.
-    """
-    for r in range(runs.shape[0]):
-        out[r] = 0.0
-        for i in range(runs[r, 0], runs[r, 1]):
-            out[r] += weights[i]

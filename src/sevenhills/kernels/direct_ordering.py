@@ -8,7 +8,7 @@ are faster for up to some thousand points. The results are the same to the bit.
 import numpy as np
 
 from .blocks import ROUNDING, SLACK, build_blocks, insert, most_needed, squared_distances
-from .compile import comparing_inner, inner, kernel
+from .compile import ZERO, comparing_inner, inner, kernel
 
 #: scikit-learn rounds distances to 15 decimals.
 _DECIMALS = 1e15
@@ -107,7 +107,7 @@ def _order(
     (N,) are the indices of points in these tables.
     """
     n_blocks, size = members.shape
-    point = 0
+    point = ZERO
     for done in range(X.shape[0]):
         block = places[point] // size
         slot = places[point] % size

@@ -9,75 +9,16 @@ are summed, without those that are negligible.
 import numpy as np
 
 from .blocks import squared_distances
-from .compile import fused_inner, inner, kernel
-from .mixture import HIGHEST, LOWEST, TOO_SMALL, split_power, total_of
+from .compile import fused_inner, fused_kernel, inner, kernel
+from .mixture import HIGHEST, TOO_SMALL, sum_of_tile
 
 #: Terms of a series in every feature, fixed so that loops over them are unrolled.
 N_TERMS = 16
-#: Kernels that are added to moments together, unrolled so that loops over terms vectorize.
-BATCH = 4
 
 
-@kernel
-def add_moments(Z, weights, starts, side, basis, products, moments):
-    """Add ``sum_k w_k T_a(u_k1) T_b(u_k2) ...`` of every cell, ``u`` being from -1 to 1 in it.
-
-    Z, weights : (N, M), (N,), the kernels, cell by cell
-    starts : (C + 1,), the first kernel of every cell
-    side : the side of a cell
-    basis : (M * BATCH, N_TERMS), workspace, filled with finite numbers
-    products : (M, BATCH, N_TERMS**(M - 1)), likewise
-    moments : (C, N_TERMS**(M - 1), N_TERMS), changed
-    """
-    last = Z.shape[1] - 1
-    for c in range(moments.shape[0]):
-        for start in range(starts[c], starts[c + 1], BATCH):
-            for j in range(BATCH):
-                k = start + j
-                products[0, j, 0] = weights[k] if k < starts[c + 1] else 0.0
-                if k < starts[c + 1]:
-                    for m in range(last + 1):
-                        _chebyshev_at(Z[k, m] / side, basis, m * BATCH + j)
-            size = 1
-            for m in range(last):
-                for j in range(BATCH):
-                    for i in range(size):
-                        for a in range(N_TERMS):
-                            value = products[m, j, i] * basis[m * BATCH + j, a]
-                            products[m + 1, j, i * N_TERMS + a] = value
-                size *= N_TERMS
-            _add_products(products, basis, last, moments, c)
-
-
-@fused_inner
-def _add_products(products, basis, last, moments, c):
-    """Add the products of a batch of kernels with the last feature's basis to a cell's moments."""
-    row = last * BATCH
-    for i in range(moments.shape[1]):
-        first, second = products[last, 0, i], products[last, 1, i]
-        third, fourth = products[last, 2, i], products[last, 3, i]
-        for a in range(moments.shape[2]):
-            moments[c, i, a] += (first * basis[row, a] + second * basis[row + 1, a]) + (
-                third * basis[row + 2, a] + fourth * basis[row + 3, a]
-            )
-
-
-@fused_inner
-def _chebyshev_at(place, out, row):
-    """Write the Chebyshev polynomials at a point; cells extend from one integer to the next."""
-    u = 2.0 * (place - np.floor(place)) - 1.0
-    before = 1.0
-    value = u
-    out[row, 0] = 1.0
-    out[row, 1] = u
-    for a in range(2, N_TERMS):
-        before, value = value, 2.0 * u * value - before
-        out[row, a] = value
-
-
-@kernel
+@fused_kernel
 def translate(tensors, matrices, sources, out):
-    """Write the sums of tensors, each multiplied by the matrix of its distance.
+    """Write the sums of tensors, each multiplied along its first axis by a matrix.
 
     tensors : (S, N_TERMS, K)
     matrices : (n_steps, N_TERMS, N_TERMS), from the first axis of tensors to the last of ``out``
@@ -86,51 +27,48 @@ def translate(tensors, matrices, sources, out):
     """
     for t in range(sources.shape[0]):
         for step in range(matrices.shape[0]):
-            if sources[t, step] >= 0:
-                _add_multiplied(tensors, sources[t, step], matrices, step, out, t)
-
-
-@fused_inner
-def _add_multiplied(tensors, s, matrices, step, out, t):
-    """Add a tensor, multiplied along its first axis, four terms at a time."""
-    for k in range(out.shape[1]):
-        for b in range(0, N_TERMS, 4):
-            first, second = tensors[s, b, k], tensors[s, b + 1, k]
-            third, fourth = tensors[s, b + 2, k], tensors[s, b + 3, k]
-            for a in range(out.shape[2]):
-                out[t, k, a] += (
-                    first * matrices[step, b, a] + second * matrices[step, b + 1, a]
-                ) + (third * matrices[step, b + 2, a] + fourth * matrices[step, b + 3, a])
+            s = sources[t, step]
+            for k in range(out.shape[1] if s >= 0 else 0):
+                for b in range(0, N_TERMS, 4):
+                    first, second = tensors[s, b, k], tensors[s, b + 1, k]
+                    third, fourth = tensors[s, b + 2, k], tensors[s, b + 3, k]
+                    for a in range(out.shape[2]):
+                        out[t, k, a] += (
+                            first * matrices[step, b, a] + second * matrices[step, b + 1, a]
+                        ) + (third * matrices[step, b + 2, a] + fourth * matrices[step, b + 3, a])
 
 
 @kernel
 def fast_log_sums(
     Y, log_masses, side, n_side, keys, cell_starts, series, errors, boxes, node_starts, tiles,
-    log_weights, log_tops, tile_starts, tol, work, bits, values, stack, distances, out,
+    log_weights, log_tops, tile_starts, log_tol, scale, basis, folded, squares, values, stack,
+    distances, out,
 ):  # fmt: skip
-    """Write the log sums of all kernels at every point into ``out``, with errors below ``tol``.
+    """Write the log sums of all kernels at every point into ``out``, up to a tolerance.
 
     Y : (G, Q, M), the points in the coordinates of every group
     log_masses : (G,), the log of the sum of every group's weights, times its determinant
     side, n_side : the side of a cell, and the number of cells in every direction
     keys, cell_starts : (C,), (G + 1,), the keys of cells with a series, ascending in every group
-    series : (C, N_TERMS, N_TERMS**(M - 1)), coefficients for groups whose weights add up to one
+    series : (C, N_TERMS**M), coefficients for groups whose weights add up to one
     errors : (C,), the largest errors of the series
     boxes, node_starts : (n_nodes, 2, M), (G + 1,), the corners of the nodes of every group's tree
     tiles : (n_tiles, M, S), the kernels in the leaves, in the coordinates of their group
     log_weights, log_tops, tile_starts : (n_tiles, S), (n_tiles,) the largest of them, (G + 1,)
-    tol : below one
-    work, bits : (3, S), the same memory
+    log_tol : the log of the relative error of one kind, of two that add up, below zero
+    scale : the largest of ``log_masses``
+    basis, folded : (N_TERMS,), (M, N_TERMS**(M - 1)), workspaces for a series
+    squares : (S,), workspace
     values : (3, G), workspace for the sums, errors and nearest distances of groups
     stack, distances : (depth,), workspace for nodes that wait
     out : (Q,)
     """
     n_groups = Y.shape[0]
-    basis = np.empty((1, N_TERMS))
-    folded = np.empty((Y.shape[2], series.shape[2]))
-    scale = np.max(log_masses)
-    log_all = scale + np.log(np.sum(np.exp(log_masses - scale)))
-    slack = np.log(0.45 * tol) - log_all
+    log_all = 0.0
+    for g in range(n_groups):
+        log_all += np.exp(log_masses[g] - scale)
+    slack = log_tol - (scale + np.log(log_all))
+    share = np.exp(log_tol)
     for i in range(Y.shape[1]):
         for g in range(n_groups):
             values[0, g] = 0.0
@@ -140,7 +78,7 @@ def fast_log_sums(
                 mass = np.exp(log_masses[g] - scale)
                 values[0, g] = mass * _series_at(Y, g, i, side, series, c, basis, folded)
                 values[1, g] = mass * errors[c]
-        total = _settle(values, 0.45 * tol)
+        total = _settle(values, share)
         reference = scale
         log_sum = reference + np.log(total) if total > 0.0 else -np.inf
         while True:
@@ -151,7 +89,7 @@ def fast_log_sums(
             values[1, g] = 0.0
             reference, total = _walk(
                 Y, g, i, boxes, node_starts[g], tiles, log_weights, log_tops, tile_starts[g],
-                tile_starts[g + 1], slack, farthest, reference, total, work, bits, stack, distances,
+                tile_starts[g + 1], slack, farthest, reference, total, squares, stack, distances,
                 values[2, g],
             )  # fmt: skip
             log_sum = reference + np.log(total) if total > 0.0 else -np.inf
@@ -181,35 +119,39 @@ def _find_cell(Y, g, i, side, n_side, keys, cell_starts):
     return start if start < cell_starts[g + 1] and keys[start] == key else -1
 
 
-@inner
+@fused_inner
 def _series_at(Y, g, i, side, series, c, basis, folded):
     """Return the value of a cell's series at a point, one feature after another."""
-    _chebyshev_at(Y[g, i, 0] / side, basis, 0)
-    _fold_first(series, c, basis, folded)
-    size = series.shape[2]
-    for m in range(1, Y.shape[2]):
+    source = series[c]
+    size = source.shape[0]
+    for m in range(Y.shape[2]):
+        _write_polynomials(Y[g, i, m] / side, basis)
         size //= N_TERMS
-        _chebyshev_at(Y[g, i, m] / side, basis, 0)
+        target = folded[m]
         for k in range(size):
-            total = 0.0
-            for a in range(N_TERMS):
-                total += basis[0, a] * folded[m - 1, a * size + k]
-            folded[m, k] = total
-    return folded[Y.shape[2] - 1, 0]
+            target[k] = 0.0
+        # Four terms at a time keep the sums in registers.
+        for a in range(0, N_TERMS, 4):
+            first, second, third, fourth = basis[a], basis[a + 1], basis[a + 2], basis[a + 3]
+            for k in range(a * size, (a + 1) * size):
+                target[k - a * size] += (first * source[k] + second * source[k + size]) + (
+                    third * source[k + 2 * size] + fourth * source[k + 3 * size]
+                )
+        source = target
+    return source[0]
 
 
 @fused_inner
-def _fold_first(series, c, basis, out):
-    """Write ``sum_a basis_a series_(c, a, k)``, four terms at a time."""
-    for k in range(series.shape[2]):
-        out[0, k] = 0.0
-    for a in range(0, N_TERMS, 4):
-        first, second = basis[0, a], basis[0, a + 1]
-        third, fourth = basis[0, a + 2], basis[0, a + 3]
-        for k in range(series.shape[2]):
-            out[0, k] += (first * series[c, a, k] + second * series[c, a + 1, k]) + (
-                third * series[c, a + 2, k] + fourth * series[c, a + 3, k]
-            )
+def _write_polynomials(place, out):
+    """Write the Chebyshev polynomials at a point; cells extend from one integer to the next."""
+    u = 2.0 * (place - np.floor(place)) - 1.0
+    before = 1.0
+    value = u
+    out[0] = 1.0
+    out[1] = u
+    for a in range(2, N_TERMS):
+        before, value = value, 2.0 * u * value - before
+        out[a] = value
 
 
 @inner
@@ -267,31 +209,9 @@ def _box_distance(Y, g, i, boxes, node):
 
 
 @inner
-def _exponents(Y, g, i, tiles, log_weights, t, reference, work):
-    """Write the exponents of a leaf's kernels into ``work[0]``, relative to a reference."""
-    squared_distances(Y[g], i, tiles, t, work[0])
-    for s in range(tiles.shape[2]):
-        value = log_weights[t, s] - 0.5 * work[0, s] - reference
-        work[0, s] = value if value > LOWEST else LOWEST
-
-
-@inner
-def _top_exponent(Y, g, i, tiles, log_weights, t):
-    """Return the largest exponent of a leaf's kernels."""
-    top = -np.inf
-    for s in range(tiles.shape[2]):
-        total = 0.0
-        for m in range(tiles.shape[1]):
-            total += (Y[g, i, m] - tiles[t, m, s]) * (Y[g, i, m] - tiles[t, m, s])
-        exponent = log_weights[t, s] - 0.5 * total
-        top = exponent if exponent > top else top
-    return top
-
-
-@inner
 def _walk(
     Y, g, i, boxes, root, tiles, log_weights, log_tops, first_tile, end_tile, slack, farthest,
-    reference, total, work, bits, stack, distances, distance,
+    reference, total, squares, stack, distances, distance,
 ):  # fmt: skip
     """Add a group's kernels to a sum; return the reference of the sum, and the sum.
 
@@ -299,7 +219,6 @@ def _walk(
     so that all of these together stay below the tolerance.
     """
     n_inner = end_tile - first_tile - 1
-    size = tiles.shape[2]
     stack[0] = 0
     distances[0] = distance
     top = 1
@@ -324,17 +243,17 @@ def _walk(
             continue
         t = first_tile + node - n_inner
         highest = log_tops[t] - 0.5 * distances[top]
+        squared_distances(Y[g], i, tiles, t, squares)
         if total == 0.0 or highest > reference + HIGHEST:
-            highest = _top_exponent(Y, g, i, tiles, log_weights, t)
+            highest = -np.inf
+            for s in range(squares.shape[0]):
+                exponent = log_weights[t, s] - 0.5 * squares[s]
+                highest = exponent if exponent > highest else highest
             if highest == -np.inf:
                 continue
             if total == 0.0 or highest > reference:
                 total *= np.exp(reference - highest) if total > 0.0 else 0.0
                 reference = highest
-        _exponents(Y, g, i, tiles, log_weights, t, reference, work)
-        split_power(work)
-        for s in range(size):
-            bits[2, s] += bits[1, s] << 52
-        total += total_of(work)
+        total += sum_of_tile(squares, log_weights[t], reference)
         farthest = -2.0 * (slack + reference + np.log(total))
     return reference, total

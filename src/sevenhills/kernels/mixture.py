@@ -61,14 +61,14 @@ def log_kernel_sums(
             if bounds[t] < cutoff or (step > 0 and t == first):
                 continue
             squared_distances(Y[groups[t]], i, tiles, t, squares)
-            total += _sum_of_tile(squares, log_weights[t], reference)
+            total += sum_of_tile(squares, log_weights[t], reference)
             if step == 0:
                 cutoff = reference + np.log(total) - negligible
         out[i] = reference + np.log(total) if total > TOO_SMALL else np.nan
 
 
 @summing_inner
-def _sum_of_tile(squares, log_weights, reference):
+def sum_of_tile(squares, log_weights, reference):
     """Return the sum of the exponentials of a tile's exponents minus the reference."""
     total = 0.0
     for s in range(squares.shape[0]):

@@ -10,16 +10,24 @@ _ROUNDING = 1e-12
 _WIDE = 4.0
 
 
-@kernel
-def pair_quantile(values, weights, q):
+def pair_quantile(values: np.ndarray, weights: np.ndarray, q: float) -> float:
     """Return the smallest difference such that pairs up to it have the share q of the weight.
 
     values : (n,), ascending, n > 1
     weights : (n,); a pair has the product of its weights
     q : float between 0 and 1
     """
-    n = len(values)
-    before = np.zeros(n + 1)
+    return float(_pair_quantile(values, weights, q, np.empty(len(values) + 1)))
+
+
+@kernel
+def _pair_quantile(values, weights, q, before):
+    """Search between the smallest and the largest difference.
+
+    ``before`` (n + 1,) is a workspace for cumulated weights.
+    """
+    n = values.shape[0]
+    before[0] = 0.0
     low, high = np.inf, values[n - 1] - values[0]
     for i in range(n):
         before[i + 1] = before[i] + weights[i]
@@ -51,7 +59,7 @@ def pair_quantile(values, weights, q):
 @inner
 def _pairs_within(values, weights, before, limit):
     """Return the weight of pairs up to a difference, their largest one, and the next larger one."""
-    n = len(values)
+    n = values.shape[0]
     weight, last, following = 0.0, 0.0, np.inf
     end = 1
     for i in range(n):

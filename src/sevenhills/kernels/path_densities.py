@@ -22,6 +22,8 @@ _ROUNDED_SHARE = 1e-12
 _LEAST_FREE = 1e-12
 
 _HALF_LOG_2PI = 0.9189385332046727
+#: The row of a workspace for a truth; with a literal number, ``_whiten`` would be compiled twice.
+_TRUTH = np.int64(3)
 
 
 @kernel
@@ -59,8 +61,7 @@ def log_step_densities(
             has_density = degeneracy[i, t] == REGULAR
             if degeneracy[i, t] != REGULAR and degeneracy[i, t] != EMPTY and floors[i] > 0.0:
                 _covariance(n, total, points, counts, vectors, factor)
-                _factor_with_floor(factor, floors[i] * floors[i])
-                has_density = True
+                has_density = _factor(factor, floors[i] * floors[i])
             if has_density:
                 for k in range(n):
                     _whiten(points, k, factor)
@@ -68,8 +69,8 @@ def log_step_densities(
                 out[i, m, t] = np.nan
                 if has_density and observed[i, m, t]:
                     for d in range(factor.shape[0]):
-                        vectors[3, d] = truths[i, m, t, d] - vectors[0, d]
-                    _whiten(vectors, 3, factor)
+                        vectors[_TRUTH, d] = truths[i, m, t, d] - vectors[0, d]
+                    _whiten(vectors, _TRUTH, factor)
                     out[i, m, t] = _log_density(
                         n, total, points, counts, factor, vectors, exponents
                     )
@@ -132,7 +133,7 @@ def _factor_samples(n, total, points, counts, factor, vectors):
             n_constant += 1
     if n_constant > 0:
         return IDENTICAL if n_constant == n_features else FLAT
-    return REGULAR if _factor(factor) else FLAT
+    return REGULAR if _factor(factor, 0.0) else FLAT
 
 
 @inner
@@ -154,41 +155,26 @@ def _covariance(n, total, points, counts, vectors, out):
 
 
 @inner
-def _factor(S):
-    """Replace a covariance by its Cholesky factor; return whether it is regular."""
+def _factor(S, floor):
+    """Replace a covariance by its Cholesky factor, and return whether it is regular.
+
+    A floor above zero is added to all variances, which makes every covariance regular.
+    """
     for j in range(S.shape[0]):
-        pivot = _pivot(S, j)
-        if not pivot > _ROUNDED_SHARE * S[j, j]:
-            return False
-        _finish_column(S, j, pivot)
-    return True
-
-
-@inner
-def _factor_with_floor(S, floor):
-    """Replace a covariance by the Cholesky factor of its sum with a multiple of the identity."""
-    for j in range(S.shape[0]):
-        # Rounding can lose a small floor beside large variances, and the pivot must be positive.
-        _finish_column(S, j, max(_pivot(S, j) + floor, floor))
-
-
-@inner
-def _pivot(S, j):
-    """Return the residual variance of a coordinate, given the coordinates before it."""
-    pivot = S[j, j]
-    for i in range(j):
-        pivot -= S[j, i] * S[j, i]
-    return pivot
-
-
-@inner
-def _finish_column(S, j, pivot):
-    """Write a column of the Cholesky factor."""
-    S[j, j] = np.sqrt(pivot)
-    for i in range(j + 1, S.shape[0]):
+        pivot = S[j, j]
         for m in range(j):
-            S[i, j] -= S[i, m] * S[j, m]
-        S[i, j] /= S[j, j]
+            pivot -= S[j, m] * S[j, m]
+        if floor > 0.0:
+            # Rounding can lose a small floor beside large variances.
+            pivot = floor + pivot if pivot > 0.0 else floor
+        elif not pivot > _ROUNDED_SHARE * S[j, j]:
+            return False
+        S[j, j] = np.sqrt(pivot)
+        for i in range(j + 1, S.shape[0]):
+            for m in range(j):
+                S[i, j] -= S[i, m] * S[j, m]
+            S[i, j] /= S[j, j]
+    return True
 
 
 @inner
@@ -209,7 +195,7 @@ def _log_density(n, total, points, counts, factor, vectors, exponents):
     for k in range(n):
         square = 0.0
         for d in range(n_features):
-            square += (points[k, d] - vectors[3, d]) ** 2
+            square += (points[k, d] - vectors[_TRUTH, d]) ** 2
         exponents[k] = -0.5 * square / (bandwidth * bandwidth)
         largest = max(largest, exponents[k])
     density = 0.0

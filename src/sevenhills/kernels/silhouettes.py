@@ -63,24 +63,19 @@ def sum_runs(runs, sums, lows, run_sums, run_lows):
             run_sums[r, s] = run_sums[r - 1, s] if chained else 0.0
         for s in range(ROWS * noise):
             run_lows[r, s] = run_lows[r - 1, s] if chained else np.inf
+        # A node at either end is added if its parent extends beyond the run.
         while left < right:
-            if left % 2 == 1:
-                _add_node(left, r, noise, sums, lows, run_sums, run_lows)
-                left += 1
-            if right % 2 == 1:
-                right -= 1
-                _add_node(right, r, noise, sums, lows, run_sums, run_lows)
-            left //= 2
+            for side in range(2):
+                end = right if side == 1 else left
+                if end % 2 == 1:
+                    node = end - side
+                    for s in range(ROWS):
+                        run_sums[r, s] += sums[node, s]
+                    for s in range(ROWS * noise):
+                        low = lows[node, s]
+                        run_lows[r, s] = low if low < run_lows[r, s] else run_lows[r, s]
+            left = (left + 1) // 2
             right //= 2
-
-
-@inner
-def _add_node(node, r, noise, sums, lows, run_sums, run_lows):
-    """Add one node of the tree to a run."""
-    for s in range(ROWS):
-        run_sums[r, s] += sums[node, s]
-    for s in range(ROWS * noise):
-        run_lows[r, s] = lows[node, s] if lows[node, s] < run_lows[r, s] else run_lows[r, s]
 
 
 @kernel
