@@ -9,17 +9,25 @@ import copy
 from functools import partial
 
 import numpy as np
-from benchmarks.measuring import Bars, best_of
+from benchmarks.measuring import Bars, best_of, report, run_part
 from scipy.stats import gaussian_kde
 from sklearn.neighbors import KernelDensity
 
-from sevenhills import ROME, GaussianKDE, datasets
+from sevenhills import ROME, GaussianKDE, KernelMixture, ManifoldParzen, datasets
 from sevenhills.density.engines import Engine
 from sevenhills.density.sums import LOG_2PI, log_sums_of, sums_at
 
-#: The promised error, and how many times faster than other libraries ours is.
+#: The promised error, how many times faster than other libraries ours is, and what kernels of many
+#: covariances cost.
 BARS = Bars(
-    at_least={"KernelDensity / ours": 1000, "gaussian_kde / ours": 5}, at_most={"error": 1e-8}
+    at_least={"KernelDensity / ours": 1000, "gaussian_kde / ours": 5},
+    at_most={
+        "error": 1e-8,
+        "own covariances, s": 3.0,
+        "own covariances, exponent": 1.3,
+        "own covariances in 24-D, ns": 30.0,
+        "300 groups / 3": 3.0,
+    },
 )
 N_CHECKED = 300
 
@@ -131,6 +139,98 @@ def print_small():
     print(f"\n3000 at 3000 in 2-D: {1e3 * many:.1f} ms; one point: {1e6 * one:.0f} us")
 
 
+def print_own(n_few=16_000, n_many=100_000):
+    """Print what kernels with covariances of their own cost, at as many points, prepared anew.
+
+    The number of neighbors, and thus of kernels in reach of a point, grows with the square root of
+    the number of samples by default; the last column but one has 50 neighbors.
+    """
+    sizes = f"{n_few:.0e} | {n_many:.0e}"
+    print(f"\n| own covariances | {sizes} | exponent | with 50 neighbors | error |")
+    print("|---|---|---|---|---|---|")
+    for name, n_features in (("aniso", 1), ("aniso", 2), ("varied", 2), ("two_moons", 3)):
+        costs = {}
+        for n_neighbors in ("auto", 50):
+            for n in (n_few, n_many):
+                X, fresh = (_lifted(name, n, n_features, s) for s in (0, 1))
+                density = ManifoldParzen(n_neighbors=n_neighbors).fit(X).density_
+                costs[n_neighbors, n], _, found = scoring_time(density, fresh, 2)
+            if n_neighbors == "auto":
+                error = largest_error(density, fresh, found)
+        of = f"{name} in {n_features}-D"
+        growth = np.log(n_many / n_few)
+        powers = [np.log(costs[k, n_many] / costs[k, n_few]) / growth for k in ("auto", 50)]
+        BARS.check("own covariances, s", costs["auto", n_many], of)
+        BARS.check("own covariances, exponent", powers[0], of)
+        BARS.check("own covariances, exponent", powers[1], f"{of}, 50 neighbors")
+        print(
+            f"| {of} | {costs['auto', n_few]:.3f} | {costs['auto', n_many]:.2f} | "
+            f"{powers[0]:.2f} | {powers[1]:.2f} | {error:.0e} |",
+            flush=True,
+        )
+
+
+def _lifted(name, n_samples, n_features, seed):
+    """Two-dimensional samples with fewer features, or with more, which are noise."""
+    X = datasets.load(name).sample(n_samples, random_state=seed)
+    noise = 0.1 * X.std() * np.random.RandomState(seed).standard_normal((n_samples, n_features))
+    return np.ascontiguousarray(np.column_stack([X, noise])[:, :n_features])
+
+
+def print_own_high(n_samples=8000):
+    """Print the cost of a pair in 24 dimensions."""
+    paths = [datasets.load("trajectories").sample(n_samples, random_state=s) for s in (0, 1)]
+    normal = np.random.RandomState(0).standard_normal((2, n_samples, 24))
+    for name, (X, fresh) in (("trajectories", paths), ("normal", normal)):
+        density = ManifoldParzen().fit(X).density_
+        _, seconds, _ = scoring_time(density, fresh, 2)
+        cost = 1e9 * seconds / n_samples**2
+        BARS.check("own covariances in 24-D, ns", cost, name)
+        print(f"\nown covariances in 24-D, {name}: {cost:.1f} ns per pair", flush=True)
+
+
+def many_groups(n_features, n_kernels, n_groups):
+    """Kernels in groups of their own covariances: clusters, divided into compact parts."""
+    rng = np.random.RandomState(0)
+    centers = 30 * rng.standard_normal((3, n_features))
+    X = 3 * rng.standard_normal((n_kernels, n_features)) + centers[np.arange(n_kernels) % 3]
+    parts = [np.arange(n_kernels)]
+    while len(parts) < n_groups:
+        rows = parts.pop(0)
+        rows = rows[np.argsort(X[rows, X[rows].std(axis=0).argmax()])]
+        cuts = 3 if len(rows) == n_kernels else 2
+        parts += np.array_split(rows, cuts)
+    roots = rng.standard_normal((len(parts), n_features, n_features))
+    spread = 0.09 * np.eye(n_features) + 0.02 * np.matmul(roots, roots.transpose(0, 2, 1))
+    transforms = np.linalg.inv(np.linalg.cholesky(spread)).transpose(0, 2, 1)
+    offsets = np.append(0, np.cumsum([len(rows) for rows in parts]))
+    weights = np.full(n_kernels, 1 / n_kernels)
+    return KernelMixture(weights, X[np.concatenate(parts)], offsets, transforms)
+
+
+def print_groups():
+    """Print the cost of many groups beside that of few, each in a process of its own."""
+    print("\n| 3e4 kernels | points | groups | CPU s | times 3 groups | MB |")
+    print("|---|---|---|---|---|---|")
+    for n_features, n_points, counts in ((2, 30_000, (3, 30, 300)), (24, 3000, (3, 50, 500))):
+        costs = {n: run_part("engines", "groups", n_features, n_points, n) for n in counts}
+        for n, cost in costs.items():
+            ratio = cost["seconds"] / costs[3]["seconds"]
+            BARS.check("300 groups / 3", ratio, f"{n} groups in {n_features}-D")
+            print(
+                f"| {n_features}-D | {n_points} | {n} | {cost['seconds']:.3f} | {ratio:.1f} | "
+                f"{cost['peak_mb']:.0f} |",
+                flush=True,
+            )
+
+
+def report_groups(n_features, n_points, n_groups):
+    """Report the CPU time of groups, prepared anew, and the memory above that of the mixture."""
+    density = many_groups(int(n_features), 30_000, int(n_groups))
+    X = density.sample(int(n_points), random_state=1)
+    report(lambda: anew(density).logpdf(X), 4)
+
+
 def main():
     for row in (datasets.load("aniso"), datasets.load("trajectories")):  # compile what is timed
         few = row.sample(8000, random_state=0)
@@ -141,8 +241,17 @@ def main():
     for n_features, n_points in ((1, 100_000), (3, 100_000), (5, 2000), (8, 2000)):
         print_middle(100_000, n_features, n_points)
     print_small()
+    print_own()
+    print_own_high()
+    print_groups()
     print_low(1_000_000, 2, (GaussianKDE, ROME))
 
 
 if __name__ == "__main__":
-    BARS.run(main)
+    parts = {
+        "groups": report_groups,
+        "own": print_own,
+        "own-high": print_own_high,
+        "many": print_groups,
+    }
+    BARS.run(main, parts)

@@ -425,3 +425,35 @@ def _log_left_out(parts, weights, g, i, kappa):
         square = np.inf if is_singular else np.sum((apart @ axes) ** 2 / variances)
         out.append(-np.inf if is_singular else -0.5 * (square + np.log(variances).sum()))
     return np.array(out)
+
+
+def tile_exponents(tree, X):
+    """Return the bounds (n_boxes, n_points) of the boxes of a tree, and their largest exponents."""
+    n_features, n_leaves = X.shape[1], len(tree.first_tiles) - 1
+    rows, columns = np.triu_indices(n_features)
+    order = np.argsort(-rows, kind="stable")
+
+    def unpacked(numbers):
+        out = np.zeros((len(numbers), n_features, n_features))
+        out[:, rows[order], columns[order]] = numbers
+        return out
+
+    frames, factors = unpacked(tree.frames), unpacked(tree.factors)
+    Y = np.einsum("bij,bqj->bqi", frames, X - tree.centers[:, None])
+    gaps = np.maximum(np.maximum(tree.lower[:, None] - Y, Y - tree.upper[:, None]), 0.0)
+    bounds = tree.tops[:, None] - 0.5 * np.square(gaps).sum(axis=2)
+    tops = np.full(bounds.shape, -np.inf)
+    for tile, is_shared in enumerate(tree.is_shared):
+        box = 2 * n_leaves - 1 + tile
+        for f in range(*tree.first_families[tile : tile + 2]):
+            units = Y[box] - tree.means[f]
+            if not is_shared:
+                units = (X - tree.means[f]) @ factors[tree.factor_of_family[f]].T
+            for k in range(*tree.starts[f : f + 2]):
+                found = tree.log_heights[k] - tree.rates[k] * np.square(units).sum(axis=1)
+                tops[box] = np.maximum(tops[box], found)
+    leaves = np.maximum.reduceat(tops[2 * n_leaves - 1 :], tree.first_tiles[:-1])
+    tops[n_leaves - 1 : 2 * n_leaves - 1] = leaves
+    for node in reversed(range(n_leaves - 1)):
+        tops[node] = np.maximum(tops[2 * node + 1], tops[2 * node + 2])
+    return bounds, tops

@@ -7,10 +7,11 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from sevenhills import KernelMixture
-from sevenhills.density.sums import LOG_2PI, OwnSums, families, sums_at
+from sevenhills.density.sums import LOG_2PI, TreeSums, split_by_size, sums_at
 from sevenhills.kernels.mixture import NEGLIGIBLE
 
-from ..oracles import log_density
+from ..oracles import log_density, tile_exponents
+from ..strategies import samples
 
 
 def scale_mixture(seed, n_features, n_shapes, n_scales, spread=3.0, unit=1.0, n_means=None):
@@ -35,13 +36,13 @@ def points(density, rng, n_points=100):
 
 def own_sums(density, X, negligible=NEGLIGIBLE):
     """The log density by the sums for covariances of their own."""
-    sums = OwnSums(density.kernels).within(negligible)
+    sums = TreeSums(density.kernels).within(negligible)
     return sums_at(sums, X) - 0.5 * density.n_features * LOG_2PI
 
 
 def n_families(density):
     """How many squared distances are computed for a point."""
-    return len(families(density.kernels).means)
+    return len(TreeSums(density.kernels).tree.means)
 
 
 def assert_exact(density, X):
@@ -175,5 +176,71 @@ def test_kernels_are_left_out_within_the_bound(negligible):
 
 def test_threads_change_nothing():
     density = scale_mixture(0, 4, 30, 4)
-    X = points(density, np.random.RandomState(0), 1500)
+    X = points(density, np.random.RandomState(0), 7000)
     assert_array_equal(density.logpdf(X), density.logpdf(X, n_jobs=3))
+
+
+def groups_of_kernels(seed, n_features, sizes, spread=3.0):
+    """Groups of some sizes, each around a center of its own."""
+    rng = np.random.RandomState(seed)
+    centers = spread * rng.standard_normal((len(sizes), n_features))
+    means = centers.repeat(sizes, axis=0) + rng.standard_normal((sum(sizes), n_features))
+    axes = np.linalg.qr(rng.standard_normal((len(sizes), n_features, n_features)))[0]
+    transforms = axes / np.exp(rng.uniform(-2, 1, (len(sizes), 1, n_features)))
+    weights = rng.dirichlet(np.ones(len(means)))
+    return KernelMixture(weights, means, np.append(0, np.cumsum(sizes)), transforms)
+
+
+@given(
+    st.integers(0, 10**6),
+    st.sampled_from([1, 2, 3, 5, 8]),
+    st.lists(st.sampled_from([1, 3, 40, 150]), min_size=1, max_size=25),
+    st.sampled_from([0.0, 3.0, 100.0]),
+)
+def test_groups_large_and_small(seed, n_features, sizes, spread):
+    density = groups_of_kernels(seed, n_features, sizes, spread)
+    assert_exact(density, points(density, np.random.RandomState(seed), 70))
+
+
+@pytest.mark.parametrize(
+    ("n_features", "n_groups", "is_tree"), [(2, 16, False), (2, 40, True), (8, 20, False)]
+)
+def test_many_groups_are_in_a_tree(n_features, n_groups, is_tree):
+    density = groups_of_kernels(0, n_features, [100] * n_groups)
+    assert (split_by_size(density.kernels)[1] is not None) == is_tree
+    X = points(density, np.random.RandomState(0), 300)
+    assert_allclose(density.logpdf(X), log_density(density, X), rtol=1e-12, atol=1e-8)
+
+
+@given(samples(min_samples=20, max_samples=300), st.integers(0, 10**6))
+def test_awkward_means(X, seed):
+    """Ties, lattices, lines and outliers, in kernels from thin to wide."""
+    rng = np.random.RandomState(seed)
+    width = np.median(np.abs(X - X.mean(axis=0))) or 1.0
+    axes = np.linalg.qr(rng.standard_normal((len(X), X.shape[1], X.shape[1])))[0]
+    transforms = axes / (width * np.exp(rng.uniform(-6, 3, (len(X), 1, X.shape[1]))))
+    density = KernelMixture(np.full(len(X), 1 / len(X)), X, np.arange(len(X) + 1), transforms)
+    places = np.concatenate([X, X + width * rng.standard_normal(X.shape)])
+    expected = log_density(density, places)
+    assert_allclose(own_sums(density, places), expected, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("n_features", [1, 2, 3, 6, 24])
+@pytest.mark.parametrize("thinnest", [-1.0, -12.0])
+def test_boxes_bound_their_kernels(n_features, thinnest):
+    rng = np.random.RandomState(0)
+    mixtures = [
+        scale_mixture(0, n_features, 50, 3),
+        groups_of_kernels(0, n_features, [40, 1, 2, 70]),
+    ]
+    density = KernelMixture.merge(mixtures, [0.5, 0.5])
+    stretch = np.exp(rng.uniform(thinnest, 1, (density.n_groups, n_features, 1)))
+    density = KernelMixture(
+        density.weights, density.means, density.offsets, density.transforms / stretch
+    )
+    X = points(density, rng, 20)
+    bounds, exponents = tile_exponents(TreeSums(density.kernels).tree, X)
+    slack = 1e-6 * (1 + np.abs(exponents))
+    assert (exponents <= bounds + slack).all()
+    # They are not so wide that nothing is ever left out.
+    assert (bounds < bounds.max(axis=0) - NEGLIGIBLE).mean() > 0.3

@@ -17,8 +17,14 @@ import numpy as np
 
 from ..estimate import Estimate, mean_with_error
 from ..validation import check_count
-from .engines import GAUSS_TRANSFORM_FEATURES
-from .sums import LOG_2PI, Kernels, has_own_covariances, log_sums_of, sums_at
+from .sums import (
+    GAUSS_TRANSFORM_FEATURES,
+    LOG_2PI,
+    Kernels,
+    has_own_covariances,
+    log_sums_of,
+    sums_at,
+)
 
 #: A normal variable deviates by more than this many standard errors once in a hundred times.
 _STANDARD_ERRORS = 2.576

@@ -3,8 +3,8 @@
 A few pairs of kernels and points are summed directly. For more pairs, kernels that share
 covariances are summed by a fast Gauss transform in one to three dimensions, and by matrix products
 from seven dimensions on. In between, sums are direct, without tiles of kernels that are negligible
-within the tolerance. Sums of kernels that have covariances of their own are direct as well, without
-kernels that are negligible.
+within the tolerance. Kernels of many covariances, with few kernels each, are summed directly in a
+tree, without kernels that are negligible.
 """
 
 from bisect import bisect_right
@@ -18,32 +18,31 @@ from ..kernels.blocks import build_blocks
 from ..kernels.gauss_transform import N_TERMS, fast_log_sums, translate
 from ..kernels.mixture import NEGLIGIBLE, add_exponentials
 from .sums import (
+    GAUSS_TRANSFORM_FEATURES,
     LOG_2PI,
     POINTS,
     Kernels,
     LogSums,
-    OwnSums,
+    TreeSums,
     added,
     leaf_values,
     log_sums_of,
     padded,
     shared_tiles,
-    split_by_sharing,
+    split_by_size,
     sum_shared,
     sums_at,
 )
 
 #: Pairs of kernels and points up to which preparing more than direct sums does not pay.
 FEW_PAIRS = 2**25
-#: The highest dimension in which many kernels are in few cells.
-GAUSS_TRANSFORM_FEATURES = 3
 #: The lowest dimension in which products save more than leaving out far tiles: for 1e5 kernels at
 #: 1e5 points, normal, clustered or heavy-tailed, they took 16 to 25 s in any dimension from four to
 #: ten, tiles 9 to 21 s in five, 11 to 43 s in seven and 10 to 46 s in eight.
 _PRODUCT_FEATURES = 7
-#: Points that are given together to the sum of kernels with covariances of their own, which divides
-#: them into blocks of neighbors.
-_OWN_POINTS = 1024
+#: Points that are given together to the tree of kernels of many covariances, which divides them
+#: into blocks of neighbors; four times as many take a tenth less time.
+_OWN_POINTS = 2**14
 #: The default tolerance of log densities.
 TOLERANCE = 1e-8
 #: Larger tolerances are replaced by this, which the bounds below need.
@@ -64,7 +63,7 @@ class KernelSums:
     @cached_property
     def _n_direct(self) -> int:
         """The number of points whose direct sums are computed together."""
-        return POINTS if split_by_sharing(self.kernels)[1] is None else _OWN_POINTS
+        return POINTS if split_by_size(self.kernels)[1] is None else _OWN_POINTS
 
     @cached_property
     def engine(self) -> "Engine":
@@ -89,7 +88,7 @@ class Engine(NamedTuple):
     @classmethod
     def from_kernels(cls, kernels: Kernels, direct: Callable[[], LogSums]) -> "Engine":
         """Prepare the sums of kernels; ``direct`` returns their direct sums if needed."""
-        shared, own = split_by_sharing(kernels)
+        shared, own = split_by_size(kernels)
         if shared is None:
             return _own_engine(kernels)
         if own is None:
@@ -120,8 +119,8 @@ def _near_engine(kernels: Kernels) -> Engine:
 
 
 def _own_engine(kernels: Kernels) -> Engine:
-    """Prepare sums of kernels with covariances of their own, without negligible kernels."""
-    sums = OwnSums(kernels)
+    """Prepare sums of kernels of many covariances in a tree, without negligible kernels."""
+    sums = TreeSums(kernels)
     return Engine(lambda tol: sums.within(_negligible(kernels, tol)), _OWN_POINTS)
 
 

@@ -1,11 +1,9 @@
 """The kernels of a mixture as a tuple of arrays, and sums of them at many points.
 
 Groups of many kernels that share a covariance are summed in coordinates in which their kernels are
-unit Gaussians, a tile of neighboring kernels at a time. Where nearly every kernel has a covariance
-of its own, transforming all points for each kernel would cost more than it saves; there every
-difference between a point and a mean is transformed by itself, once for all kernels of one mean
-whose covariances are multiples of each other. :func:`split_by_sharing` divides the kernels into
-these two kinds.
+unit Gaussians, a tile of neighboring kernels at a time. Where groups are many, transforming all
+points for each of them would cost more than it saves; there a tree of tiles tells which kernels are
+in reach of some points, and the others are left out (:mod:`~sevenhills.density.kernel_tree`).
 """
 
 from collections.abc import Callable, Sequence
@@ -19,7 +17,7 @@ from scipy.spatial.distance import cdist
 from scipy.special import logsumexp
 
 from ..kernels.blocks import Blocks, build_blocks
-from ..kernels.concentric import WIDTH, invert_triangles, log_concentric_sums
+from ..kernels.concentric import WIDTH, log_tree_sums
 from ..kernels.mixture import (
     NEGLIGIBLE,
     careful_log_kernel_sums,
@@ -27,18 +25,22 @@ from ..kernels.mixture import (
     log_own_kernel_sums,
 )
 from ..threads import map_rows
+from .kernel_tree import KernelTree, build_tree, find_families, ranges
 
 #: Points that are transformed and summed together.
 POINTS = 256
 #: Fewer points are summed one by one where kernels have covariances of their own.
 _FEW_POINTS = 16
-#: Kernels of one mean are concentric if the factor of one, divided by that of the other, differs
-#: from a multiple of the identity by less than this, which is then the relative error of distances.
-_CONCENTRIC = 1e-12
 #: Kernels of a tile, which is added to a sum or left out as a whole.
 _TILE_SIZE = 256
 #: Groups of fewer kernels are small: the kernels of many small groups are summed one by one.
 SMALL_GROUP = 32
+#: Where groups are many, those of fewer kernels are summed in a tree: this, by whether the Gauss
+#: transform sums the others, times the number of groups that are not small. Every one of these
+#: costs time at every point, wherever it is.
+_PER_GROUP = {True: 64, False: 4}
+#: The highest dimension in which many kernels are in few cells of the Gauss transform.
+GAUSS_TRANSFORM_FEATURES = 3
 #: Up to this many small groups are summed like large ones.
 _FEW_SMALL_GROUPS = 16
 #: The numbers in a tile of kernels with covariances of their own, which should stay in the cache.
@@ -46,8 +48,9 @@ _TILE_NUMBERS = 16_384
 #: Groups that extend over more widths of their kernels are divided: coordinates are measured from
 #: the middle of a group, and this many widths cost five of the sixteen digits of a double.
 _MAX_WIDTHS = 2.0**16
-#: Matrices that are inverted at a time.
-_INVERTED = 256
+#: The least dimension in which points are ordered by the nearest tile of kernels; the blocks of a
+#: k-d tree, which are made faster, then mix points of several clusters.
+_FEWEST_ORDERED = 4
 #: The numbers in a table of differences between points and kernels.
 _TABLE_NUMBERS = 2**20
 
@@ -103,9 +106,7 @@ class Kernels(NamedTuple):
     def take(self, groups: np.ndarray) -> "Kernels":
         """Return some of the groups."""
         sizes = np.diff(self.offsets)[groups]
-        starts = np.cumsum(sizes) - sizes
-        rows = np.arange(sizes.sum()) + np.repeat(self.offsets[groups] - starts, sizes)
-        return self._subset(rows, sizes, groups)
+        return self._subset(ranges(self.offsets[groups], sizes), sizes, groups)
 
     def select(self, chosen: np.ndarray) -> "Kernels":
         """Return the kernels where a mask is true."""
@@ -207,12 +208,24 @@ def has_own_covariances(kernels: Kernels) -> np.ndarray:
 
 def split_by_sharing(kernels: Kernels) -> tuple[Kernels | None, Kernels | None]:
     """Return the kernels that share a covariance, and those that have one of their own."""
+    return _split(kernels.compact(), SMALL_GROUP)
+
+
+def split_by_size(kernels: Kernels) -> tuple[Kernels | None, Kernels | None]:
+    """Return the kernels of large groups, and those of many groups, for a tree."""
     kernels = kernels.compact()
-    own = has_own_covariances(kernels)
-    if not own.any():
+    n_groups = int((np.diff(kernels.offsets) >= SMALL_GROUP).sum())
+    per_group = _PER_GROUP[kernels.n_features <= GAUSS_TRANSFORM_FEATURES]
+    return _split(kernels, max(SMALL_GROUP, per_group * n_groups))
+
+
+def _split(kernels: Kernels, size: int) -> tuple[Kernels | None, Kernels | None]:
+    """Return groups of at least this size, or all if few are smaller, and the others."""
+    small = np.diff(kernels.offsets) < size
+    if small.sum() <= _FEW_SMALL_GROUPS:
         return kernels, None
-    shared = None if own.all() else kernels.take(np.flatnonzero(~own))
-    return shared, kernels.take(np.flatnonzero(own))
+    large = None if small.all() else kernels.take(np.flatnonzero(~small))
+    return large, kernels.take(np.flatnonzero(small))
 
 
 # Sums
@@ -220,12 +233,12 @@ def split_by_sharing(kernels: Kernels) -> tuple[Kernels | None, Kernels | None]:
 
 def log_sums_of(kernels: Kernels) -> LogSums:
     """Return the function that sums kernels, prepared for many calls."""
-    shared, own = split_by_sharing(kernels)
+    large, small = split_by_size(kernels)
     sums: list[LogSums] = []
-    if shared is not None:
-        sums.append(partial(sum_shared, shared_tiles(shared), NEGLIGIBLE))
-    if own is not None:
-        sums.append(OwnSums(own).within(NEGLIGIBLE))
+    if large is not None:
+        sums.append(partial(sum_shared, shared_tiles(large), NEGLIGIBLE))
+    if small is not None:
+        sums.append(TreeSums(small).within(NEGLIGIBLE))
     return sums[0] if len(sums) == 1 else added(*sums)
 
 
@@ -410,19 +423,30 @@ def tiled(values: np.ndarray, n_tiles: int, size: int) -> np.ndarray:
     return np.ascontiguousarray(out.reshape(n_tiles, size, -1).transpose(0, 2, 1))
 
 
-class OwnSums:
-    """Sums of kernels with covariances of their own, prepared when they are first needed."""
+class TreeSums:
+    """Sums of kernels of many covariances, prepared when they are first needed."""
 
     def __init__(self, kernels: Kernels) -> None:
         self.kernels = kernels
 
     @cached_property
-    def _tiles(self) -> OwnTiles:
-        return own_tiles(self.kernels)
+    def tree(self) -> KernelTree:
+        """The kernels in a tree."""
+        kernels = self.kernels
+        upper = _upper(kernels)
+        families = find_families(kernels.means, kernels.group_of_kernel, upper, kernels.log_heights)
+        return build_tree(families, upper)
 
     @cached_property
-    def _families(self) -> "Families":
-        return families(self.kernels)
+    def _few(self) -> list[LogSums]:
+        """The sums one by one."""
+        shared, own = split_by_sharing(self.kernels)
+        sums: list[LogSums] = []
+        if shared is not None:
+            sums.append(partial(sum_shared, shared_tiles(shared), NEGLIGIBLE))
+        if own is not None:
+            sums.append(partial(_sum_own, own_tiles(own)))
+        return sums
 
     def within(self, negligible: float) -> LogSums:
         """Return the sum without kernels below exp(-negligible) of it."""
@@ -430,8 +454,32 @@ class OwnSums:
 
     def _sum(self, negligible: float, X: np.ndarray) -> np.ndarray:
         if len(X) < _FEW_POINTS:
-            return _sum_own(self._tiles, X)
-        return _sum_families(self._families, negligible, X)
+            return np.asarray(np.logaddexp.reduce([sums(X) for sums in self._few]))
+        return _sum_tree(self.tree, negligible, X)
+
+
+def aligned(*shape: int) -> np.ndarray:
+    """Return an array of numbers that starts at a cache line, which is read twice as fast."""
+    n_numbers = int(np.prod(shape))
+    numbers = np.empty(n_numbers + 8)
+    start = -(numbers.ctypes.data // 8) % 8
+    return numbers[start : start + n_numbers].reshape(shape)
+
+
+def _sum_tree(tree: KernelTree, negligible: float, X: np.ndarray) -> np.ndarray:
+    is_low = X.shape[1] < _FEWEST_ORDERED
+    order = build_blocks(X, WIDTH).order if is_low else np.argsort(tree.nearest_tiles(X))
+    # The last block is filled up with one of its points.
+    members = np.append(order, np.full(-len(X) % WIDTH, order[-1])).reshape(-1, WIDTH)
+    columns = aligned(len(members), X.shape[1], WIDTH)
+    columns[:] = X[members].transpose(0, 2, 1)
+    stack, work = np.empty(tree.depth + 2, dtype=np.int64), aligned(4, WIDTH)
+    units, turned = aligned(X.shape[1], WIDTH), aligned(X.shape[1], WIDTH)
+    found, out = np.empty(members.shape), np.empty(len(X))
+    nearest = tree.nearest_tiles(X[members[:, WIDTH // 2]])
+    log_tree_sums(columns, nearest, *tree, negligible, stack, units, turned, work, found)
+    out[members] = found
+    return out
 
 
 def _sum_own(kernels: OwnTiles, X: np.ndarray) -> np.ndarray:
@@ -441,99 +489,6 @@ def _sum_own(kernels: OwnTiles, X: np.ndarray) -> np.ndarray:
     log_own_kernel_sums(X, means, factors, log_weights, units, work, work.view(np.int64), sums)
     with np.errstate(divide="ignore"):
         return sums[0] + np.log(sums[1])
-
-
-# Families of concentric kernels
-
-
-class Families(NamedTuple):
-    """Kernels of one mean and of proportional covariances, in the layout of the compiled sum."""
-
-    means: np.ndarray
-    columns_of_means: np.ndarray
-    precisions: np.ndarray
-    factors: np.ndarray
-    factor_of_family: np.ndarray
-    starts: np.ndarray
-    rates: np.ndarray
-    log_heights: np.ndarray
-
-
-@np.errstate(over="ignore", divide="ignore", invalid="ignore")
-def families(kernels: Kernels) -> Families:
-    """Prepare kernels with covariances of their own, concentric ones together."""
-    order = _order_by_mean(kernels.means)
-    means, group = kernels.means[order], kernels.group_of_kernel[order]
-    upper = _upper(kernels)
-    heads = np.flatnonzero(~_is_concentric(means, upper, group))
-    starts = np.append(heads, len(means))
-    diagonals = np.diagonal(upper, axis1=1, axis2=2)
-    ratios = diagonals[group] / diagonals[np.repeat(group[heads], np.diff(starts))]
-    groups, factor_of_family = np.unique(group[heads], return_inverse=True)
-    rows, columns = np.triu_indices(kernels.n_features)
-    return Families(
-        means[heads],
-        np.ascontiguousarray(means[heads].T),
-        np.ascontiguousarray(1 / _feature_stds(upper, groups)[factor_of_family].T),
-        upper[groups[:, None], rows, columns],
-        factor_of_family,
-        starts,
-        0.5 * np.square(ratios.mean(axis=1)),
-        kernels.log_heights[order],
-    )
-
-
-def _order_by_mean(means: np.ndarray) -> np.ndarray:
-    """Return an order in which equal means follow each other."""
-    keys = (means * np.sqrt(np.arange(2.0, means.shape[1] + 2))).sum(axis=1)
-    return np.argsort(keys, kind="stable")
-
-
-def _is_concentric(means: np.ndarray, upper: np.ndarray, group: np.ndarray) -> np.ndarray:
-    """Return whether a kernel has the mean and the shape of the kernel before it."""
-    out = np.zeros(len(means), dtype=bool)
-    rows = 1 + np.flatnonzero((means[1:] == means[:-1]).all(axis=1))
-    for start in range(0, len(rows), _INVERTED):
-        some = rows[start : start + _INVERTED]
-        ratios = np.matmul(upper[group[some]], _roots(upper[group[some - 1]]).transpose(0, 2, 1))
-        scales = np.diagonal(ratios, axis1=1, axis2=2).mean(axis=1)[:, None, None]
-        apart = np.abs(ratios / scales - np.eye(means.shape[1])).max(axis=(1, 2))
-        out[some] = apart < _CONCENTRIC
-    return out
-
-
-def _feature_stds(upper: np.ndarray, groups: np.ndarray) -> np.ndarray:
-    """Return the standard deviations of the features in some groups."""
-    out = np.empty((len(groups), upper.shape[1]))
-    for start in range(0, len(groups), _INVERTED):
-        roots = _roots(upper[groups[start : start + _INVERTED]])
-        largest = np.abs(roots).max(axis=1)  # so that no square overflows
-        out[start : start + _INVERTED] = largest * np.linalg.norm(roots / largest[:, None], axis=1)
-    return out
-
-
-def _roots(upper: np.ndarray) -> np.ndarray:
-    """Return the transposed inverses of triangles, whose columns have the squares of variances."""
-    roots = upper.transpose(0, 2, 1).copy(order="C")
-    invert_triangles(roots)
-    return roots
-
-
-def _sum_families(prepared: Families, negligible: float, X: np.ndarray) -> np.ndarray:
-    blocks = build_blocks(X, WIDTH)
-    n_blocks, n_features = len(blocks.sizes), X.shape[1]
-    # Blocks are filled up with their first point.
-    slots = np.where(np.arange(WIDTH) < blocks.sizes[:, None], np.arange(WIDTH), 0)
-    members = np.take_along_axis(blocks.members, slots, axis=1)
-    columns = np.ascontiguousarray(X[members].transpose(0, 2, 1))
-    lower, upper = blocks.lower[-n_blocks:], blocks.upper[-n_blocks:]
-    bounds, units = np.empty((2, len(prepared.means))), np.empty((n_features, WIDTH))
-    found, out = np.empty((n_blocks, WIDTH)), np.empty(len(X))
-    log_concentric_sums(
-        columns, lower, upper, *prepared, negligible, bounds, units, np.empty((6, WIDTH)), found
-    )
-    out[members] = found
-    return out
 
 
 # Kernel by kernel

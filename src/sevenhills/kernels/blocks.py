@@ -35,6 +35,11 @@ class Blocks(NamedTuple):
     lower: np.ndarray  #: (n_nodes, M) lower corner of every node's bounding box
     upper: np.ndarray  #: (n_nodes, M) upper corner
 
+    @property
+    def order(self) -> np.ndarray:
+        """The indices of all points, leaf by leaf."""
+        return np.asarray(self.members[np.arange(self.members.shape[1]) < self.sizes[:, None]])
+
 
 def build_blocks(X: np.ndarray, leaf_size: int) -> Blocks:
     """Sort the rows of ``X`` (N, M) into the leaves of a balanced k-d tree.

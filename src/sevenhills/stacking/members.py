@@ -13,8 +13,7 @@ from scipy.spatial.distance import cdist
 
 from ..covariance import factor_covariance, weighted_moments, whitening_transforms
 from ..density import KernelMixture
-from ..density.engines import GAUSS_TRANSFORM_FEATURES
-from ..density.sums import LOG_2PI
+from ..density.sums import GAUSS_TRANSFORM_FEATURES, LOG_2PI
 from ..kernels.blocks import neighborhood_moments
 from .cells import Cell, Samples
 from .components import (
