@@ -2,8 +2,10 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +15,7 @@ from sklearn.utils.validation import has_fit_parameter
 from ..density import KernelMixture
 from ..estimators import ESTIMATORS, ROME, AutoROME, GaussianKDE
 from ..estimators.base import inner_fits
+from ..estimators.small_sets import SmallFit, fit_small_sets, takes_small_sets
 from ..kernels.path_densities import (
     EMPTY,
     FEW,
@@ -33,11 +36,19 @@ REFUSED = 5
 _DECIMALS = 9
 #: A density of the truth is fitted to at least this many futures.
 _MIN_FUTURES = 3
-#: Samples of scenes that are evaluated together.
-_BATCH = 5000
+#: Samples of scenes that are evaluated together, and scenes whose fits are held in memory.
+_BATCH, _BATCH_SCENES = 5000, 200
 
 _TINY, _NEARLY_ONE = np.finfo(np.float64).tiny, 1 - 1e-15
 _NO_STEPS = np.empty(0, dtype=np.int64)
+
+
+class Samples(NamedTuple):
+    """Samples of one scene."""
+
+    X: np.ndarray  # (n, M)
+    degeneracy: int
+    counts: np.ndarray | None  # (n,), see sample_counts
 
 
 @dataclass(frozen=True)
@@ -82,6 +93,23 @@ class FlooredEstimator:
                 return model.fit(X) if counts is None else model.fit(X, sample_weight=counts)
         except (ValueError, RuntimeError, np.linalg.LinAlgError):
             return None
+
+    def fit_alike(self, sets: Sequence["Samples"]) -> list[SmallFit | None]:
+        """Return the fits of those sets that can be fitted at once, None for the others."""
+        out: list[SmallFit | None] = [None] * len(sets)
+        alike: dict[tuple[int, ...], list[int]] = defaultdict(list)
+        for i, each in enumerate(sets):
+            if each.counts is None and not self.is_degenerate(each.degeneracy):
+                alike[each.X.shape].append(i)
+        for shape, places in alike.items():
+            if len(places) == 1 or not takes_small_sets(self.estimator, *shape):
+                continue
+            # One by one, the samples that are refused will be found.
+            with suppress(ValueError, np.linalg.LinAlgError):
+                fits = fit_small_sets(np.stack([sets[i].X for i in places]))
+                for i, fit in zip(places, fits, strict=True):
+                    out[i] = fit
+        return out
 
     def try_out(self, name: str, has_weights: bool = False) -> None:
         """Raise an error if the estimator cannot be fitted at all, before every scene fails."""
@@ -425,10 +453,30 @@ class PathDensity:
         self._pooled = pooled
 
     @cached_property
+    def samples(self) -> Samples:
+        """The sampled paths."""
+        return Samples(self.paths.samples, self.paths.degeneracy, self.paths.counts)
+
+    @cached_property
+    def everything(self) -> Samples:
+        """The sampled and the true paths, each of which counts for one sample."""
+        X, counts = np.concatenate([self.paths.samples, self.paths.truths]), self.paths.counts
+        if counts is not None:
+            counts = np.append(counts, np.ones(len(self.paths.truths)))
+        return Samples(X, self.paths.degeneracy, counts)
+
+    @cached_property
     def model(self) -> Any:
-        """The fitted estimator."""
-        paths = self.paths
-        return self._estimator.fit(paths.samples, paths.degeneracy, self._floor, paths.counts)
+        """The estimator, fitted to the samples."""
+        return self._fit(self.samples)
+
+    @cached_property
+    def model_of_everything(self) -> Any:
+        """The estimator, fitted to samples and truths together."""
+        return self._fit(self.everything)
+
+    def _fit(self, samples: Samples) -> Any:
+        return self._estimator.fit(samples.X, samples.degeneracy, self._floor, samples.counts)
 
     @property
     def has_truths(self) -> bool:
@@ -467,12 +515,11 @@ class PathDensity:
         Samples count by their weights, and every truth for one sample.
         """
         n, given = len(self.paths.samples), self.paths.counts
-        everything = np.concatenate([self.paths.samples, self.paths.truths])
-        counts = None if given is None else np.append(given, np.ones(len(everything) - n))
-        model = self._estimator.fit(everything, self.paths.degeneracy, self._floor, counts)
-        if model is None:
+        if self.model_of_everything is None:
             return np.full(len(uniform), np.nan)
-        found = leave_one_out(model, everything, counts).round(_DECIMALS)
+        together = self.everything
+        found = leave_one_out(self.model_of_everything, together.X, together.counts)
+        found = found.round(_DECIMALS)
         each = np.ones(n) if given is None else given
         denser, equal = (found[:n] > found[n:, None]) @ each, (found[:n] == found[n:, None]) @ each
         return np.asarray((denser + uniform * (1 + equal)) / (each.sum() + 1))
@@ -499,6 +546,22 @@ class PathDensity:
             ),
         )
         return float((true_at_truths - at_truths).mean()), float(sum(halves) / 2)
+
+
+def fit_in_batches(
+    densities: Iterator[PathDensity], estimator: FlooredEstimator, models: Sequence[str]
+) -> Iterator[PathDensity]:
+    """Yield densities by an estimator, with the models of paths of equal shape fitted at once.
+
+    ``models`` are those that will be needed: "model" and "model_of_everything".
+    """
+    while batch := list(islice(densities, _BATCH_SCENES)):
+        for name in models:
+            sets = [each.samples if name == "model" else each.everything for each in batch]
+            for each, fit in zip(batch, estimator.fit_alike(sets), strict=True):
+                if fit is not None:
+                    vars(each)[name] = fit  # in place of the cached property
+        yield from batch
 
 
 def learn_pools(scenes: Iterable[AgentForecasts], is_joint: Sequence[bool]) -> Pools:
@@ -564,6 +627,8 @@ def leave_one_out(model: Any, X: np.ndarray, counts: np.ndarray | None = None) -
     are summed instead of subtracting the own one: in 24 dimensions, an own kernel of Silverman's
     bandwidth is about ten orders of magnitude above all others, and rounding would remove them.
     """
+    if isinstance(model, SmallFit):
+        return _sums_of_others(model.density, X, model.own, counts)
     density = getattr(model, "density_", None)
     if isinstance(density, KernelMixture) and (own := _own_kernels(density.means, X)) is not None:
         return _sums_of_others(density, X, own, counts)
