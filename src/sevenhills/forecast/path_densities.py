@@ -341,28 +341,6 @@ class Paths:
         n = len(self.samples) if self.counts is None else self.counts.sum()
         return self.degeneracy in (REGULAR, FEW) and n >= MIN_SAMPLES
 
-    def in_own_frames(self) -> tuple[Scenes, np.ndarray]:
-        """Return samples, as those of one scene, and truths in the frames of the agents.
-
-        The origin of an agent is the first point of the mean path of its samples. In the plane,
-        the first axis is the direction of the mean path.
-        """
-        mean = np.average(self.samples, axis=0, weights=self.counts)
-        lengths = np.count_nonzero(self.steps, axis=1)
-        starts = np.minimum(np.cumsum(lengths) - lengths, self.n_steps - 1)
-        points = mean.reshape(self.n_steps, -1)
-        origins = np.repeat(points[starts], lengths, axis=0)
-        samples, truths = (rows - origins.ravel() for rows in (self.samples, self.truths))
-        if points.shape[1] == 2:
-            along = (points[np.cumsum(lengths) - 1] - points[starts]).view(np.complex128)[:, 0]
-            turns = np.where(along == 0, 1, np.conj(along) / np.maximum(abs(along), _TINY))
-            turn = np.repeat(turns, lengths)
-            samples, truths = (
-                (rows.view(np.complex128) * turn).view(float) for rows in (samples, truths)
-            )
-        counts = np.ones(len(samples)) if self.counts is None else self.counts
-        return Scenes(samples[None], counts[None]), truths
-
     @property
     def translations(self) -> np.ndarray:
         """Directions (A * D, M) in which the agents that are there may be moved."""
@@ -370,6 +348,29 @@ class Paths:
         n_coordinates = self.samples.shape[1] // self.n_steps
         of_agents = np.repeat(np.eye(len(lengths))[lengths > 0], lengths, axis=1)
         return np.kron(of_agents, np.eye(n_coordinates))
+
+
+def in_own_frames(alike: Sequence[Paths]) -> tuple[Scenes, np.ndarray]:
+    """Return samples and truths (S, m, M) of scenes of one shape in the frames of the agents.
+
+    The origin of an agent is the first point of the mean path of its samples. In the plane, the
+    first axis is the direction of the mean path.
+    """
+    samples, truths = (np.stack([getattr(p, n) for p in alike]) for n in ("samples", "truths"))
+    ones = np.ones(samples.shape[1])
+    scenes = Scenes(samples, np.stack([ones if p.counts is None else p.counts for p in alike]))
+    steps = alike[0].steps
+    lengths = np.count_nonzero(steps[steps.any(axis=1)], axis=1)
+    starts, ends = np.cumsum(lengths) - lengths, np.cumsum(lengths) - 1
+    points = scenes.means().reshape(len(alike), lengths.sum(), -1)
+    origins = np.repeat(points[:, starts], lengths, axis=1).reshape(len(alike), 1, -1)
+    samples, truths = samples - origins, truths - origins
+    if points.shape[2] == 2:
+        along = (points[:, ends] - points[:, starts]).view(np.complex128)[..., 0]
+        turns = np.where(along == 0, 1, np.conj(along) / np.maximum(abs(along), _TINY))
+        turn = np.repeat(turns, lengths, axis=1)[:, None]
+        samples, truths = ((r.view(np.complex128) * turn).view(float) for r in (samples, truths))
+    return scenes._replace(samples=samples), truths
 
 
 def paths_by_steps(
@@ -570,8 +571,7 @@ def learn_pools(scenes: Iterable[AgentForecasts], is_joint: Sequence[bool]) -> P
     Paths of every set of steps have a pool of their own, if there are enough of them; the pool of
     all steps has the marginal densities of rare ones.
     """
-    found: dict[tuple[bool, bytes], list[Scenes]] = defaultdict(list)
-    translations = {}
+    found: dict[tuple[bool, bytes], dict[int, list[Paths]]] = defaultdict(lambda: defaultdict(list))
     for scene in scenes:
         degeneracy = step_degeneracy(scene)
         for joint in is_joint:
@@ -584,10 +584,15 @@ def learn_pools(scenes: Iterable[AgentForecasts], is_joint: Sequence[bool]) -> P
                     if each is not None and each.can_be_pooled
                 }
                 for key, each in own.items():
-                    found[joint, key].append(each.in_own_frames()[0])
-                    translations[joint, key] = each.translations
-    pools = {key: ScenePool.from_scenes(scenes, translations[key]) for key, scenes in found.items()}
-    return {key: pool for key, pool in pools.items() if pool is not None}
+                    found[joint, key][len(each.samples)].append(
+                        replace(each, truths=each.truths[:0])
+                    )
+    pools = {}
+    for kind, by_size in found.items():
+        # Scenes with another number of samples than most are left out.
+        alike = max(by_size.values(), key=lambda each: (len(each), -len(each[0].samples)))
+        pools[kind] = ScenePool.from_scenes(in_own_frames(alike)[0], alike[0].translations)
+    return {kind: pool for kind, pool in pools.items() if pool is not None}
 
 
 def pooled_log_densities(
@@ -609,12 +614,12 @@ def pooled_log_densities(
         size = max(1, _BATCH // n_samples)
         for start in range(0, len(members), size):
             places, batch = zip(*members[start : start + size], strict=True)
-            framed, true_paths = zip(*(each.in_own_frames() for each in batch), strict=True)
-            truths, columns = np.stack(true_paths), None
+            framed, truths = in_own_frames(batch)
+            columns = None
             if steps != key:
                 columns = np.flatnonzero(~np.isnan(truths[0, 0]))
                 truths = truths[..., columns]
-            found = pools[is_joint, key].logpdf(Scenes.concatenate(framed), truths, columns)
+            found = pools[is_joint, key].logpdf(framed, truths, columns)
             for place, row in zip(places, found, strict=True):
                 out[place] = row
     return out
