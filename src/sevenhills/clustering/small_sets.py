@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..kernels.cuts import dbscan_cuts, xi_cuts
+from ..kernels.cuts import xi_cuts
 from .optics import NOISE, neighbors_for
 from .points import unit_of
 from .selection import TRIVIAL_SCORE
@@ -100,17 +100,33 @@ def _order_sets(
 
 
 def _cut_heights(reachability: np.ndarray, core: np.ndarray) -> np.ndarray:
-    """Return the labels (n_cuts, S, n) of cuts at heights between the limits of every set."""
+    """Return the labels (n_cuts, S, n) of cuts at heights between the limits of every set.
+
+    A sample above a height begins a cluster if it is a core, and is noise otherwise.
+    """
     lowest, highest = reachability[:, 1:].min(axis=1), reachability[:, 1:].max(axis=1)
     heights = (highest - lowest)[:, None] * np.linspace(0, 1, _N_EPS) ** 2 + lowest[:, None]
-    # The number of heights below a distance compares with the number of a height as they do.
-    reach_ranks, core_ranks = (
-        (heights[:, None] < each[..., None]).sum(axis=2).astype(np.float64)
-        for each in (reachability, core)
+    # The number of heights below a distance; only there, a cut differs from the one before.
+    reached, cores = (
+        (heights[:, None] < each[..., None]).sum(axis=2) for each in (reachability, core)
     )
-    numbers = np.arange(float(_N_EPS))
-    runs = dbscan_cuts(reach_ranks.ravel(), core_ranks.ravel(), np.ones(core.size), numbers)[0]
-    return _labels_of(runs, _N_EPS, reachability.shape)
+    changes = np.minimum(np.sort(np.concatenate([reached, cores], axis=1), axis=1), _N_EPS - 1)
+    cuts = np.append(np.zeros((1, len(core), 1), dtype=np.int64), changes.T[..., None], axis=0)
+    is_far, is_core = reached > cuts, cores <= cuts
+    labels = np.cumsum(is_far & is_core, axis=2) - 1
+    labels[is_far & ~is_core] = NOISE
+    return _without_singles(labels)
+
+
+def _without_singles(labels: np.ndarray) -> np.ndarray:
+    """Return labels (n_cuts, S, n) in which clusters of one sample are noise."""
+    flat = labels.reshape(-1, labels.shape[2])
+    keys = flat + 1 + (flat.shape[1] + 1) * np.arange(len(flat))[:, None]
+    sizes = np.bincount(keys.ravel(), minlength=len(flat) * (flat.shape[1] + 1))
+    kept = (sizes > 1).reshape(len(flat), -1)
+    kept[:, 0] = False  # noise
+    numbers = np.where(kept, np.cumsum(kept, axis=1) - 1, NOISE)
+    return _alone_in_one(np.take(numbers.ravel(), keys).reshape(labels.shape))
 
 
 def _cut_slopes(reachability: np.ndarray, predecessor: np.ndarray, k: int) -> np.ndarray:
@@ -121,18 +137,15 @@ def _cut_slopes(reachability: np.ndarray, predecessor: np.ndarray, k: int) -> np
     steepness = np.linspace(1 / (_N_XI + 1), _N_XI / (_N_XI + 1), _N_XI)
     weights = np.ones(places.size)
     runs = xi_cuts(reachability.ravel(), places.ravel(), weights, steepness, k)[0]
-    return _labels_of(runs, _N_XI, reachability.shape)
-
-
-def _labels_of(runs: np.ndarray, n_cuts: int, shape: tuple[int, ...]) -> np.ndarray:
-    """Return the labels (n_cuts, S, n) of runs, which are numbered in every set.
-
-    A set of one label is one cluster.
-    """
-    labels = np.repeat(runs[:, 2], runs[:, 1] - runs[:, 0]).reshape(n_cuts, *shape)
+    labels = np.repeat(runs[:, 2], runs[:, 1] - runs[:, 0]).reshape(_N_XI, n_sets, n_samples)
+    # Clusters are numbered over all sets.
     last = np.maximum.accumulate(labels.max(axis=2), axis=1)
     labels[:, 1:] -= last[:, :-1, None] + 1
-    labels = np.maximum(labels, NOISE)
+    return _alone_in_one(np.maximum(labels, NOISE))
+
+
+def _alone_in_one(labels: np.ndarray) -> np.ndarray:
+    """Return labels (n_cuts, S, n) in which sets of one label, noise or not, are one cluster."""
     labels[(labels == labels[..., :1]).all(axis=2)] = 0
     return labels
 

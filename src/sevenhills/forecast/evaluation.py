@@ -6,6 +6,7 @@ import platform
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -586,8 +587,6 @@ def _score_block(*args: Any) -> BlockScores:
 
 def _settings(forecasts: Forecasts, scoring: Scoring, sources: Mapping[str, str]) -> dict[str, Any]:
     """Return shapes, parameters and versions as plain values."""
-    from .. import __version__
-
     return {
         "n_scenes": forecasts.n_scenes,
         "n_samples": forecasts.n_samples,
@@ -603,9 +602,17 @@ def _settings(forecasts: Forecasts, scoring: Scoring, sources: Mapping[str, str]
         "k": list(scoring.ks),
         "miss_threshold": scoring.miss_threshold,
         "collision_distance": scoring.collision_distance,
-        "versions": {"sevenhills": __version__, "python": platform.python_version()}
-        | {name: version(name) for name in ("numpy", "scipy", "scikit-learn", "numba")},
+        "versions": {**_versions()},
     }
+
+
+@cache
+def _versions() -> dict[str, str]:
+    from .. import __version__
+
+    names = ("numpy", "scipy", "scikit-learn", "numba")
+    own = {"sevenhills": __version__, "python": platform.python_version()}
+    return own | {name: version(name) for name in names}
 
 
 def _joint_density(sources: Mapping[str, str], estimator: FlooredEstimator) -> str:

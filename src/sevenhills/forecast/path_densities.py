@@ -16,19 +16,12 @@ from ..density import KernelMixture
 from ..estimators import ESTIMATORS, ROME, AutoROME, GaussianKDE
 from ..estimators.base import inner_fits
 from ..estimators.small_sets import SmallFit, fit_small_sets, takes_small_sets
-from ..kernels.path_densities import (
-    EMPTY,
-    FEW,
-    FLAT,
-    IDENTICAL,
-    REGULAR,
-    log_step_densities,
-    log_sums_of_others,
-)
+from ..kernels.path_densities import log_sums_of_others
 from ..metrics.density_metrics import divergence_terms
 from ..validation import unfitted_copy
 from .inputs import path_lengths
 from .pooled import MIN_SAMPLES, Pools, ScenePool, Scenes
+from .step_kernels import EMPTY, FEW, FLAT, IDENTICAL, REGULAR, StepSamples
 
 #: Degeneracy of samples that the estimator refused, although they are regular.
 REFUSED = 5
@@ -115,6 +108,8 @@ class FlooredEstimator:
         """Raise an error if the estimator cannot be fitted at all, before every scene fails."""
         if has_weights and not has_fit_parameter(self.estimator, "sample_weight"):
             raise TypeError(f"{name} ({self.name}) does not take weights of samples")
+        if self.name in ("pooled", *ESTIMATORS):  # a fit would compile all of its kernels
+            return
         try:
             unfitted_copy(self.estimator).fit(np.random.RandomState(0).standard_normal((40, 2)))
         except (ValueError, TypeError, RuntimeError) as error:
@@ -238,17 +233,29 @@ def step_densities(agents: AgentForecasts, estimator: FlooredEstimator) -> StepD
     A plain ``GaussianKDE()`` has scipy's covariance and bandwidth, and the square of the floor
     added to the variances of degenerate samples; all steps are computed in one call.
     """
+    samples = _step_samples(agents)
+    degeneracy = _scored_degeneracy(agents, samples)
+    if not _is_plain(estimator.estimator):
+        return _fitted_densities(agents, estimator, degeneracy)
     floors = agents.floors if estimator.errors == "floor" else np.full(len(agents.floors), np.nan)
-    found = _kernel_densities(agents, floors, agents.truths)
-    if _is_plain(estimator.estimator):
-        return found
-    return _fitted_densities(agents, estimator, found.degeneracy)
+    found = samples.log_densities(agents.truths, floors)
+    return StepDensities(np.where(agents.observed, found, np.nan), degeneracy)
 
 
 def step_degeneracy(agents: AgentForecasts) -> np.ndarray:
     """Return the degeneracy (N, T) of the samples at every step."""
-    no_truths = np.empty((len(agents.paths), 0, *agents.paths.shape[2:]))
-    return _kernel_densities(agents, np.full(len(agents.floors), np.nan), no_truths).degeneracy
+    return _scored_degeneracy(agents, _step_samples(agents))
+
+
+def _step_samples(agents: AgentForecasts) -> StepSamples:
+    ones = np.ones(agents.lengths.shape)
+    weights = ones if agents.weights is None else agents.weights
+    return StepSamples.from_paths(agents.paths, agents.lengths, weights)
+
+
+def _scored_degeneracy(agents: AgentForecasts, samples: StepSamples) -> np.ndarray:
+    """Return the degeneracy (N, T) of steps; those without a truth are not counted."""
+    return np.where(agents.observed.any(axis=1), samples.degeneracy, REGULAR)
 
 
 def _is_plain(estimator: Any) -> bool:
@@ -256,32 +263,6 @@ def _is_plain(estimator: Any) -> bool:
     return isinstance(estimator, GaussianKDE) and bool(
         {**estimator.get_params(), "n_jobs": None} == GaussianKDE().get_params()
     )
-
-
-def _kernel_densities(
-    agents: AgentForecasts, floors: np.ndarray, truths: np.ndarray
-) -> StepDensities:
-    n_all, n_samples, n_steps, n_coordinates = agents.paths.shape
-    degeneracy = np.empty((n_all, n_steps), dtype=np.int64)
-    out = np.empty((n_all, truths.shape[1], n_steps))
-    log_step_densities(
-        np.ascontiguousarray(agents.paths),
-        agents.lengths,
-        np.ones(agents.lengths.shape) if agents.weights is None else agents.weights,
-        np.ascontiguousarray(truths),
-        agents.observed,
-        floors,
-        np.empty((n_samples, n_coordinates)),
-        np.empty(n_samples),
-        np.empty((n_coordinates, n_coordinates)),
-        np.empty((4, n_coordinates)),
-        np.empty(n_samples),
-        degeneracy,
-        out,
-    )
-    # Steps without a truth are not counted.
-    scored = agents.observed.any(axis=1)
-    return StepDensities(out, np.where(scored, degeneracy, REGULAR))
 
 
 def _fitted_densities(
@@ -315,7 +296,7 @@ class Paths:
     truths: np.ndarray  # (m, M)
     futures: np.ndarray  # (m,), indices of the truths in the scene
     steps: np.ndarray  # (A, T), whether a step of an agent is observed
-    degeneracy: int  # of the samples, see sevenhills.kernels.path_densities
+    degeneracy: int  # of the samples, see StepSamples
     counts: np.ndarray | None = None  # (n,), see sample_counts
     #: The same at all steps of these agents, with NaN in the truths, unless all are observed.
     whole: "Paths | None" = None

@@ -344,17 +344,8 @@ def _marginal(
 
 def _partition(samples: np.ndarray, resolutions: np.ndarray) -> np.ndarray:
     """Return labels (R, S, K) of the samples (S, K, d) of scenes in given numbers of clusters."""
-    n_scenes, n = samples.shape[:2]
-    # Node n + i of a tree is its merge i; merges below `last` make the clusters.
-    parents = np.full((n_scenes, 2 * n - 1), 2 * n)
-    ward_trees(
-        np.ascontiguousarray(samples),
-        np.empty((n, n)),
-        np.empty(n, dtype=np.int64),
-        np.empty((n - 1, 2), dtype=np.int64),
-        np.empty(n - 1),
-        parents,
-    )
+    n = samples.shape[1]
+    parents = ward_trees(samples)  # merges below `last` make the clusters
     last = 2 * n - np.reshape(resolutions, (-1, 1, 1))
     nodes = np.arange(2 * n - 1)
     is_inner = parents < last

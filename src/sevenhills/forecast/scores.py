@@ -10,7 +10,6 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..kernels.path_densities import EMPTY, FEW, FLAT, IDENTICAL, REGULAR
 from ..metrics import wasserstein
 from .distances import DISTANCES, collision_rates, scored_paths
 from .fair_scores import FAIR_SCORES
@@ -28,6 +27,7 @@ from .path_densities import (
     step_densities,
 )
 from .pooled import Pools
+from .step_kernels import EMPTY, FEW, FLAT, IDENTICAL, REGULAR
 
 _NAMES = {IDENTICAL: "identical", FLAT: "flat", FEW: "few", EMPTY: "empty", REFUSED: "refused"}
 #: Degenerate samples per block that an error message can name.
