@@ -530,12 +530,19 @@ def _pools(
     order = statistics.spreads.mean(axis=1).argsort()
     n_chosen = min(len(order), _POOLED_SCENES)
     chosen = order[np.linspace(0, len(order) - 1, n_chosen).astype(np.int64)].tolist()
-    scenes = (
-        AgentForecasts.from_scenes(
-            *forecasts.read(s, s + 1), floors[s : s + 1], forecasts.read_weights(s, s + 1)
+    size = next(forecasts.blocks())[1]
+
+    def read(places: list[int]) -> AgentForecasts:
+        parts = [(*forecasts.read(s, s + 1), forecasts.read_weights(s, s + 1)) for s in places]
+        paths, truths, weights = zip(*parts, strict=True)
+        return AgentForecasts.from_scenes(
+            np.concatenate(paths),
+            np.concatenate(truths),
+            floors[places],
+            None if forecasts.weights is None else np.concatenate(weights),
         )
-        for s in chosen
-    )
+
+    scenes = (read(chosen[start : start + size]) for start in range(0, n_chosen, size))
     return learn_pools(scenes, kinds)
 
 

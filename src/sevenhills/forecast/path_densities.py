@@ -553,14 +553,14 @@ def learn_pools(scenes: Iterable[AgentForecasts], is_joint: Sequence[bool]) -> P
     all steps has the marginal densities of rare ones.
     """
     found: dict[tuple[bool, bytes], dict[int, list[Paths]]] = defaultdict(lambda: defaultdict(list))
-    for scene in scenes:
-        degeneracy = step_degeneracy(scene)
+    for block in scenes:
+        degeneracy = step_degeneracy(block)
         for joint in is_joint:
-            size = scene.n_agents if joint else 1
-            for start in range(0, len(scene.paths), size):
+            size = block.n_agents if joint else 1
+            for start in range(0, len(block.paths), size):
                 own = {
                     each.pool: each
-                    for paths in paths_by_steps(scene, slice(start, start + size), degeneracy)
+                    for paths in paths_by_steps(block, slice(start, start + size), degeneracy)
                     for each in (paths, paths.whole)
                     if each is not None and each.can_be_pooled
                 }
