@@ -12,6 +12,7 @@ from ..clustering.small_sets import SmallSets, cluster_small_sets
 from ..covariance import shrink_sets
 from ..density import KernelMixture
 from ..density.mixture import unchecked_mixture
+from ..density.sums import LOG_2PI
 from ..whitening import AUTO_SHARE, Grouping, regularize, silverman
 from .cluster_densities import ENOUGH
 from .rome import ROME
@@ -23,10 +24,10 @@ _BATCH = 2**16
 
 
 class SmallFit(NamedTuple):
-    """The density of a set of samples, and the kernel on each of them."""
+    """The density of a set of samples, and its logs at the samples without their own kernels."""
 
     density: KernelMixture
-    own: np.ndarray  #: (n_samples,)
+    left_out: np.ndarray  #: (n_samples,)
 
     def score_samples(self, X: np.ndarray) -> np.ndarray:
         """Return the log densities of points."""
@@ -81,11 +82,14 @@ def _fits(sets: SmallSets) -> Iterator[SmallFit]:
     transforms /= units[:, None, None]
     log_dets -= n_features * np.log(units)
     means = clusters.points.reshape(sets.X.shape) * sets.units[:, None, None]
+    left_out = np.empty(order.shape)
+    rows = np.take_along_axis(sets.rows, order, axis=1)
+    np.put_along_axis(
+        left_out, rows, _sums_of_others(means, clusters, transforms, log_dets), axis=1
+    )
     weights = np.full(n_samples, 1 / n_samples)
     bounds = np.searchsorted(of_set, np.arange(n_sets + 1))
     for s, (first, last) in enumerate(pairwise(bounds.tolist())):
-        own = np.empty(n_samples, dtype=np.int64)
-        own[sets.rows[s, order[s]]] = np.arange(n_samples)
         density = unchecked_mixture(
             weights=weights,
             means=means[s],
@@ -97,7 +101,26 @@ def _fits(sets: SmallSets) -> Iterator[SmallFit]:
             counts=np.ones(n_samples),
             feature_names=None,
         )
-        yield SmallFit(density, own)
+        yield SmallFit(density, left_out[s])
+
+
+def _sums_of_others(
+    means: np.ndarray, clusters: Grouping, transforms: np.ndarray, log_dets: np.ndarray
+) -> np.ndarray:
+    """Return the log densities (S, n) at the means (S, n, d) of kernels, each without its own."""
+    n_sets, n_samples, n_features = means.shape
+    squares = np.empty((n_sets * n_samples, n_samples))  # a row for every kernel
+    centered = means - means.mean(axis=1, keepdims=True)
+    for g, (first, last) in enumerate(pairwise(clusters.offsets.tolist())):
+        start = first - first % n_samples
+        Z = centered[first // n_samples] @ transforms[g]
+        apart = Z[first - start : last - start, None] - Z
+        np.einsum("kid,kid->ki", apart, apart, out=squares[first:last])
+    heights = np.repeat(log_dets, np.diff(clusters.offsets))[:, None]
+    logs = (heights - 0.5 * squares).reshape(n_sets, n_samples, n_samples)
+    logs[:, np.arange(n_samples), np.arange(n_samples)] = -np.inf
+    constant = np.log(n_samples) + 0.5 * n_features * LOG_2PI
+    return np.asarray(np.logaddexp.reduce(logs, axis=1) - constant)
 
 
 def _whiten(

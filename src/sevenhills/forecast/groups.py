@@ -14,7 +14,7 @@ K = TypeVar("K", bound=Hashable)
 #: Fewer groups have intervals by Student's distribution: their resamples are too often constant.
 _FEW_GROUPS = 5
 #: Weights of groups in replicates that are drawn together; more of them leave the cache.
-_BATCH = 2**17
+_BATCH = 2**16
 #: Bootstrap quantiles in units of Student's quantiles are at most this large, so that intervals are
 #: finite if many resamples are constant, as those of rare misses.
 _MAX_RATIO = 3.0

@@ -614,7 +614,7 @@ def leave_one_out(model: Any, X: np.ndarray, counts: np.ndarray | None = None) -
     bandwidth is about ten orders of magnitude above all others, and rounding would remove them.
     """
     if isinstance(model, SmallFit):
-        return _sums_of_others(model.density, X, model.own, counts)
+        return model.left_out
     density = getattr(model, "density_", None)
     if isinstance(density, KernelMixture) and (own := _own_kernels(density.means, X)) is not None:
         return _sums_of_others(density, X, own, counts)
