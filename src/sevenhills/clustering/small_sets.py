@@ -20,6 +20,8 @@ _N_EPS, _N_XI = 100, 99
 _TIE = 1e-11
 #: scikit-learn rounds distances to this many decimals.
 _DECIMALS = 15
+#: Distances between the samples of partitions that are scored together, which stay in the cache.
+_BLOCK = 2**17
 #: Scores that differ by no more than this differ by rounding alone.
 _EQUAL = 1e-12
 
@@ -167,7 +169,10 @@ def _best_cuts(distances: np.ndarray, cuts: np.ndarray) -> np.ndarray:
     is_proper = (cuts != cuts[..., :1]).any(axis=2)
     numbers, sets = np.nonzero(is_new & is_proper)
     scores = np.full((n_cuts, n_sets), TRIVIAL_SCORE)
-    scores[numbers, sets] = _silhouettes(distances[sets], cuts[numbers, sets])
+    size = max(1, _BLOCK // distances[0].size)
+    for start in range(0, len(sets), size):
+        some = numbers[start : start + size], sets[start : start + size]
+        scores[some] = _silhouettes(distances[some[1]], cuts[some])
     scores[~is_new] = -np.inf
     best = np.argmax(scores >= scores.max(axis=0) - _EQUAL, axis=0)
     return np.asarray(cuts[best, np.arange(n_sets)])
