@@ -172,6 +172,7 @@ bench-conformal: $(BIN)/.ready
 # Intervals and regions of targets, beside quantile regression, a forest and the truth.
 bench-regression: $(BIN)/.ready
 	$(ONE_CORE) $(BIN)/python -m benchmarks.regression
+	$(ONE_CORE) $(BIN)/python -m benchmarks.regression costs
 
 # Forecasts of made-up walks: whether the oracle wins, and who is told apart by calibration.
 bench-walks: $(BIN)/.ready

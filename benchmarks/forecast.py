@@ -7,6 +7,7 @@ import argparse
 import json
 import os
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -33,8 +34,11 @@ BARS = Bars(
         "scipy / mixtures": 10,
         "romepy / paths": 150,
         "scoringrules / fair scores": 1,
+        "scoringrules / evaluate, energy score": 1,
     },
     at_most={
+        "seconds of all measures": 1.5,
+        "CPU s of the first forecast": 1.5,
         "steps beside scipy": 1e-8,
         "mixtures beside scipy": 1e-12,
         "seconds of mixtures": 2,
@@ -176,6 +180,53 @@ def print_fair_scores(n_scenes, repeats):
             BARS.check("fair scores beside scoringrules", apart, name)
             BARS.check("scoringrules / fair scores", peer / seconds, f"{name}, K = {n_samples}")
             print(f"| {name} | {n_samples} | {peer:.3g} | {seconds:.3g} | {peer / seconds:.1f} |")
+            if name == "energy_score":
+                seconds = best_of(lambda P=predictions, y=truth: energy_scores(P, y), repeats)
+                ratio = peer / seconds
+                BARS.check("scoringrules / evaluate, energy score", ratio, f"K = {n_samples}")
+                print(f"| the same by evaluate | {n_samples} | | {seconds:.3g} | {ratio:.1f} |")
+
+
+def energy_scores(predictions, truth):
+    """Evaluate the energy score, with checks of the scenes and an interval of the mean."""
+    return evaluate(predictions, truth, measures="energy_score")
+
+
+def print_all_measures(n_scenes, repeats):
+    """Evaluate all measures, with the densities of whole paths of two estimators."""
+    predictions, truth = draw(n_scenes, 20)
+    print(f"\n| all measures of {n_scenes} x 20 x 12 x 2, paths by | CPU s | bar |")
+    print("|---|---|---|")
+    for estimator in ("pooled", "rome"):
+
+        def run(n=n_scenes, estimator=estimator):
+            return evaluate(predictions[:n], truth[:n], estimator=estimator, measures="all")
+
+        run(40)
+        seconds = best_of(run, repeats)
+        bar = BARS.check("seconds of all measures", seconds, estimator)
+        print(f"| {estimator} | {seconds:.3g} | {bar:g} |")
+
+
+def print_first():
+    """Evaluate a forecast before any kernel is compiled, in a process of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "benchmarks.forecast", "first"]
+        environment = {**os.environ, "NUMBA_CACHE_DIR": folder}
+        done = subprocess.run(
+            command, check=True, capture_output=True, text=True, cwd=HERE.parent, env=environment
+        )
+    first, second = json.loads(done.stdout.splitlines()[-1])
+    bar = BARS.check("CPU s of the first forecast", first)
+    print("\n| first forecast of 40 scenes, before any kernel is compiled | the second | bar |")
+    print("|---|---|---|")
+    print(f"| {first:.3g} CPU s | {second:.3g} | {bar:g} |")
+
+
+def first():
+    """Print the CPU seconds of the first and the second forecast."""
+    predictions, truth = draw(40, 20)
+    print(json.dumps([best_of(lambda: evaluate(predictions, truth), 1) for _ in range(2)]))
 
 
 def print_paths(python, n_scenes, n_peer, repeats):
@@ -321,6 +372,8 @@ def main():
     print_steps(options.scenes, options.repeats)
     print_mixtures(10 * options.scenes, options.scenes, options.repeats)
     print_fair_scores(options.scenes, options.repeats)
+    print_all_measures(options.scenes, options.repeats)
+    print_first()
     if options.peer:
         print_paths(options.peer, options.scenes, options.peer_scenes, options.repeats)
     if options.many:
@@ -328,4 +381,4 @@ def main():
 
 
 if __name__ == "__main__":
-    BARS.run(main)
+    BARS.run(main, {"first": first})

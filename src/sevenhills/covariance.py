@@ -136,42 +136,84 @@ def shrink(
     Rows are deviations from the means of the clusters, one cluster after another. ``clusters`` are
     the indices of those to shrink; ``min_std`` bounds standard deviations in the likelihood.
     """
+    one = np.zeros(len(offsets) - 1, dtype=np.int64)
+    found = shrink_sets(deviations, weights, offsets, one, clusters, np.array([min_std]))
+    return Shrunk(clusters, found.axes, Axes(*(each[0] for each in found.common)))
+
+
+def shrink_sets(
+    deviations: np.ndarray,
+    weights: np.ndarray,
+    offsets: np.ndarray,
+    sets: np.ndarray,
+    clusters: np.ndarray,
+    min_std: np.ndarray,
+) -> Shrunk:
+    """Shrink the covariances of some clusters of several sets of samples, each set by itself.
+
+    Clusters have ascending numbers (n_clusters,) of ``sets``, each of which has some to be shrunk,
+    and every set its ``min_std`` (n_sets,). The pooled covariances are those of all sets.
+    """
+    n_sets, n_features = len(min_std), deviations.shape[1]
     rows = [slice(start, end) for start, end in pairwise(offsets.tolist())]
-    scatters = _Scatters.from_rows(deviations, weights, rows)
-    chosen = [Weighted(deviations[rows[c]], weights[rows[c]]) for c in clusters.tolist()]
-    some = scatters.take(clusters)
-    chances = _posterior(some, chosen, min_std**2)
-    return Shrunk(clusters, _mean_axes(some, chances), _mean_pooled_axes(some, chances))
+    is_alone = np.bincount(sets, minlength=n_sets) == 1
+    axes = Axes(*(np.empty((len(clusters), *[n_features] * n)) for n in (1, 2)))
+    common = Axes(*(np.empty((n_sets, *[n_features] * n)) for n in (1, 2)))
+    for kind in (is_alone, ~is_alone):  # a single cluster is the pooled one
+        if not kind.any():
+            continue
+        numbers = np.cumsum(kind) - 1
+        own, chosen = np.flatnonzero(kind[sets]), np.flatnonzero(kind[sets[clusters]])
+        scatters = _Scatters.from_rows(
+            deviations, weights, [rows[c] for c in own.tolist()], numbers[sets[own]]
+        )
+        some = scatters.take(np.searchsorted(own, clusters[chosen]))
+        members = [rows[c] for c in clusters[chosen].tolist()]
+        parts = [Weighted(deviations[each], weights[each]) for each in members]
+        chances = _posterior(some, parts, min_std[kind] ** 2)
+        for out, each in zip(axes, _mean_axes(some, chances), strict=True):
+            out[chosen] = each
+        for out, each in zip(common, _mean_pooled_axes(some, chances), strict=True):
+            out[kind] = each
+    return Shrunk(clusters, axes, common)
 
 
 class _Scatters(NamedTuple):
-    """Sums of outer products of deviations, of some clusters and of all.
+    """Sums of outer products of deviations, of some clusters and of all in their sets.
 
-    ``pooled_dof`` is the number of all samples, less one for each cluster. ``pooling`` has the
-    strengths of pooling, except for the last: the pooled covariance alone.
+    ``pooled_dof`` is the number of all samples of a set, less one for each cluster. ``pooling`` has
+    the strengths of pooling, except for the last: the pooled covariance alone.
     """
 
     own: np.ndarray
     n_samples: np.ndarray
+    sets: np.ndarray
     pooled: np.ndarray
-    pooled_dof: float
+    pooled_dof: np.ndarray
     pooled_axes: Axes
     pooling: np.ndarray
 
     @classmethod
     def from_rows(
-        cls, deviations: np.ndarray, weights: np.ndarray, rows: Sequence[slice]
+        cls,
+        deviations: np.ndarray,
+        weights: np.ndarray,
+        rows: Sequence[slice],
+        sets: np.ndarray,
     ) -> "_Scatters":
         scaled = deviations * np.sqrt(weights)[:, None]
         own = np.array([scaled[each].T @ scaled[each] for each in rows])
-        n_samples = np.add.reduceat(weights, [each.start for each in rows])
-        pooled = own.sum(axis=0)
-        dof = float(np.maximum(n_samples - 1, 0.0).sum())
-        pooling = deviations.shape[1] * POOLING if len(rows) > 1 else np.empty(0)
-        return cls(own, n_samples, pooled, dof, _axes_of(pooled), pooling)
+        n_samples = np.array([weights[each].sum() for each in rows])
+        starts = np.searchsorted(sets, np.arange(sets[-1] + 1))
+        pooled = np.add.reduceat(own, starts)
+        dof = np.add.reduceat(np.maximum(n_samples - 1, 0.0), starts)
+        pooling = deviations.shape[1] * POOLING if len(rows) > len(starts) else np.empty(0)
+        return cls(own, n_samples, sets, pooled, dof, _axes_of(pooled), pooling)
 
     def take(self, clusters: np.ndarray) -> "_Scatters":
-        return self._replace(own=self.own[clusters], n_samples=self.n_samples[clusters])
+        return self._replace(
+            own=self.own[clusters], n_samples=self.n_samples[clusters], sets=self.sets[clusters]
+        )
 
     def factors(self, left_out: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         r"""Return the factors of :math:`A_C` and of :math:`\sum_C A_C`, (n_clusters, n_poolings).
@@ -183,82 +225,87 @@ class _Scatters(NamedTuple):
         zeros, ones = np.zeros((len(total), 1)), np.ones((len(total), 1))
         own = np.concatenate([1 / total, zeros], axis=1)
         shares = np.concatenate([self.pooling / total, ones], axis=1)
-        return own, shares / np.maximum(self.pooled_dof - left_out, 1.0)[:, None]
+        return own, shares / np.maximum(self.pooled_dof[self.sets] - left_out, 1.0)[:, None]
 
     def traces(self) -> np.ndarray:
         """Return the traces of the covariances, for every strength of pooling."""
         own, pooled = self.factors(np.zeros(len(self.own)))
-        each = np.einsum("gii->g", self.own)[:, None]
-        return np.asarray(own * each + pooled * np.trace(self.pooled))
+        each, of_all = (np.einsum("gii->g", scatters) for scatters in (self.own, self.pooled))
+        return np.asarray(own * each[:, None] + pooled * of_all[self.sets, None])
 
     def axes(self, own: np.ndarray, pooled: np.ndarray) -> Axes:
-        """Return the axes of the covariances; all clusters share the last."""
+        """Return the axes of the covariances; all clusters of a set share the last."""
+        variances, directions = (each[self.sets, None] for each in self.pooled_axes)
+        last = Axes(pooled[:, -1:, None] * variances, directions)
+        if len(self.pooling) == 0:
+            return last
         own, rest = own[:, :-1, None, None], pooled[:, :-1, None, None]
-        first = _axes_of(own * self.own[:, None] + rest * self.pooled)
-        variances, directions = self.pooled_axes
-        last = (pooled[:, -1:] * variances)[:, None]
-        repeated = np.broadcast_to(directions, (len(own), 1, *directions.shape))
-        return Axes(
-            np.concatenate([first.variances, last], axis=1),
-            np.concatenate([first.directions, repeated], axis=1),
-        )
+        first = _axes_of(own * self.own[:, None] + rest * self.pooled[self.sets, None])
+        return Axes(*(np.concatenate(each, axis=1) for each in zip(first, last, strict=True)))
 
 
 def _mean_axes(scatters: _Scatters, chances: np.ndarray) -> Axes:
     """Return the axes of the mean covariances over all strengths."""
     own, pooled = scatters.factors(np.zeros(len(scatters.own)))
-    size = scatters.traces() @ (chances @ STRENGTHS) / len(scatters.pooled)
-    kept = chances @ (1 - STRENGTHS)
-    own, pooled = own @ kept, pooled @ kept
+    sets, n_features = scatters.sets, scatters.own.shape[-1]
+    size = (scatters.traces() * (chances @ STRENGTHS)[sets]).sum(axis=1) / n_features
+    kept = (chances @ (1 - STRENGTHS))[sets]
+    own, pooled = (own * kept).sum(axis=1), (pooled * kept).sum(axis=1)
     if len(scatters.pooling) == 0:
-        variances, directions = scatters.pooled_axes
-        return Axes(pooled[:, None] * variances + size[:, None], directions[None])
-    mean = own[:, None, None] * scatters.own + pooled[:, None, None] * scatters.pooled
-    return _axes_of(mean + size[:, None, None] * np.eye(mean.shape[-1]))
+        variances, directions = (each[sets] for each in scatters.pooled_axes)
+        return Axes(pooled[:, None] * variances + size[:, None], directions)
+    mean = own[:, None, None] * scatters.own + pooled[:, None, None] * scatters.pooled[sets]
+    return _axes_of(mean + size[:, None, None] * np.eye(n_features))
 
 
 def _mean_pooled_axes(scatters: _Scatters, chances: np.ndarray) -> Axes:
-    """Return the axes of the mean pooled covariance over all strengths."""
+    """Return the axes of the mean pooled covariances over all strengths."""
     variances, directions = scatters.pooled_axes
-    variances = variances / max(scatters.pooled_dof, 1.0)
-    chances = chances.sum(axis=0)
-    mean = (1 - STRENGTHS) @ chances * variances + STRENGTHS @ chances * variances.mean()
-    return Axes(mean, directions)
+    variances = variances / np.maximum(scatters.pooled_dof, 1.0)[:, None]
+    chances = chances.sum(axis=1)
+    size = variances.mean(axis=1) * (chances @ STRENGTHS)
+    return Axes((chances @ (1 - STRENGTHS))[:, None] * variances + size[:, None], directions)
 
 
 def _posterior(
-    scatters: _Scatters, clusters: Sequence[Weighted], min_variance: float
+    scatters: _Scatters, clusters: Sequence[Weighted], min_variance: np.ndarray
 ) -> np.ndarray:
-    """Return the probability of every strength of pooling (rows) and of the identity (columns)."""
+    """Return the probability of every strength of pooling and of the identity, in every set.
+
+    The shape is (n_sets, n_poolings, n_strengths).
+    """
+    scores = np.zeros((len(min_variance), len(scatters.pooling) + 1, len(STRENGTHS)))
     # Leaving out the only row of a cluster leaves nothing to judge by.
-    judging = [g for g, cluster in enumerate(clusters) if len(cluster.rows) > 1]
-    scores = np.zeros((len(scatters.pooling) + 1, len(STRENGTHS)))
-    if judging:
-        some = [clusters[g] for g in judging]
-        scores = _leave_one_out(scatters.take(np.array(judging)), some, min_variance)
-    chances = np.exp(scores - scores.max())
-    return np.asarray(chances / chances.sum())
+    judging = np.flatnonzero([len(cluster.rows) > 1 for cluster in clusters])
+    if len(judging):
+        some = scatters.take(judging)
+        found = _leave_one_out(some, [clusters[g] for g in judging.tolist()], min_variance)
+        np.add.at(scores, some.sets, found)
+    chances = np.exp(scores - scores.max(axis=(1, 2), keepdims=True))
+    return np.asarray(chances / chances.sum(axis=(1, 2), keepdims=True))
 
 
 def _leave_one_out(
-    scatters: _Scatters, clusters: Sequence[Weighted], min_variance: float
+    scatters: _Scatters, clusters: Sequence[Weighted], min_variance: np.ndarray
 ) -> np.ndarray:
     r"""Return the log likelihood of rows, each given all others, up to a constant.
 
     Without a row of weight :math:`w` that deviates by :math:`d` from the mean of :math:`n` samples,
     the products lose :math:`d d^\top w n / (n - w)`, a matrix of rank one, and the row deviates by
     :math:`d n / (n - w)` from the mean of the others. The degrees of freedom lose the mean weight
-    of rows, and the multiple of the identity stays. The shape is (n_poolings, n_strengths).
+    of rows, and the multiple of the identity stays. The shape is (n_clusters, n_poolings,
+    n_strengths).
     """
     n_samples = scatters.n_samples
-    size = (scatters.traces() / len(scatters.pooled))[:, :, None, None]
+    size = (scatters.traces() / scatters.own.shape[-1])[:, :, None, None]
     row_weight = n_samples / [len(cluster.rows) for cluster in clusters]
     own, pooled = scatters.factors(row_weight)
     variances, directions = scatters.axes(own, pooled)
     shrunk = _interpolated(variances[..., None], size, STRENGTHS)
-    shrunk = np.maximum(shrunk, np.maximum(min_variance, _MIN_SHARE * size) + np.finfo(float).tiny)
+    least = min_variance[scatters.sets, None, None, None]
+    shrunk = np.maximum(shrunk, np.maximum(least, _MIN_SHARE * size) + np.finfo(float).tiny)
     lost = (own + pooled)[:, :, None, None] * (1 - STRENGTHS)
-    out = np.tensordot(n_samples, np.log(shrunk).sum(axis=2), axes=1)
+    out = n_samples[:, None, None] * np.log(shrunk).sum(axis=2)
     for g, n in enumerate(n_samples.tolist()):
         inverse = 1 / shrunk[g]
         for start in range(0, len(clusters[g].rows), _BLOCK_ROWS):
@@ -267,7 +314,7 @@ def _leave_one_out(
             squares = np.square(along, out=along) @ inverse
             ratio = (n / (n - weights))[:, None]
             left = np.maximum(1 - lost[g] * (weights[:, None] * ratio) * squares, _MIN_SHARE)
-            out += weights @ (ratio**2 * squares / left + np.log(left))
+            out[g] += weights @ (ratio**2 * squares / left + np.log(left))
     return np.asarray(-0.5 * out)
 
 
@@ -353,15 +400,21 @@ def shrunk_ellipse(
     if pooled is not None:
         dof, pooling = pooled.dof, n_features * POOLING
         scatter = dof * pooled.covariance / units
-    scatters = _Scatters(own[None], np.array([n_samples]), scatter, dof, _axes_of(scatter), pooling)
-    min_variance = float((np.diag(ridge) / stds**2).min())
-    chances = _posterior(scatters, [rows], min_variance)
+    scatters = _Scatters(
+        own=own[None],
+        n_samples=np.array([n_samples]),
+        sets=np.zeros(1, dtype=np.int64),
+        pooled=scatter[None],
+        pooled_dof=np.array([dof]),
+        pooled_axes=_axes_of(scatter[None]),
+        pooling=pooling,
+    )
+    chances = _posterior(scatters, [rows], np.array([(np.diag(ridge) / stds**2).min()]))
     variances, directions = (each[0] for each in _mean_axes(scatters, chances))
     shrunk = (directions * variances) @ directions.T * units + ridge
     variances, directions = np.linalg.eigh(shrunk)
     transform = directions / np.sqrt(np.maximum(variances, np.diag(ridge).min()))
     shares = np.append(pooling / np.maximum(n_samples - 1 + pooling, 1.0), pooled is not None)
-    shrinkage = Shrinkage(
-        float(chances.sum(axis=1) @ shares), float(chances.sum(axis=0) @ STRENGTHS)
-    )
+    of_poolings, of_strengths = chances[0].sum(axis=1), chances[0].sum(axis=0)
+    shrinkage = Shrinkage(float(of_poolings @ shares), float(of_strengths @ STRENGTHS))
     return Ellipse(mean, transform), shrinkage

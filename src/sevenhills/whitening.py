@@ -170,8 +170,11 @@ def feature_stds(deviations: np.ndarray, weights: np.ndarray, offsets: np.ndarra
     return np.sqrt(squares / np.add.reduceat(weights, offsets[:-1])[:, None])
 
 
-def regularize(stds: np.ndarray, min_std: float) -> np.ndarray:
-    """Raise standard deviations so that none is below ``min_std`` and the largest stays."""
+def regularize(stds: np.ndarray, min_std: float | np.ndarray) -> np.ndarray:
+    """Raise standard deviations so that none is below ``min_std`` and the largest stays.
+
+    Clusters may have a ``min_std`` each, of shape (n_clusters, 1).
+    """
     largest = stds.max(axis=1, keepdims=True)
     with np.errstate(divide="ignore", invalid="ignore"):
         factor = np.where(largest > min_std, 1.0 - min_std / largest, 0.0)
@@ -179,7 +182,7 @@ def regularize(stds: np.ndarray, min_std: float) -> np.ndarray:
     if not (scales > 0).all():
         raise ValueError(
             "a cluster has no spread in some direction; pass a min_std above 0 "
-            f"(got min_std = {min_std:g})"
+            f"(got min_std = {np.min(min_std):g})"
         )
     return scales
 

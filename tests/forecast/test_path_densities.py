@@ -184,3 +184,11 @@ def test_divergences():
         entropy = [-sum(x * np.log2(x) for x in (a, 1 - a) if x > 0) for a in share]
         terms = 1 - np.array(entropy)
         assert_allclose(found.scenes["jsd"][s], (terms[:20].mean() + terms[20:].mean()) / 2)
+
+
+def test_densities_of_steps_leave_the_paths_as_they_are():
+    """Paths of one agent at one step have the layout in which steps are computed."""
+    paths, truths = np.random.RandomState(0).standard_normal((2, 1, 8, 1, 1, 1)) + 5
+    before = paths.copy()
+    step_densities(AgentForecasts.from_scenes(paths, truths[:, :1], np.ones((1, 1))), PLAIN)
+    assert_array_equal(paths, before)

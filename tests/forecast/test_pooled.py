@@ -346,8 +346,8 @@ def test_a_truth_far_away_has_a_bounded_score(walks, samples):
 
 def test_pools_need_enough_samples_for_the_features():
     rng = np.random.RandomState(0)
-    for shape, is_enough in (((40, 1, 4, 60), False), ((40, 1, 20, 4), True)):
-        scenes = [equal(each) for each in rng.standard_normal(shape)]
+    for shape, is_enough in (((40, 4, 60), False), ((40, 20, 4), True)):
+        scenes = equal(rng.standard_normal(shape))
         found = ScenePool.from_scenes(scenes, np.eye(shape[-1])[:2])
         assert (found is not None) == is_enough
 

@@ -31,7 +31,7 @@ DENSITIES = ("kde", "gaussian", "knn", "mpw")
 #: The choices of clusters whose covariances are shrunk.
 SHRINKAGE = (None, "auto", "always")
 #: With ``shrinkage="auto"``, clusters of fewer samples per feature are shrunk.
-_ENOUGH = 5
+ENOUGH = 5
 #: The smallest variance that the study adds to Gaussians, in squared data units.
 _SMALLEST_RIDGE = 1e-6
 #: The smallest radius of a neighborhood, as a fraction of the smallest standard deviation.
@@ -91,7 +91,7 @@ def _shrink(clusters: Grouping, shrinkage: str | None, min_std: float) -> Shrunk
     """Shrink the covariances of small clusters, or of all; return None if there are none."""
     if shrinkage is None:
         return None
-    most = _ENOUGH * clusters.n_features if shrinkage == "auto" else np.inf
+    most = ENOUGH * clusters.n_features if shrinkage == "auto" else np.inf
     small = np.flatnonzero(clusters.masses[: clusters.n_proper] < most)
     return shrink(*clusters.proper(), small, min_std) if len(small) else None
 

@@ -22,7 +22,7 @@ from .groups import (
 from .results import Evaluation
 
 #: Random numbers that are drawn at once for permutations.
-_BLOCK_SIZE = 1_000_000
+_BLOCK_SIZE = 250_000
 
 #: Settings that may always differ.
 _FREE = ("confidence", "versions")
@@ -264,18 +264,19 @@ class _Calibrations:
         codes, n_groups = grouping.codes, grouping.n_groups
         both = Grouping(np.append(codes, codes + n_groups), 2 * n_groups, grouping.by_group)
         self._both = Calibration(np.concatenate(levels), both)
-        self._none = np.zeros(n_groups)
         self.first, self.second = (Calibration(each, grouping).value for each in levels)
         self.value = self.first - self.second
         self.n_scenes, self._effective = self._both.n_scenes // 2, self._both.effective / 2
 
-    def _of_weights(self, first: np.ndarray, second: np.ndarray) -> float:
-        """Return the error of groups of the first and of the second forecaster."""
-        return self._both.replicate(np.concatenate([first, second]))
+    def _differences(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+        """Return differences (B,) between groups of the two forecasters and the exchanged ones."""
+        pairs = (first, second), (second, first)
+        one, other = (self._both.replicates(np.concatenate(each, axis=1)) for each in pairs)
+        return np.asarray(one - other)
 
-    def replicate(self, weights: np.ndarray) -> float:
-        """Return the difference with weights (G,) of groups."""
-        return self._of_weights(weights, self._none) - self._of_weights(self._none, weights)
+    def replicates(self, weights: np.ndarray) -> np.ndarray:
+        """Return the differences with weights (B, G) of groups."""
+        return self._differences(weights, np.zeros_like(weights))
 
     def interval(self, replicates: np.ndarray, confidence: float) -> Interval:
         """Return standard error and limits."""
@@ -283,8 +284,7 @@ class _Calibrations:
 
     def exchanged(self, swaps: np.ndarray) -> np.ndarray:
         """Return differences (B,) with the two exchanged in groups where swaps (B, G) are 1."""
-        pairs = ((1 - swap, swap) for swap in swaps)
-        return np.array([self._of_weights(*p) - self._of_weights(*p[::-1]) for p in pairs])
+        return self._differences(1 - swaps, swaps)
 
 
 def _p_values(

@@ -76,7 +76,9 @@ def scored_paths(agents: AgentForecasts) -> Iterator[ScoredPaths]:
         weights = np.where(reaching, 1.0 if agents.weights is None else agents.weights, 0.0)
         paths = np.concatenate([agents.paths, agents.truths[:, future, None]], axis=1)
         is_compared = np.pad(reaching, ((0, 0), (0, 1)), constant_values=True)
-        paths[~(observed[:, None] & is_compared[..., None])] = 0.0
+        left_out = ~(observed[:, None] & is_compared[..., None])
+        if left_out.any():
+            paths[left_out] = 0.0
         yield ScoredPaths(
             paths=paths,
             observed=observed,

@@ -6,6 +6,7 @@ import platform
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -529,12 +530,19 @@ def _pools(
     order = statistics.spreads.mean(axis=1).argsort()
     n_chosen = min(len(order), _POOLED_SCENES)
     chosen = order[np.linspace(0, len(order) - 1, n_chosen).astype(np.int64)].tolist()
-    scenes = (
-        AgentForecasts.from_scenes(
-            *forecasts.read(s, s + 1), floors[s : s + 1], forecasts.read_weights(s, s + 1)
+    size = next(forecasts.blocks())[1]
+
+    def read(places: list[int]) -> AgentForecasts:
+        parts = [(*forecasts.read(s, s + 1), forecasts.read_weights(s, s + 1)) for s in places]
+        paths, truths, weights = zip(*parts, strict=True)
+        return AgentForecasts.from_scenes(
+            np.concatenate(paths),
+            np.concatenate(truths),
+            floors[places],
+            None if forecasts.weights is None else np.concatenate(weights),
         )
-        for s in chosen
-    )
+
+    scenes = (read(chosen[start : start + size]) for start in range(0, n_chosen, size))
     return learn_pools(scenes, kinds)
 
 
@@ -586,8 +594,6 @@ def _score_block(*args: Any) -> BlockScores:
 
 def _settings(forecasts: Forecasts, scoring: Scoring, sources: Mapping[str, str]) -> dict[str, Any]:
     """Return shapes, parameters and versions as plain values."""
-    from .. import __version__
-
     return {
         "n_scenes": forecasts.n_scenes,
         "n_samples": forecasts.n_samples,
@@ -603,9 +609,17 @@ def _settings(forecasts: Forecasts, scoring: Scoring, sources: Mapping[str, str]
         "k": list(scoring.ks),
         "miss_threshold": scoring.miss_threshold,
         "collision_distance": scoring.collision_distance,
-        "versions": {"sevenhills": __version__, "python": platform.python_version()}
-        | {name: version(name) for name in ("numpy", "scipy", "scikit-learn", "numba")},
+        "versions": {**_versions()},
     }
+
+
+@cache
+def _versions() -> dict[str, str]:
+    from .. import __version__
+
+    names = ("numpy", "scipy", "scikit-learn", "numba")
+    own = {"sevenhills": __version__, "python": platform.python_version()}
+    return own | {name: version(name) for name in names}
 
 
 def _joint_density(sources: Mapping[str, str], estimator: FlooredEstimator) -> str:

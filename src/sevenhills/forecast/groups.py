@@ -13,6 +13,8 @@ K = TypeVar("K", bound=Hashable)
 
 #: Fewer groups have intervals by Student's distribution: their resamples are too often constant.
 _FEW_GROUPS = 5
+#: Weights of groups in replicates that are drawn together; more of them leave the cache.
+_BATCH = 2**16
 #: Bootstrap quantiles in units of Student's quantiles are at most this large, so that intervals are
 #: finite if many resamples are constant, as those of rare misses.
 _MAX_RATIO = 3.0
@@ -77,8 +79,8 @@ class Interval(NamedTuple):
 class Statistic(Protocol):
     """A figure over all scenes."""
 
-    def replicate(self, weights: np.ndarray) -> Any:
-        """Return what the interval needs of a bootstrap replicate with weights (G,) of groups."""
+    def replicates(self, weights: np.ndarray) -> np.ndarray:
+        """Return what the interval needs of bootstrap replicates with weights (B, G) of groups."""
 
     def interval(self, replicates: np.ndarray, confidence: float) -> Interval:
         """Return the interval of these replicates (B, ...)."""
@@ -92,13 +94,20 @@ def bootstrap(
     rng: np.random.RandomState,
 ) -> dict[K, Interval]:
     """Return intervals of statistics, all from the same bootstrap replicates of the groups."""
-    found: dict[K, list[Any]] = {name: [] for name in statistics}
-    for _ in range(n_replicates):
-        drawn = rng.randint(n_groups, size=n_groups)
-        weights = np.bincount(drawn, minlength=n_groups).astype(np.float64)
+    size = max(1, _BATCH // max(n_groups, 1))
+    found: dict[K, list[np.ndarray]] = {name: [] for name in statistics}
+    for start in range(0, n_replicates, size):
+        n = min(size, n_replicates - start)
+        drawn = rng.randint(n_groups, size=(n, n_groups)) + n_groups * np.arange(n)[:, None]
+        weights = np.bincount(drawn.ravel(), minlength=n * n_groups).astype(np.float64)
         for name, statistic in statistics.items():
-            found[name].append(statistic.replicate(weights))
-    return {name: s.interval(np.array(found[name]), confidence) for name, s in statistics.items()}
+            found[name].append(statistic.replicates(weights.reshape(n, n_groups)))
+    if not n_replicates:
+        return {name: each.interval(np.empty(0), confidence) for name, each in statistics.items()}
+    return {
+        name: each.interval(np.concatenate(found[name]), confidence)
+        for name, each in statistics.items()
+    }
 
 
 class GroupedMean:
@@ -126,6 +135,7 @@ class GroupedMean:
         self.n_scenes, self.n_groups = len(codes), int(np.count_nonzero(self.sizes))
         self.value = float(self.totals.sum() / self.sizes.sum()) if len(codes) else float("nan")
         self._residuals = self.totals - self.value * self.sizes
+        self._squares = np.stack([self._residuals**2, self._residuals * self.sizes, self.sizes**2])
 
     @property
     def standard_error(self) -> float:
@@ -136,16 +146,14 @@ class GroupedMean:
         squares = self._residuals**2 / (1.0 - self.sizes / total)
         return float(np.sqrt(squares.sum()) / total)
 
-    def replicate(self, weights: np.ndarray) -> float:
-        """Return the deviation of the mean of a replicate, divided by its standard error."""
-        total = weights @ self.sizes
-        if not total:
-            return float("nan")
-        deviation = weights @ self._residuals / total
-        residuals = self._residuals - deviation * self.sizes
-        error = np.sqrt(weights @ residuals**2) / total
+    def replicates(self, weights: np.ndarray) -> np.ndarray:
+        """Return the deviations of the means of replicates, divided by their standard errors."""
         with np.errstate(divide="ignore", invalid="ignore"):
-            return float(np.divide(deviation, error))
+            deviations = weights @ self._residuals / (weights @ self.sizes)
+            own, mixed, sizes = (weights @ self._squares.T).T
+            squares = own - 2 * deviations * mixed + deviations**2 * sizes
+            errors = np.sqrt(np.maximum(squares, 0.0)) / (weights @ self.sizes)
+            return np.asarray(deviations / errors)
 
     def _n_by_kurtosis(self) -> float:
         """Return the number of normal groups whose variance is known as well as that of these."""
@@ -178,14 +186,16 @@ class Shares:
         sizes = np.bincount(self._groups, minlength=grouping.n_groups).astype(np.float64)
         self._base = 1.0 / sizes[self._groups] if grouping.by_group else np.ones(len(scenes))
         self.effective = effective_groups(np.minimum(sizes, 1) if grouping.by_group else sizes)
-        self.value = self.replicate(np.ones(grouping.n_groups))
+        self.value = self.replicates(np.ones((1, grouping.n_groups)))[0]
 
-    def replicate(self, weights: np.ndarray) -> np.ndarray:
-        """Return the fractions with weights (G,) of groups; NaN without any truth."""
-        each = self._base * weights[self._groups]
-        counts = np.bincount(self._bins, weights=each, minlength=self._n_bounds + 1)
-        total = counts.sum()
-        return np.cumsum(counts)[:-1] / total if total else np.full(self._n_bounds, np.nan)
+    def replicates(self, weights: np.ndarray) -> np.ndarray:
+        """Return the fractions with weights (B, G) of groups; NaN without any truth."""
+        each, n_bins = self._base * weights[:, self._groups], self._n_bounds + 1
+        bins = self._bins + n_bins * np.arange(len(weights))[:, None]
+        counts = np.bincount(bins.ravel(), each.ravel(), minlength=n_bins * len(weights))
+        up_to = counts.reshape(-1, n_bins).cumsum(axis=1)
+        with np.errstate(invalid="ignore"):
+            return np.asarray(up_to[:, :-1] / counts.reshape(-1, n_bins).sum(axis=1)[:, None])
 
     def interval(self, replicates: np.ndarray, confidence: float) -> Interval:
         """Return standard errors and limits at all bounds."""
@@ -204,11 +214,11 @@ class Calibration:
         self.effective, self.averaged = self._shares.effective, np.empty(0)
         valid = ~np.isnan(levels).all(axis=1)
         self.n_scenes, self.n_groups = int(valid.sum()), len(set(grouping.codes[valid]))
-        self.value = self.replicate(np.ones(grouping.n_groups))
+        self.value = float(self.replicates(np.ones((1, grouping.n_groups)))[0])
 
-    def replicate(self, weights: np.ndarray) -> float:
-        """Return the distance with weights (G,) of groups."""
-        return float(np.abs(self._shares.replicate(weights) - LEVELS).mean())
+    def replicates(self, weights: np.ndarray) -> np.ndarray:
+        """Return the distances with weights (B, G) of groups."""
+        return np.asarray(np.abs(self._shares.replicates(weights) - LEVELS).mean(axis=1))
 
     def interval(self, replicates: np.ndarray, confidence: float) -> Interval:
         """Return standard error and limits.

@@ -16,8 +16,8 @@ from ..decoding import Archive, decoding
 from ..validation import check_numbers, check_positive, without_tensors
 from .files import TABLE_SUFFIXES, read_submission, read_table, trajnet_columns
 
-#: Numbers in a block of scenes: 4 MB of predictions.
-_BLOCK_SIZE = 500_000
+#: Numbers in a block of scenes: 2 MB of predictions.
+_BLOCK_SIZE = 250_000
 #: Relative rounding errors of short floats.
 _EPS = {"bfloat16": 2.0**-7, "float16": 2.0**-10, "float32": 2.0**-23}
 #: More coordinates and fewer steps than these suggest swapped axes.

@@ -2,8 +2,10 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,19 +15,13 @@ from sklearn.utils.validation import has_fit_parameter
 from ..density import KernelMixture
 from ..estimators import ESTIMATORS, ROME, AutoROME, GaussianKDE
 from ..estimators.base import inner_fits
-from ..kernels.path_densities import (
-    EMPTY,
-    FEW,
-    FLAT,
-    IDENTICAL,
-    REGULAR,
-    log_step_densities,
-    log_sums_of_others,
-)
+from ..estimators.small_sets import SmallFit, fit_small_sets, takes_small_sets
+from ..kernels.path_densities import log_sums_of_others
 from ..metrics.density_metrics import divergence_terms
 from ..validation import unfitted_copy
 from .inputs import path_lengths
 from .pooled import MIN_SAMPLES, Pools, ScenePool, Scenes
+from .step_kernels import EMPTY, FEW, FLAT, IDENTICAL, REGULAR, StepSamples
 
 #: Degeneracy of samples that the estimator refused, although they are regular.
 REFUSED = 5
@@ -33,11 +29,19 @@ REFUSED = 5
 _DECIMALS = 9
 #: A density of the truth is fitted to at least this many futures.
 _MIN_FUTURES = 3
-#: Samples of scenes that are evaluated together.
-_BATCH = 5000
+#: Samples of scenes that are evaluated together, and scenes whose fits are held in memory.
+_BATCH, _BATCH_SCENES = 5000, 200
 
 _TINY, _NEARLY_ONE = np.finfo(np.float64).tiny, 1 - 1e-15
 _NO_STEPS = np.empty(0, dtype=np.int64)
+
+
+class Samples(NamedTuple):
+    """Samples of one scene."""
+
+    X: np.ndarray  # (n, M)
+    degeneracy: int
+    counts: np.ndarray | None  # (n,), see sample_counts
 
 
 @dataclass(frozen=True)
@@ -83,10 +87,29 @@ class FlooredEstimator:
         except (ValueError, RuntimeError, np.linalg.LinAlgError):
             return None
 
+    def fit_alike(self, sets: Sequence["Samples"]) -> list[SmallFit | None]:
+        """Return the fits of those sets that can be fitted at once, None for the others."""
+        out: list[SmallFit | None] = [None] * len(sets)
+        alike: dict[tuple[int, ...], list[int]] = defaultdict(list)
+        for i, each in enumerate(sets):
+            if each.counts is None and not self.is_degenerate(each.degeneracy):
+                alike[each.X.shape].append(i)
+        for shape, places in alike.items():
+            if len(places) == 1 or not takes_small_sets(self.estimator, *shape):
+                continue
+            # One by one, the samples that are refused will be found.
+            with suppress(ValueError, np.linalg.LinAlgError):
+                fits = fit_small_sets(np.stack([sets[i].X for i in places]))
+                for i, fit in zip(places, fits, strict=True):
+                    out[i] = fit
+        return out
+
     def try_out(self, name: str, has_weights: bool = False) -> None:
         """Raise an error if the estimator cannot be fitted at all, before every scene fails."""
         if has_weights and not has_fit_parameter(self.estimator, "sample_weight"):
             raise TypeError(f"{name} ({self.name}) does not take weights of samples")
+        if self.name in ("pooled", *ESTIMATORS):  # a fit would compile all of its kernels
+            return
         try:
             unfitted_copy(self.estimator).fit(np.random.RandomState(0).standard_normal((40, 2)))
         except (ValueError, TypeError, RuntimeError) as error:
@@ -210,17 +233,29 @@ def step_densities(agents: AgentForecasts, estimator: FlooredEstimator) -> StepD
     A plain ``GaussianKDE()`` has scipy's covariance and bandwidth, and the square of the floor
     added to the variances of degenerate samples; all steps are computed in one call.
     """
+    samples = _step_samples(agents)
+    degeneracy = _scored_degeneracy(agents, samples)
+    if not _is_plain(estimator.estimator):
+        return _fitted_densities(agents, estimator, degeneracy)
     floors = agents.floors if estimator.errors == "floor" else np.full(len(agents.floors), np.nan)
-    found = _kernel_densities(agents, floors, agents.truths)
-    if _is_plain(estimator.estimator):
-        return found
-    return _fitted_densities(agents, estimator, found.degeneracy)
+    found = samples.log_densities(agents.truths, floors)
+    return StepDensities(np.where(agents.observed, found, np.nan), degeneracy)
 
 
 def step_degeneracy(agents: AgentForecasts) -> np.ndarray:
     """Return the degeneracy (N, T) of the samples at every step."""
-    no_truths = np.empty((len(agents.paths), 0, *agents.paths.shape[2:]))
-    return _kernel_densities(agents, np.full(len(agents.floors), np.nan), no_truths).degeneracy
+    return _scored_degeneracy(agents, _step_samples(agents))
+
+
+def _step_samples(agents: AgentForecasts) -> StepSamples:
+    ones = np.ones(agents.lengths.shape)
+    weights = ones if agents.weights is None else agents.weights
+    return StepSamples.from_paths(agents.paths, agents.lengths, weights)
+
+
+def _scored_degeneracy(agents: AgentForecasts, samples: StepSamples) -> np.ndarray:
+    """Return the degeneracy (N, T) of steps; those without a truth are not counted."""
+    return np.where(agents.observed.any(axis=1), samples.degeneracy, REGULAR)
 
 
 def _is_plain(estimator: Any) -> bool:
@@ -228,32 +263,6 @@ def _is_plain(estimator: Any) -> bool:
     return isinstance(estimator, GaussianKDE) and bool(
         {**estimator.get_params(), "n_jobs": None} == GaussianKDE().get_params()
     )
-
-
-def _kernel_densities(
-    agents: AgentForecasts, floors: np.ndarray, truths: np.ndarray
-) -> StepDensities:
-    n_all, n_samples, n_steps, n_coordinates = agents.paths.shape
-    degeneracy = np.empty((n_all, n_steps), dtype=np.int64)
-    out = np.empty((n_all, truths.shape[1], n_steps))
-    log_step_densities(
-        np.ascontiguousarray(agents.paths),
-        agents.lengths,
-        np.ones(agents.lengths.shape) if agents.weights is None else agents.weights,
-        np.ascontiguousarray(truths),
-        agents.observed,
-        floors,
-        np.empty((n_samples, n_coordinates)),
-        np.empty(n_samples),
-        np.empty((n_coordinates, n_coordinates)),
-        np.empty((4, n_coordinates)),
-        np.empty(n_samples),
-        degeneracy,
-        out,
-    )
-    # Steps without a truth are not counted.
-    scored = agents.observed.any(axis=1)
-    return StepDensities(out, np.where(scored, degeneracy, REGULAR))
 
 
 def _fitted_densities(
@@ -287,7 +296,7 @@ class Paths:
     truths: np.ndarray  # (m, M)
     futures: np.ndarray  # (m,), indices of the truths in the scene
     steps: np.ndarray  # (A, T), whether a step of an agent is observed
-    degeneracy: int  # of the samples, see sevenhills.kernels.path_densities
+    degeneracy: int  # of the samples, see StepSamples
     counts: np.ndarray | None = None  # (n,), see sample_counts
     #: The same at all steps of these agents, with NaN in the truths, unless all are observed.
     whole: "Paths | None" = None
@@ -313,28 +322,6 @@ class Paths:
         n = len(self.samples) if self.counts is None else self.counts.sum()
         return self.degeneracy in (REGULAR, FEW) and n >= MIN_SAMPLES
 
-    def in_own_frames(self) -> tuple[Scenes, np.ndarray]:
-        """Return samples, as those of one scene, and truths in the frames of the agents.
-
-        The origin of an agent is the first point of the mean path of its samples. In the plane,
-        the first axis is the direction of the mean path.
-        """
-        mean = np.average(self.samples, axis=0, weights=self.counts)
-        lengths = np.count_nonzero(self.steps, axis=1)
-        starts = np.minimum(np.cumsum(lengths) - lengths, self.n_steps - 1)
-        points = mean.reshape(self.n_steps, -1)
-        origins = np.repeat(points[starts], lengths, axis=0)
-        samples, truths = (rows - origins.ravel() for rows in (self.samples, self.truths))
-        if points.shape[1] == 2:
-            along = (points[np.cumsum(lengths) - 1] - points[starts]).view(np.complex128)[:, 0]
-            turns = np.where(along == 0, 1, np.conj(along) / np.maximum(abs(along), _TINY))
-            turn = np.repeat(turns, lengths)
-            samples, truths = (
-                (rows.view(np.complex128) * turn).view(float) for rows in (samples, truths)
-            )
-        counts = np.ones(len(samples)) if self.counts is None else self.counts
-        return Scenes(samples[None], counts[None]), truths
-
     @property
     def translations(self) -> np.ndarray:
         """Directions (A * D, M) in which the agents that are there may be moved."""
@@ -342,6 +329,29 @@ class Paths:
         n_coordinates = self.samples.shape[1] // self.n_steps
         of_agents = np.repeat(np.eye(len(lengths))[lengths > 0], lengths, axis=1)
         return np.kron(of_agents, np.eye(n_coordinates))
+
+
+def in_own_frames(alike: Sequence[Paths]) -> tuple[Scenes, np.ndarray]:
+    """Return samples and truths (S, m, M) of scenes of one shape in the frames of the agents.
+
+    The origin of an agent is the first point of the mean path of its samples. In the plane, the
+    first axis is the direction of the mean path.
+    """
+    samples, truths = (np.stack([getattr(p, n) for p in alike]) for n in ("samples", "truths"))
+    ones = np.ones(samples.shape[1])
+    scenes = Scenes(samples, np.stack([ones if p.counts is None else p.counts for p in alike]))
+    steps = alike[0].steps
+    lengths = np.count_nonzero(steps[steps.any(axis=1)], axis=1)
+    starts, ends = np.cumsum(lengths) - lengths, np.cumsum(lengths) - 1
+    points = scenes.means().reshape(len(alike), lengths.sum(), -1)
+    origins = np.repeat(points[:, starts], lengths, axis=1).reshape(len(alike), 1, -1)
+    samples, truths = samples - origins, truths - origins
+    if points.shape[2] == 2:
+        along = (points[:, ends] - points[:, starts]).view(np.complex128)[..., 0]
+        turns = np.where(along == 0, 1, np.conj(along) / np.maximum(abs(along), _TINY))
+        turn = np.repeat(turns, lengths, axis=1)[:, None]
+        samples, truths = ((r.view(np.complex128) * turn).view(float) for r in (samples, truths))
+    return scenes._replace(samples=samples), truths
 
 
 def paths_by_steps(
@@ -425,10 +435,30 @@ class PathDensity:
         self._pooled = pooled
 
     @cached_property
+    def samples(self) -> Samples:
+        """The sampled paths."""
+        return Samples(self.paths.samples, self.paths.degeneracy, self.paths.counts)
+
+    @cached_property
+    def everything(self) -> Samples:
+        """The sampled and the true paths, each of which counts for one sample."""
+        X, counts = np.concatenate([self.paths.samples, self.paths.truths]), self.paths.counts
+        if counts is not None:
+            counts = np.append(counts, np.ones(len(self.paths.truths)))
+        return Samples(X, self.paths.degeneracy, counts)
+
+    @cached_property
     def model(self) -> Any:
-        """The fitted estimator."""
-        paths = self.paths
-        return self._estimator.fit(paths.samples, paths.degeneracy, self._floor, paths.counts)
+        """The estimator, fitted to the samples."""
+        return self._fit(self.samples)
+
+    @cached_property
+    def model_of_everything(self) -> Any:
+        """The estimator, fitted to samples and truths together."""
+        return self._fit(self.everything)
+
+    def _fit(self, samples: Samples) -> Any:
+        return self._estimator.fit(samples.X, samples.degeneracy, self._floor, samples.counts)
 
     @property
     def has_truths(self) -> bool:
@@ -467,12 +497,11 @@ class PathDensity:
         Samples count by their weights, and every truth for one sample.
         """
         n, given = len(self.paths.samples), self.paths.counts
-        everything = np.concatenate([self.paths.samples, self.paths.truths])
-        counts = None if given is None else np.append(given, np.ones(len(everything) - n))
-        model = self._estimator.fit(everything, self.paths.degeneracy, self._floor, counts)
-        if model is None:
+        if self.model_of_everything is None:
             return np.full(len(uniform), np.nan)
-        found = leave_one_out(model, everything, counts).round(_DECIMALS)
+        together = self.everything
+        found = leave_one_out(self.model_of_everything, together.X, together.counts)
+        found = found.round(_DECIMALS)
         each = np.ones(n) if given is None else given
         denser, equal = (found[:n] > found[n:, None]) @ each, (found[:n] == found[n:, None]) @ each
         return np.asarray((denser + uniform * (1 + equal)) / (each.sum() + 1))
@@ -501,30 +530,50 @@ class PathDensity:
         return float((true_at_truths - at_truths).mean()), float(sum(halves) / 2)
 
 
+def fit_in_batches(
+    densities: Iterator[PathDensity], estimator: FlooredEstimator, models: Sequence[str]
+) -> Iterator[PathDensity]:
+    """Yield densities by an estimator, with the models of paths of equal shape fitted at once.
+
+    ``models`` are those that will be needed: "model" and "model_of_everything".
+    """
+    while batch := list(islice(densities, _BATCH_SCENES)):
+        for name in models:
+            sets = [each.samples if name == "model" else each.everything for each in batch]
+            for each, fit in zip(batch, estimator.fit_alike(sets), strict=True):
+                if fit is not None:
+                    vars(each)[name] = fit  # in place of the cached property
+        yield from batch
+
+
 def learn_pools(scenes: Iterable[AgentForecasts], is_joint: Sequence[bool]) -> Pools:
     """Return the pools of paths of single agents, and of all agents of a scene together.
 
     Paths of every set of steps have a pool of their own, if there are enough of them; the pool of
     all steps has the marginal densities of rare ones.
     """
-    found: dict[tuple[bool, bytes], list[Scenes]] = defaultdict(list)
-    translations = {}
-    for scene in scenes:
-        degeneracy = step_degeneracy(scene)
+    found: dict[tuple[bool, bytes], dict[int, list[Paths]]] = defaultdict(lambda: defaultdict(list))
+    for block in scenes:
+        degeneracy = step_degeneracy(block)
         for joint in is_joint:
-            size = scene.n_agents if joint else 1
-            for start in range(0, len(scene.paths), size):
+            size = block.n_agents if joint else 1
+            for start in range(0, len(block.paths), size):
                 own = {
                     each.pool: each
-                    for paths in paths_by_steps(scene, slice(start, start + size), degeneracy)
+                    for paths in paths_by_steps(block, slice(start, start + size), degeneracy)
                     for each in (paths, paths.whole)
                     if each is not None and each.can_be_pooled
                 }
                 for key, each in own.items():
-                    found[joint, key].append(each.in_own_frames()[0])
-                    translations[joint, key] = each.translations
-    pools = {key: ScenePool.from_scenes(scenes, translations[key]) for key, scenes in found.items()}
-    return {key: pool for key, pool in pools.items() if pool is not None}
+                    found[joint, key][len(each.samples)].append(
+                        replace(each, truths=each.truths[:0])
+                    )
+    pools = {}
+    for kind, by_size in found.items():
+        # Scenes with another number of samples than most are left out.
+        alike = max(by_size.values(), key=lambda each: (len(each), -len(each[0].samples)))
+        pools[kind] = ScenePool.from_scenes(in_own_frames(alike)[0], alike[0].translations)
+    return {kind: pool for kind, pool in pools.items() if pool is not None}
 
 
 def pooled_log_densities(
@@ -546,12 +595,12 @@ def pooled_log_densities(
         size = max(1, _BATCH // n_samples)
         for start in range(0, len(members), size):
             places, batch = zip(*members[start : start + size], strict=True)
-            framed, true_paths = zip(*(each.in_own_frames() for each in batch), strict=True)
-            truths, columns = np.stack(true_paths), None
+            framed, truths = in_own_frames(batch)
+            columns = None
             if steps != key:
                 columns = np.flatnonzero(~np.isnan(truths[0, 0]))
                 truths = truths[..., columns]
-            found = pools[is_joint, key].logpdf(Scenes.concatenate(framed), truths, columns)
+            found = pools[is_joint, key].logpdf(framed, truths, columns)
             for place, row in zip(places, found, strict=True):
                 out[place] = row
     return out
@@ -564,6 +613,8 @@ def leave_one_out(model: Any, X: np.ndarray, counts: np.ndarray | None = None) -
     are summed instead of subtracting the own one: in 24 dimensions, an own kernel of Silverman's
     bandwidth is about ten orders of magnitude above all others, and rounding would remove them.
     """
+    if isinstance(model, SmallFit):
+        return model.left_out
     density = getattr(model, "density_", None)
     if isinstance(density, KernelMixture) and (own := _own_kernels(density.means, X)) is not None:
         return _sums_of_others(density, X, own, counts)

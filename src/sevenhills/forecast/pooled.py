@@ -5,7 +5,6 @@ forecaster have both in common, though: the shape of covariances, and the few di
 the means of scenes, and the modes of a scene, differ.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Self
 
@@ -54,11 +53,6 @@ class Scenes(NamedTuple):
 
     samples: np.ndarray  # (S, K, d)
     counts: np.ndarray  # (S, K), weights that add up to the effective number of samples
-
-    @classmethod
-    def concatenate(cls, scenes: Iterable["Scenes"]) -> "Scenes":
-        """Return all scenes of several arrays."""
-        return cls(*(np.concatenate(each) for each in zip(*scenes, strict=True)))
 
     def part(self, order: np.ndarray, start: int, end: int) -> "Scenes":
         """Return some samples of every scene, by their places in an order (S, K)."""
@@ -165,25 +159,23 @@ class ScenePool:
     scale: float  # median variance of the scenes, for the floor
 
     @classmethod
-    def from_scenes(cls, scenes: list[Scenes], translations: np.ndarray) -> Self | None:
+    def from_scenes(cls, scenes: Scenes, translations: np.ndarray) -> Self | None:
         """Learn from scenes, each alone, in whose frames all translations (m, d) may occur.
 
-        The result is None if the samples do not determine a covariance. Scenes with another number
-        of samples than most are left out. The order of the scenes has no effect.
+        The result is None if the samples do not determine a covariance. The order of the scenes has
+        no effect.
         """
-        sizes, counts = np.unique([each.counts.size for each in scenes], return_counts=True)
-        size = sizes[counts.argmax()]
-        same = [each for each in scenes if each.counts.size == size]
-        n_free = len(same) * (1 - _MAX_SHARE) * size
-        if len(same) < MIN_SCENES or n_free < _MIN_FREE * translations.shape[1]:
+        n_scenes, size = scenes.counts.shape
+        n_free = n_scenes * (1 - _MAX_SHARE) * size
+        if n_scenes < MIN_SCENES or n_free < _MIN_FREE * translations.shape[1]:
             return None
         # Scenes are chosen by the sums of their squares, not by their order.
-        sums = [float((each.centered().samples ** 2).sum()) for each in same]
-        most = min(len(same), MAX_SCENES, max(_ENOUGH_SCENES, _ENOUGH_SAMPLES // size))
-        places = np.linspace(0, len(same) - 1, most).astype(np.int64)
-        chosen = [same[i] for i in np.argsort(sums, kind="stable")[places]]
+        sums = (scenes.centered().samples ** 2).sum(axis=(1, 2))
+        most = min(n_scenes, MAX_SCENES, max(_ENOUGH_SCENES, _ENOUGH_SAMPLES // size))
+        places = np.linspace(0, n_scenes - 1, most).astype(np.int64)
+        chosen = np.argsort(sums, kind="stable")[places]
         try:
-            return cls.fit(Scenes.concatenate(chosen), translations)
+            return cls.fit(Scenes(*(each[chosen] for each in scenes)), translations)
         except np.linalg.LinAlgError:  # all samples lie in a subspace
             return None
 
@@ -278,7 +270,7 @@ class _Clusters:
         self.counts = np.maximum(members.sum(axis=1), 1e-300)
         self.sizes = np.maximum(self.counts**2 / np.maximum((members**2).sum(axis=1), 1e-300), 1e-9)
         self.means = members.swapaxes(1, 2) @ scenes.samples / self.counts[..., None]
-        self.residuals = scenes.samples - np.take_along_axis(self.means, labels[..., None], axis=1)
+        self.residuals = scenes.samples - self.means[np.arange(len(labels))[:, None], labels]
         squares = np.einsum("skd,skd->sk", self.residuals, self.residuals)
         self.squares = np.einsum("skc,sk->sc", members, squares)
 
@@ -352,17 +344,8 @@ def _marginal(
 
 def _partition(samples: np.ndarray, resolutions: np.ndarray) -> np.ndarray:
     """Return labels (R, S, K) of the samples (S, K, d) of scenes in given numbers of clusters."""
-    n_scenes, n = samples.shape[:2]
-    # Node n + i of a tree is its merge i; merges below `last` make the clusters.
-    parents = np.full((n_scenes, 2 * n - 1), 2 * n)
-    ward_trees(
-        np.ascontiguousarray(samples),
-        np.empty((n, n)),
-        np.empty(n, dtype=np.int64),
-        np.empty((n - 1, 2), dtype=np.int64),
-        np.empty(n - 1),
-        parents,
-    )
+    n = samples.shape[1]
+    parents = ward_trees(samples)  # merges below `last` make the clusters
     last = 2 * n - np.reshape(resolutions, (-1, 1, 1))
     nodes = np.arange(2 * n - 1)
     is_inner = parents < last
@@ -421,9 +404,10 @@ def _whitener(residuals: np.ndarray, counts: np.ndarray, n_clusters: int) -> np.
     values = np.linalg.eigvalsh(shape)
     if not values[0] > _SINGULAR * values[-1]:
         raise np.linalg.LinAlgError("all samples lie in a subspace")
+    flat = scatters.reshape(len(scatters), -1)
     for _ in range(30):
-        scales = np.einsum("ij,sij->s", np.linalg.inv(shape), scatters) / (dof * n_features)
-        shape = np.tensordot(1 / scales, scatters, axes=1) / dof.sum()
+        scales = flat @ np.linalg.inv(shape).ravel() / (dof * n_features)
+        shape = (1 / scales @ flat).reshape(shape.shape) / dof.sum()
         shape /= np.exp(np.linalg.slogdet(shape)[1] / n_features)
     return np.linalg.inv(np.linalg.cholesky(shape)).T
 

@@ -10,7 +10,6 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..kernels.path_densities import EMPTY, FEW, FLAT, IDENTICAL, REGULAR
 from ..metrics import wasserstein
 from .distances import DISTANCES, collision_rates, scored_paths
 from .fair_scores import FAIR_SCORES
@@ -21,12 +20,14 @@ from .path_densities import (
     FlooredEstimator,
     PathDensity,
     Paths,
+    fit_in_batches,
     paths_by_steps,
     pooled_log_densities,
     step_degeneracy,
     step_densities,
 )
 from .pooled import Pools
+from .step_kernels import EMPTY, FEW, FLAT, IDENTICAL, REGULAR
 
 _NAMES = {IDENTICAL: "identical", FLAT: "flat", FEW: "few", EMPTY: "empty", REFUSED: "refused"}
 #: Degenerate samples per block that an error message can name.
@@ -383,19 +384,32 @@ def _path_scores(
             places.append(i)
             every.append(paths)
     pooled = pooled_log_densities(every, is_joint, scoring.pools)
-    for i, paths, at_truths in zip(places, every, pooled, strict=True):
-        if "wasserstein" in names:
+    if "wasserstein" in names:
+        for i, paths in zip(places, every, strict=True):
             out["wasserstein"][i, paths.futures] = _wasserstein(paths)
-        if not of_density:
-            continue
-        density = PathDensity(paths, scoring.paths, float(floors[i]), at_truths)
+    if not of_density:
+        return out
+    densities = (
+        PathDensity(paths, scoring.paths, float(floors[i]), at_truths)
+        for i, paths, at_truths in zip(places, every, pooled, strict=True)
+    )
+    models = _models_for(of_density, pooled)
+    for i, density in zip(places, fit_in_batches(densities, scoring.paths, models), strict=True):
         scene, agent = divmod(i * size, agents.n_agents)
         who = "all agents" if is_joint else f"agent {agent}" if agents.n_agents > 1 else "path"
         degenerate.add(kind, density.degeneracy, scoring.paths, scene, who)
+        futures = density.paths.futures
         for name in of_density:
             # Levels have a model of their own, and pooled densities of truths need none.
             is_own = name == "ece" or (name.startswith("nll") and density.has_truths)
             if is_own or density.model is not None:
-                scores = _OF_DENSITY[name](density, uniform[i, paths.futures])
-                out[name][i, paths.futures] = scores
+                out[name][i, futures] = _OF_DENSITY[name](density, uniform[i, futures])
     return out
+
+
+def _models_for(names: Sequence[str], pooled: Sequence[np.ndarray | None]) -> list[str]:
+    """Return the models that measures need; see :func:`fit_in_batches`."""
+    likelihoods = [name for name in names if name.startswith("nll")]
+    is_fitted = len(names) > len(likelihoods) + ("ece" in names)
+    is_fitted |= bool(likelihoods) and any(each is None for each in pooled)
+    return ["model"] * is_fitted + ["model_of_everything"] * ("ece" in names)
