@@ -7,7 +7,7 @@ neighbors, as in scipy.
 
 import numpy as np
 
-from .compile import inner, kernel
+from .compile import allocating_inner, kernel
 
 
 @kernel
@@ -38,7 +38,7 @@ def ward_trees(X, squares, chain, merges, heights, parents):
             nodes[merges[m, 1]] = n + k
 
 
-@inner
+@allocating_inner
 def _merge(squares, chain, merges, heights):
     """Write the members whose clusters are merged, and squared heights; the second one stays."""
     n = len(chain)
