@@ -348,11 +348,8 @@ class _Silhouettes(NamedTuple):
             trees = np.empty((2, 2 * (len(self.edges) - 1), ROWS))
             by_run = np.empty((2, len(self.runs), ROWS))
             values = np.empty((len(self.shares), 2, ROWS))
-            squares, own, work = (
-                np.empty(ROWS),
-                np.empty(ROWS, dtype=np.int64),
-                np.empty((6, ROWS)),
-            )
+            squares, work = np.empty((2, ROWS)), np.empty((6, ROWS))
+            own = np.empty(ROWS, dtype=np.int64)
             for block in blocks:
                 places = rows[block * ROWS : (block + 1) * ROWS]
                 sum_segments(self.X, self.weights, columns, block, self.edges, *trees, squares)
