@@ -135,6 +135,13 @@ def test_the_same_data_give_the_same_scores_in_any_order_with_any_threads():
     assert_array_equal(first.errors, turned.errors)
 
 
+def test_a_sample_grows_where_points_are_left():
+    """All points of the strata that it should grow by are in the sample already."""
+    X = datasets.load("aniso").sample(14_000, random_state=0)
+    candidates = ROME().fit(X).candidates_
+    assert candidates.n_clusters[candidates.chosen] == 3
+
+
 def test_repeated_rows_are_weights():
     X = hills(2000)
     weights = 1 + np.arange(2000) % 3

@@ -340,9 +340,9 @@ class _Silhouettes(NamedTuple):
     ) -> None:
         """Call ``use`` with silhouettes (n_partitions, 2, ROWS), rows and number of every block."""
         n_blocks = -(-len(rows) // ROWS)
-        padded = np.zeros((n_blocks * ROWS, self.X.shape[1]))
-        padded[: len(rows)] = self.X[rows]
-        columns = np.ascontiguousarray(padded.reshape(n_blocks, ROWS, -1).transpose(0, 2, 1))
+        padded = np.zeros((n_blocks, ROWS, self.X.shape[1]))
+        padded.reshape(n_blocks * ROWS, self.X.shape[1])[: len(rows)] = self.X[rows]
+        columns = np.ascontiguousarray(padded.transpose(0, 2, 1))
 
         def score(blocks: range) -> None:
             trees = np.empty((2, 2 * (len(self.edges) - 1), ROWS))
