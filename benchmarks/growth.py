@@ -70,10 +70,10 @@ def samples(name, n_samples, seed):
 
 def warm_up(name):
     """Compile what is timed: the samples of large fits, and the engines of large sums."""
-    few = samples(name, 1000, 2)
-    ROME(exact_below=0).fit(few)
-    n_points = FEW_PAIRS // len(few) + 1
-    ROME().fit(few).density_.logpdf(np.resize(few, (n_points, few.shape[1])))
+    some = samples(name, 5000, 2)
+    ROME().fit(some)
+    density = ROME().fit(some[:1000]).density_
+    density.logpdf(np.resize(some, (FEW_PAIRS // 1000 + 1, some.shape[1])))
 
 
 def part(name, n_samples):
@@ -175,6 +175,7 @@ def draw(curves, features, path):
         ax.set(xscale="log", yscale="log", xlabel=of, ylabel=what)
         ax.grid(alpha=0.3)
         ax.legend(frameon=False, fontsize="small", loc="upper left")
+    row.set(yscale="linear", ylim=(0, None))
     figure.savefig(path, dpi=150)
 
 

@@ -28,7 +28,7 @@ from collections.abc import Callable
 import numpy as np
 
 from .blocks import Blocks, squared_distances
-from .compile import inner, kernel
+from .compile import ZERO, inner, kernel
 
 _NONE = -1
 #: scikit-learn rounds distances to 15 decimals.
@@ -200,9 +200,8 @@ def _order(
     """
     leaf_size = reach.shape[1]
     first_leaf = reach.shape[0] - 1
-    root = done - done
     while done < stop and pool[1] + nodes.shape[0] <= below.shape[0]:
-        due = _list_of(nodes[root].smallest)
+        due = _list_of(nodes[0].smallest)
         while pool[2] <= due and lists[pool[2]] == _NONE:
             pool[2] += 1
         if pool[2] <= due:
@@ -217,8 +216,8 @@ def _order(
             sender = np.int64(mail[message].sender)
             node = np.int64(mail[message].node)
         else:
-            sender = ranked[nodes[root].index]
-            node = root
+            sender = ranked[nodes[0].index]
+            node = ZERO
             leaf = home[sender] // leaf_size
             slot = home[sender] % leaf_size
             order[done] = sender
@@ -231,7 +230,7 @@ def _order(
             _summarize_leaf(first_leaf + leaf, leaf, done, members, ranks, reach, floors, nodes)
             _climb(first_leaf + leaf, nodes)
             done += 1
-            due = _list_of(nodes[root].smallest)
+            due = _list_of(nodes[0].smallest)
         _spread(
             node, sender, due, done, X, coordinates, core, offer, columns, members, ranks, lower,
             upper, floors, nodes, mail, below, pool, lists, reach, source, position, row, slots,
