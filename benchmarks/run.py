@@ -33,8 +33,8 @@ JOBS = (
 #: How many times faster than romepy the jobs are, and the time of small fits and first uses.
 BARS = Bars(
     at_least={
-        "fit 3000 x 2 (aniso)": 400,
-        "fit 3000 x 24 (trajectories)": 250,
+        "fit 3000 x 2 (aniso)": 700,
+        "fit 3000 x 24 (trajectories)": 380,
         "1000 fits of 100 x 24, each": 180,
         "score 3000 at 3000 x 2": 15,
         "score 3000 at 3000 x 24": 15,

@@ -34,6 +34,18 @@ def plain_optics(X, n_neighbors):
     return np.array(order), reach, core, source
 
 
+def plain_links(X, neighbors):
+    """Which points are among each other's neighbors, and the distances to the last neighbors."""
+    linked = np.zeros((len(X), len(X)), dtype=bool)
+    floors = np.empty(len(X))
+    for i, row in enumerate(neighbors):
+        linked[i, row[row >= 0]] = True
+        last = row[row >= 0][-1]
+        floors[i] = np.sqrt(np.cumsum((X[i] - X[last]) ** 2)[-1]).round(15)
+    np.fill_diagonal(linked, False)
+    return linked | linked.T, floors
+
+
 def all_labels(order, reachability, core, predecessor, n_neighbors):
     """The 199 labelings by scikit-learn's extraction and romepy's treatment of single members."""
     finite = reachability[np.isfinite(reachability)]

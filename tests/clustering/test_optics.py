@@ -9,11 +9,12 @@ from numpy.testing import assert_array_equal
 from sklearn.cluster import OPTICS
 
 from sevenhills.clustering import neighbors_for, order_by_reachability
-from sevenhills.kernels.blocks import build_blocks, build_rotated_blocks, nearest_distances
+from sevenhills.clustering.nearest import nearest_neighbors
+from sevenhills.kernels.blocks import build_blocks, build_rotated_blocks
 from sevenhills.kernels.direct_ordering import order_few_points
-from sevenhills.kernels.ordering import order_points
+from sevenhills.kernels.ordering import _link, order_points
 
-from ..oracles import plain_optics
+from ..oracles import plain_links, plain_optics
 from ..strategies import samples
 
 
@@ -77,17 +78,48 @@ def test_many_messages_wait_at_once():
 
 @given(samples(min_samples=2, max_samples=150, max_features=8), st.data())
 def test_boxes_in_a_list_give_what_the_tree_gives(X, data):
-    """With any weights, to the bit."""
+    """With any weights and numbers of links, to the bit."""
     rng = np.random.RandomState(data.draw(st.integers(0, 1000)))
     weights = rng.choice([[0.1, 0.5, 1.0, 2.0, 7.5], [1.0] * 5][rng.randint(2)], len(X))
     mass = rng.uniform(0.05, 1.0) * weights.sum()
     with mock.patch("sevenhills.kernels.direct_ordering._BLOCK_SIZE", 8):
         found = order_few_points(X, weights, mass)
     blocks, coordinates = build_rotated_blocks(X, 16)
-    core = np.around(nearest_distances(X, weights, blocks, mass)[0], 15)
-    order, reachability, predecessor = order_points(X, coordinates, blocks, core, lambda part: None)
+    n_links = rng.randint(1, len(X) + 1)
+    core, neighbors = nearest_neighbors(X, weights, blocks, mass, n_links)
+    core = np.around(core, 15)
+    order, reachability, predecessor = order_points(
+        X, coordinates, blocks, core, neighbors, np.arange(len(X)), lambda part: None
+    )
     for one, other in zip(found, (order, reachability, core, predecessor), strict=True):
         assert_array_equal(one, other)
+
+
+@given(samples(min_samples=1, max_samples=100, max_features=4), st.integers(1, 12))
+def test_links_and_floors(X, k):
+    """A pair without a link is not closer than the floors of both, and links go both ways."""
+    k = min(k, len(X))
+    rng = np.random.RandomState(len(X))
+    weights = rng.choice([0.5, 1.0, 3.0], len(X))
+    blocks = build_blocks(X, 8)
+    neighbors = nearest_neighbors(X, weights, blocks, min(k, weights.sum()), k)[1]
+    home, floors = rng.permutation(len(X)), np.empty((1, len(X)))
+    starts, links = _link(X, neighbors, home, floors)
+    linked, expected_floors = plain_links(X, neighbors)
+    assert_array_equal(floors[0, home], expected_floors)
+    for i in range(len(X)):
+        found = links[starts[i] : starts[i + 1]]
+        assert_array_equal(np.sort(found), np.sort(home[linked[i]]))
+        apart = np.setdiff1d(np.arange(len(X)), [i, *np.flatnonzero(linked[i])])
+        distances = np.sqrt(((X[i] - X[apart]) ** 2).cumsum(axis=1)[:, -1]).round(15)
+        assert (distances >= np.maximum(expected_floors[i], expected_floors[apart])).all()
+
+
+@pytest.mark.parametrize("n_features", [2, 24])
+def test_threads_do_not_change_an_ordering(n_features):
+    X = np.random.RandomState(0).standard_normal((2500, n_features))
+    one, two = order_by_reachability(X, 9), order_by_reachability(X, 9, n_jobs=2)
+    assert_same_ordering(two, one.order, one.reachability, one.core_distances, one.predecessor)
 
 
 def test_all_rows_equal(way):

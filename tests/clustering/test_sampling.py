@@ -13,6 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from sevenhills import ROME, datasets, load, save
 from sevenhills.clustering import cut, neighbors_for, order_by_reachability
+from sevenhills.clustering.nearest import nearest_neighbors
 from sevenhills.clustering.optics import Partitions
 from sevenhills.clustering.sampling import sample_scores
 from sevenhills.clustering.selection import (
@@ -21,7 +22,7 @@ from sevenhills.clustering.selection import (
     sampled_silhouette_scores,
     silhouette_scores,
 )
-from sevenhills.kernels.blocks import build_rotated_blocks, nearest_distances
+from sevenhills.kernels.blocks import build_rotated_blocks
 from sevenhills.kernels.ordering import order_points
 
 from ..strategies import samples
@@ -37,8 +38,9 @@ def proper_cuts(X):
 
 def ordered(X, leaf_size):
     blocks, coordinates = build_rotated_blocks(X, leaf_size)
-    core = nearest_distances(X, np.ones(len(X)), blocks, 3)[0].round(15)
-    return order_points(X, coordinates, blocks, core, lambda part: None)
+    core, neighbors = nearest_neighbors(X, np.ones(len(X)), blocks, 3, 3)
+    ranks = np.arange(len(X))
+    return order_points(X, coordinates, blocks, core.round(15), neighbors, ranks)
 
 
 def hills(n_samples, seed=0):
@@ -131,6 +133,13 @@ def test_the_same_data_give_the_same_scores_in_any_order_with_any_threads():
     turned = ROME(exact_below=0, n_jobs=3).fit(X[::-1]).candidates_
     assert_array_equal(first.scores, turned.scores)
     assert_array_equal(first.errors, turned.errors)
+
+
+def test_a_sample_grows_where_points_are_left():
+    """All points of the strata that it should grow by are in the sample already."""
+    X = datasets.load("aniso").sample(14_000, random_state=0)
+    candidates = ROME().fit(X).candidates_
+    assert candidates.n_clusters[candidates.chosen] == 3
 
 
 def test_repeated_rows_are_weights():

@@ -8,9 +8,10 @@ from scipy.spatial.distance import cdist
 
 from sevenhills import ROME
 from sevenhills.clustering import cut, neighbors_for, order_by_reachability
+from sevenhills.clustering.nearest import nearest_distances
 from sevenhills.clustering.optics import Partitions, _all_cuts, best_of
 from sevenhills.clustering.selection import all_points_reach, dbcv_scores, silhouette_scores
-from sevenhills.kernels.blocks import build_blocks, nearest_distances
+from sevenhills.kernels.blocks import build_blocks
 from sevenhills.kernels.cuts import dbscan_cuts
 from sevenhills.kernels.spanning import spanning_tree
 

@@ -29,10 +29,11 @@ from sevenhills.clustering import (
     order_by_reachability,
     score,
 )
+from sevenhills.clustering.nearest import nearest_distances
 from sevenhills.clustering.optics import Partitions
 from sevenhills.clustering.points import Copies, find_clusters
 from sevenhills.clustering.selection import all_points_reach, dbcv_scores, silhouette_scores
-from sevenhills.kernels.blocks import build_blocks, most_needed, nearest_distances
+from sevenhills.kernels.blocks import build_blocks, most_needed
 
 from ..strategies import samples
 from .estimators import AND_COMPAT, for_each

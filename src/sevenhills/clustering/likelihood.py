@@ -435,13 +435,13 @@ def _touch(
 # The whole
 
 
-def find_likely_clusters(points: Points) -> LikelyClusters:
+def find_likely_clusters(points: Points, n_jobs: int | None = None) -> LikelyClusters:
     """Cluster points by likelihood, from the ordering that ``ROME`` has by default."""
     if points.n_counted < FEWEST_TO_CLUSTER:
         return LikelyClusters(points, np.zeros_like(points.labels), np.zeros_like(points.labels))
     split, k = points.split(), neighbors_for(points.n_counted, points.X.shape[1])
     with part("", 0.0, 0.5):
-        ordering = order_by_reachability(split.places(), k, split.weights)
+        ordering = order_by_reachability(split.places(), k, split.weights, n_jobs)
     cuts = cut(ordering, weights=split.weights)
     with part("clusters", 0.5, 1.0):
         return choose_by_likelihood(points, split, ordering, cuts)

@@ -371,7 +371,7 @@ def find_clusters(points: Points, n_jobs: int | None = None) -> Points:
         return points
     points, k = points.split(), neighbors_for(points.n_counted, points.X.shape[1])
     places = points.places()
-    ordering = order_by_reachability(places, k, points.weights)
+    ordering = order_by_reachability(places, k, points.weights, n_jobs)
     cuts = cut(ordering, weights=points.weights)
     scores = score(places, cuts, weights=points.weights, n_jobs=n_jobs)
     return points.clustered(ordering, choose(cuts, scores))

@@ -78,7 +78,8 @@ def _decide(
         hardest = sample.hardest_rival()
         if hardest is None or len(sample.points) >= min(most, len(weights)):
             return sample
-        size = int(_GROWTH * len(sample.points))
+        # Strata of which all points are taken make the sample smaller than intended.
+        size = int(_GROWTH * max(size, len(sample.points)))
 
 
 def _strata(partitions: Partitions) -> np.ndarray:

@@ -7,12 +7,13 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import logsumexp
 
-from ..kernels.blocks import Blocks, build_blocks, most_needed, nearest_distances
+from ..kernels.blocks import Blocks, build_blocks, most_needed
 from ..kernels.silhouettes import ROWS, row_silhouettes, sum_runs, sum_segments
 from ..kernels.spanning import Workspace, diameter_beyond, span, spanning_tree
 from ..progress import report
 from ..threads import map_blocks
 from ..validation import check_choice, check_field, check_permutation
+from .nearest import nearest_distances
 from .optics import Cuts, Partitions, best_of, weigh_runs
 from .sampling import sample_scores
 
@@ -339,15 +340,16 @@ class _Silhouettes(NamedTuple):
     ) -> None:
         """Call ``use`` with silhouettes (n_partitions, 2, ROWS), rows and number of every block."""
         n_blocks = -(-len(rows) // ROWS)
-        padded = np.zeros((n_blocks * ROWS, self.X.shape[1]))
-        padded[: len(rows)] = self.X[rows]
-        columns = np.ascontiguousarray(padded.reshape(n_blocks, ROWS, -1).transpose(0, 2, 1))
+        padded = np.zeros((n_blocks, ROWS, self.X.shape[1]))
+        padded.reshape(n_blocks * ROWS, self.X.shape[1])[: len(rows)] = self.X[rows]
+        columns = np.ascontiguousarray(padded.transpose(0, 2, 1))
 
         def score(blocks: range) -> None:
             trees = np.empty((2, 2 * (len(self.edges) - 1), ROWS))
             by_run = np.empty((2, len(self.runs), ROWS))
             values = np.empty((len(self.shares), 2, ROWS))
-            squares, own, work = np.empty(ROWS), np.empty(ROWS, dtype=np.int64), np.empty((6, ROWS))
+            squares, work = np.empty((2, ROWS)), np.empty((6, ROWS))
+            own = np.empty(ROWS, dtype=np.int64)
             for block in blocks:
                 places = rows[block * ROWS : (block + 1) * ROWS]
                 sum_segments(self.X, self.weights, columns, block, self.edges, *trees, squares)
@@ -401,7 +403,7 @@ def dbcv_scores(
     Clustering Validation. SDM 2014.
     """
     weights = np.ones(len(X)) if weights is None else weights
-    validation = _Validation(X, weights, n_neighbors)
+    validation = _Validation(X, weights, n_neighbors, n_jobs)
     scores = np.empty(len(partitions))
 
     def score(indices: range) -> None:
@@ -414,7 +416,11 @@ def dbcv_scores(
 
 
 def all_points_reach(
-    X: np.ndarray, weights: np.ndarray, blocks: Blocks, n_neighbors: int
+    X: np.ndarray,
+    weights: np.ndarray,
+    blocks: Blocks,
+    n_neighbors: int,
+    n_jobs: int | None = None,
 ) -> np.ndarray:
     r"""Return the reach of every point: a power mean of the distances to its nearest neighbors.
 
@@ -426,7 +432,7 @@ def all_points_reach(
     itself = np.minimum(weights, 1.0)
     masses = np.minimum(2 * n_neighbors - 1, weights.sum() - itself)
     n_kept = most_needed(weights, float((masses + itself).max()))
-    _, distances, others = nearest_distances(X, weights, blocks, masses + itself, n_kept)
+    _, distances, others = nearest_distances(X, weights, blocks, masses + itself, n_kept, n_jobs)
     others[:, 0] = np.maximum(others[:, 0] - itself, 0.0)  # one sample is the point itself
     # The last neighbor counts in part, so that the weights add up to the number of neighbors.
     before = np.cumsum(others, axis=1) - others
@@ -443,10 +449,12 @@ def all_points_reach(
 class _Validation:
     """DBCV of partitions, whose spanning trees are all grown from the tree of all points."""
 
-    def __init__(self, X: np.ndarray, weights: np.ndarray, n_neighbors: int) -> None:
+    def __init__(
+        self, X: np.ndarray, weights: np.ndarray, n_neighbors: int, n_jobs: int | None
+    ) -> None:
         self.X, self.weights = X, weights
         self.blocks = build_blocks(X, _LEAF_SIZE)
-        self.reach = all_points_reach(X, weights, self.blocks, n_neighbors)
+        self.reach = all_points_reach(X, weights, self.blocks, n_neighbors, n_jobs)
         self.tree = spanning_tree(X, self.reach)
         #: Clusters occur in many partitions, so their sparseness is kept, by their runs.
         self.sparseness: dict[bytes, float] = {}

@@ -233,7 +233,7 @@ class AutoROME(ClusterEstimator):
     def _race(self, frame: Frame, rng: np.random.RandomState) -> "_Race":
         """Cluster the points of a frame, and divide them into cells."""
         points, n_samples = frame.points, frame.points.weights * frame.points.grain
-        found = find_likely_clusters(_without_categories(points, n_samples))
+        found = find_likely_clusters(_without_categories(points, n_samples), self.n_jobs)
         Y = np.ascontiguousarray(points.X[:, points.features])
         places = points.places(points.features)
         clusters = join_small(places, n_samples, found.clusters)

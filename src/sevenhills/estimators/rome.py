@@ -295,7 +295,7 @@ class ROME(ClusterEstimator):
         """Return points in the clusters of kernels, and in those to show."""
         split, k = points.split(), self._n_neighbors(points)
         with part("", 0.0, 0.6):
-            ordering = order_by_reachability(split.places(), k, split.weights)
+            ordering = order_by_reachability(split.places(), k, split.weights, self.n_jobs)
         cuts = cut(ordering, self.n_eps, self.n_xi, split.weights)
         with part("scores", 0.6, 0.9):
             scores = self._score(split, cuts, k)

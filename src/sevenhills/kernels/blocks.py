@@ -7,7 +7,6 @@ so that the first of equal values in a leaf belongs to the smallest index.
 Written by hand because the trees of scipy and scikit-learn cannot be traversed in compiled code.
 """
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -22,8 +21,6 @@ _MOST_ROTATED = 100
 SLACK = 1.0 - 1e-12
 #: A sum of weights may fall short of the required weight by this fraction.
 ROUNDING = 1e-9
-#: The number of leaves in one call of a kernel, which cannot be interrupted.
-_STEP = 128
 
 
 class Blocks(NamedTuple):
@@ -173,42 +170,6 @@ def build_rotated_blocks(X: np.ndarray, leaf_size: int) -> tuple[Blocks, np.ndar
     return blocks._replace(columns=columns, lower=lower, upper=upper), coordinates
 
 
-def nearest_distances(
-    X: np.ndarray,
-    weights: np.ndarray,
-    blocks: Blocks,
-    masses: float | np.ndarray,
-    n_kept: int = 0,
-    progress: Callable[[float], None] | None = None,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the distance from every point within which weights reach its mass, and its neighbors.
-
-    ``masses``, one or (n_points,), are not above the weight of all points. The neighbors are two
-    arrays of shape (n_points, n_kept): ascending distances, the point itself first, and weights,
-    each at most twice the mass; infinite and zero after the neighbor at which the mass is reached.
-    ``progress`` is called with the fraction done.
-    """
-    leaf_size = blocks.members.shape[1]
-    masses = np.full(len(X), masses, dtype=np.float64)
-    most = most_needed(weights, masses.max())
-    out = np.empty(len(X)), np.empty((len(X), n_kept)), np.empty((len(X), n_kept))
-    work = (
-        np.empty((2, leaf_size, most + 1)),
-        np.empty((2, leaf_size)),
-        np.empty(leaf_size, dtype=np.int64),
-        np.empty(blocks.lower.shape[0], dtype=np.int64),
-        np.empty(leaf_size),
-    )
-    masses *= 1 - ROUNDING
-    n_leaves = len(blocks.sizes)
-    for first in range(0, n_leaves, _STEP):
-        if progress is not None:
-            progress(first / n_leaves)
-        last = min(n_leaves, first + _STEP)
-        _nearest_distances(X, weights, masses, *blocks, *work, *out, first, last)
-    return out
-
-
 def most_needed(weights: np.ndarray, mass: float) -> int:
     """Return the number of points whose weights reach a mass, whichever points they are."""
     if weights.min() >= 1.0:
@@ -218,14 +179,18 @@ def most_needed(weights: np.ndarray, mass: float) -> int:
 
 
 @kernel
-def _nearest_distances(
+def find_neighbors(
     X, weights, masses, columns, members, sizes, lower, upper, nearest, reached, counts, stack,
-    row, distances, out, out_weights, first, last,
+    row, farthest, distances, neighbors, first, last,
 ):  # fmt: skip
     """Find the neighbors of the points of some leaves: own leaf first, then the nearest nodes.
 
+    Output: the distances ``farthest`` (N,) within which weights reach the ``masses`` (N,), those to
+    the neighbors, ``distances`` (N, K), by size, and the ``neighbors`` (N, L), infinite and -1
+    after the one at which the mass is reached.
+
     ``nearest`` (2, S, most + 1) holds, for each point of the leaf, the ``counts`` (S,) smallest
-    squared distances, ascending, and their weights; ``reached`` (2, S) the sum of these weights and
+    squared distances, ascending, and the points; ``reached`` (2, S) the sum of these weights and
     the squared distance beyond which no point is needed.
     """
     first_leaf = sizes.shape[0] - 1
@@ -235,7 +200,7 @@ def _nearest_distances(
             counts[i] = 0
             reached[0, i] = 0.0
             reached[1, i] = np.inf
-        farthest = _merge(
+        most = _merge(
             X, weights, masses, members, sizes, leaf, columns, leaf, 0.0, nearest, reached, counts,
             row,
         )  # fmt: skip
@@ -245,11 +210,11 @@ def _nearest_distances(
             n_open -= 1
             other = stack[n_open]
             bound = _box_to_box(lower, upper, node, other) * SLACK
-            if bound >= farthest or other == node:
+            if bound >= most or other == node:
                 continue
             if other >= first_leaf:
                 there = other - first_leaf
-                farthest = _merge(
+                most = _merge(
                     X, weights, masses, members, sizes, leaf, columns, there, bound, nearest,
                     reached, counts, row,
                 )  # fmt: skip
@@ -264,11 +229,11 @@ def _nearest_distances(
             n_open += 2
         for i in range(sizes[leaf]):
             point = members[leaf, i]
-            distances[point] = np.sqrt(nearest[0, i, counts[i] - 1])
-            for j in range(out.shape[1]):
-                known = j < counts[i]
-                out[point, j] = np.sqrt(nearest[0, i, j]) if known else np.inf
-                out_weights[point, j] = nearest[1, i, j] if known else 0.0
+            farthest[point] = np.sqrt(nearest[0, i, counts[i] - 1])
+            for j in range(distances.shape[1]):
+                distances[point, j] = np.sqrt(nearest[0, i, j]) if j < counts[i] else np.inf
+            for j in range(neighbors.shape[1]):
+                neighbors[point, j] = np.int32(nearest[1, i, j]) if j < counts[i] else -1
 
 
 @inner
@@ -285,26 +250,32 @@ def _box_to_box(lower, upper, one, other):
 
 
 @inner
-def insert(i, square, weight, mass, nearest, reached, counts):
-    """Add a point to the neighbors of point ``i``, and drop neighbors beyond the mass."""
-    # A larger weight would make no difference, but would round the others away.
-    weight = weight if weight < 2.0 * mass else 2.0 * mass
+def insert(i, j, square, weights, mass, nearest, reached, counts):
+    """Add point ``j`` to the neighbors of point ``i``, and drop neighbors beyond the mass."""
     slot = counts[i]
     while slot > 0 and nearest[0, i, slot - 1] > square:
         nearest[0, i, slot] = nearest[0, i, slot - 1]
         nearest[1, i, slot] = nearest[1, i, slot - 1]
         slot -= 1
     nearest[0, i, slot] = square
-    nearest[1, i, slot] = weight
+    nearest[1, i, slot] = j
     counts[i] += 1
-    reached[0, i] += weight
+    reached[0, i] += _counted(weights[j], mass)
     last = counts[i] - 1
-    while reached[0, i] - nearest[1, i, last] >= mass:
-        reached[0, i] -= nearest[1, i, last]
+    weight = _counted(weights[int(nearest[1, i, last])], mass)
+    while reached[0, i] - weight >= mass:
+        reached[0, i] -= weight
         last -= 1
+        weight = _counted(weights[int(nearest[1, i, last])], mass)
     counts[i] = last + 1
     if reached[0, i] >= mass:
         reached[1, i] = nearest[0, i, last]
+
+
+@inner
+def _counted(weight, mass):
+    """Return a weight, or twice the mass: more makes no difference, but rounds others away."""
+    return weight if weight < 2.0 * mass else 2.0 * mass
 
 
 @inner
@@ -319,8 +290,8 @@ def _merge(
             squared_distances(X, point, columns, there, row)
             for j in range(sizes[there]):
                 if row[j] < reached[1, i]:
-                    weight = weights[members[there, j]]
-                    insert(i, row[j], weight, masses[point], nearest, reached, counts)
+                    other = members[there, j]
+                    insert(i, other, row[j], weights, masses[point], nearest, reached, counts)
         if reached[1, i] > farthest:
             farthest = reached[1, i]
     return farthest

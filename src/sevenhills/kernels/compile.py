@@ -18,12 +18,17 @@ from numba.core.caching import FunctionCache, IndexDataCacheFile
 from numba.core.event import Event, Listener, register
 
 _COMMON = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
-_INNER = {**_COMMON, "no_cpython_wrapper": True}
+#: Without counts of references to arrays, which the caller keeps: to count takes longer than most
+#: functions that are called in loops.
+_INNER = {**_COMMON, "no_cpython_wrapper": True, "_nrt": False}
 
-#: Called from kernels only, and compiled into them.
+#: Called from kernels only, and compiled into them; makes no arrays.
 inner = njit(**_INNER)
 
-#: The same, where a product may be added without being rounded first.
+#: The same, where the function makes arrays.
+allocating_inner = njit(**{**_INNER, "_nrt": True})
+
+#: Called from kernels only, where a product may be added without being rounded first.
 fused_inner = njit(fastmath={"contract"}, **_INNER)
 
 #: The same, where a sum may be reordered so that it vectorises.

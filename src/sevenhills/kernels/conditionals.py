@@ -8,7 +8,7 @@ from math import erfc
 
 import numpy as np
 
-from .compile import ZERO, inner, kernel
+from .compile import ZERO, allocating_inner, inner, kernel
 
 _ROOT_HALF = 0.7071067811865476
 _ROOT_2PI = 2.5066282746310002
@@ -341,7 +341,7 @@ def grid_nodes(starts, shares, means, rates, step, edges, widths, node_starts, n
     return n
 
 
-@inner
+@allocating_inner
 def _edges(start, end, shares, means, rates, edges, widths):
     """Write the ends of kernels, and the least standard deviation between two of them."""
     largest = start

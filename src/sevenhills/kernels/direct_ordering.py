@@ -69,7 +69,7 @@ def _measure_cores(
     for block in range(sizes.shape[0]):
         for slot in range(sizes[block]):
             i = members[block, slot]
-            insert(i, 0.0, weights[i], mass, nearest, reached, counts)
+            insert(i, i, 0.0, weights, mass, nearest, reached, counts)
             # The blocks before this one are the nearest, as a rule.
             for other in range(block, -1, -1):
                 far = reached[1, i] if reached[1, i] > tops[other] else tops[other]
@@ -80,9 +80,9 @@ def _measure_cores(
                 for s in range(slot if other == block else sizes[other]):
                     j = members[other, s]
                     if row[s] < reached[1, i]:
-                        insert(i, row[s], weights[j], mass, nearest, reached, counts)
+                        insert(i, j, row[s], weights, mass, nearest, reached, counts)
                     if row[s] < reached[1, j]:
-                        insert(j, row[s], weights[i], mass, nearest, reached, counts)
+                        insert(j, i, row[s], weights, mass, nearest, reached, counts)
                     top = reached[1, j] if reached[1, j] > top else top
                 if other < block:
                     tops[other] = top

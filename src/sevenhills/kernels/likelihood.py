@@ -6,7 +6,7 @@ samples and vectorise.
 
 import numpy as np
 
-from .compile import inner, kernel, summing_inner
+from .compile import allocating_inner, inner, kernel, summing_inner
 from .triangles import invert_lower
 
 #: Samples that are whitened at once; the block of all features stays in the cache.
@@ -84,7 +84,7 @@ def _root(parents, i):
     return i
 
 
-@inner
+@allocating_inner
 def _square_radii(labels, X, weights, masses, is_kept, spread):
     """Return the variance of every kept cluster, but at least the pooled one.
 

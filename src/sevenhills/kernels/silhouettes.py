@@ -8,8 +8,7 @@ a binary tree over the segments gives the sum of every distinct run without canc
 
 import numpy as np
 
-from .blocks import squared_distances
-from .compile import inner, kernel
+from .compile import fused_inner, inner, kernel
 
 #: Rows in a block, a constant so that the compiler can unroll loops.
 ROWS = 64
@@ -22,26 +21,59 @@ def sum_segments(X, weights, rows, block, edges, sums, lows, squares):
     ``X`` (N, M) are the points in order, ``rows`` (n_blocks, M, ROWS) blocks of points, and
     ``edges`` (E + 1,) the starts of the segments, and the end. Output: ``sums``, ``lows``
     (2 E, ROWS), the weighted sums and the minima of distances, as binary trees over the segments.
+    ``squares`` (2, ROWS) is a workspace.
     """
     n_segments = edges.shape[0] - 1
     for e in range(n_segments):
-        leaf = n_segments + e
-        for s in range(ROWS):
-            sums[leaf, s] = 0.0
-            lows[leaf, s] = np.inf
-        for j in range(edges[e], edges[e + 1]):
-            weight = weights[j]
-            squared_distances(X, j, rows, block, squares)
-            for s in range(ROWS):
-                distance = np.sqrt(squares[s])
-                sums[leaf, s] += weight * distance
-                lows[leaf, s] = distance if distance < lows[leaf, s] else lows[leaf, s]
+        _sum_segment(
+            X, weights, rows, block, edges[e], edges[e + 1], sums, lows, squares, n_segments + e
+        )
     for node in range(n_segments - 1, 0, -1):
         left = 2 * node
         right = left + 1
         for s in range(ROWS):
             sums[node, s] = sums[left, s] + sums[right, s]
             lows[node, s] = lows[left, s] if lows[left, s] < lows[right, s] else lows[right, s]
+
+
+@fused_inner
+def _sum_segment(X, weights, rows, block, start, end, sums, lows, squares, leaf):
+    """Write sums and minima of the distances from every row of a block to the points of a segment.
+
+    Two points at a time share the loads of rows, and two features the loads of squares.
+    """
+    n_features = X.shape[1]
+    for s in range(ROWS):
+        sums[leaf, s] = 0.0
+        lows[leaf, s] = np.inf
+    for i in range(start, end, 2):
+        # The last of an odd number of points is its own partner, without weight.
+        j = i + 1 if i + 1 < end else i
+        weight, other_weight = weights[i], weights[j] * (j - i)
+        for s in range(ROWS):
+            squares[0, s] = 0.0
+            squares[1, s] = 0.0
+        odd = n_features % 2
+        for m in range(odd):
+            p, q = X[i, m], X[j, m]
+            for s in range(ROWS):
+                a, b = p - rows[block, m, s], q - rows[block, m, s]
+                squares[0, s] += a * a
+                squares[1, s] += b * b
+        for m in range(odd, n_features, 2):
+            p, q, r, t = X[i, m], X[j, m], X[i, m + 1], X[j, m + 1]
+            for s in range(ROWS):
+                a, b = p - rows[block, m, s], q - rows[block, m, s]
+                c, d = r - rows[block, m + 1, s], t - rows[block, m + 1, s]
+                squares[0, s] += a * a + c * c
+                squares[1, s] += b * b + d * d
+        for s in range(ROWS):
+            a, b = squares[0, s], squares[1, s]
+            nearer = a if a < b else b
+            lows[leaf, s] = nearer if nearer < lows[leaf, s] else lows[leaf, s]
+            sums[leaf, s] += weight * np.sqrt(a) + other_weight * np.sqrt(b)
+    for s in range(ROWS):
+        lows[leaf, s] = np.sqrt(lows[leaf, s])
 
 
 @kernel
