@@ -22,6 +22,9 @@ _INNER = {**_COMMON, "no_cpython_wrapper": True}
 #: Called from kernels only, and compiled into them.
 inner = njit(**_INNER)
 
+#: The same, where passing the arrays would take as long as the work.
+inlined = njit(forceinline=True, **_INNER)
+
 #: The same, where a product may be added without being rounded first.
 fused_inner = njit(fastmath={"contract"}, **_INNER)
 
