@@ -367,7 +367,9 @@ def sum_shared(shared: SharedTiles, negligible: float, X: np.ndarray) -> np.ndar
 
 def _sum_tiles(shared: SharedTiles, negligible: float, X: np.ndarray) -> np.ndarray:
     tiles = shared.tiles
-    Y = np.ascontiguousarray(shared.coordinates(X).transpose(0, 2, 1))
+    with np.errstate(over="ignore", invalid="ignore"):  # holds for this thread only
+        differences = X.T - shared.centers[:, :, None]
+        Y = np.matmul(shared.transforms.transpose(0, 2, 1), differences)
     bounds, gaps = np.empty(len(tiles.tops)), np.empty(len(X))
     found = np.empty(len(X), dtype=np.int64)
     work, sums = np.empty((4, tiles.columns.shape[2])), np.full((3, len(X)), -np.inf)

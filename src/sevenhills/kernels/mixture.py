@@ -57,6 +57,9 @@ def log_kernel_sums(
     """
     high = np.inf
     top = _bound_tiles_of_block(Y, groups, lower, upper, tops, bounds)
+    for t in range(tiles.shape[0]):
+        if bounds[t] >= top - _DEPTHS[0]:
+            _raise_cutoffs(Y, groups[t], lower, upper, tops[t] - negligible, t, gaps, sums)
     for depth in _DEPTHS:
         low = top - depth
         floor = _smallest_cutoff(sums)
@@ -108,6 +111,24 @@ def _bound_tiles_of_block(Y, groups, lower, upper, tops, bounds):
 
 
 @inlined
+def _raise_cutoffs(Y, g, lower, upper, top, t, gaps, sums):
+    """Raise cutoffs to what a kernel in the farthest corner of a tile would add."""
+    n_points = Y.shape[2]
+    for i in range(n_points):
+        gaps[i] = 0.0
+    for m in range(lower.shape[1]):
+        low, high = lower[t, m], upper[t, m]
+        for i in range(n_points):
+            gap = Y[g, m, i] - low
+            other = high - Y[g, m, i]
+            gap = gap if gap > other else other
+            gaps[i] += gap * gap
+    for i in range(n_points):
+        cutoff = top - 0.50000001 * gaps[i]  # rounding must not hide the tile itself
+        sums[2, i] = cutoff if cutoff > sums[2, i] else sums[2, i]
+
+
+@inlined
 def _near_points(Y, g, lower, upper, top, t, sums, gaps, found):
     """Write the points at which a tile matters into ``found``; return their number."""
     n_points = Y.shape[2]
@@ -142,7 +163,8 @@ def _add_tile(Y, g, tiles, log_weights, t, bound, negligible, found, k, n_new, w
         if sums[0, i] > -np.inf:
             sums[1, i] += _sum_of_tile(work, j, log_weights, t, sums[0, i])
             if bound > sums[2, i] + negligible:  # the sum may have doubled
-                sums[2, i] = sums[0, i] + np.log(sums[1, i]) - negligible
+                cutoff = sums[0, i] + np.log(sums[1, i]) - negligible
+                sums[2, i] = cutoff if cutoff > sums[2, i] else sums[2, i]
 
 
 @fused_inner
