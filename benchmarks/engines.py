@@ -7,6 +7,7 @@ beside direct sums. Peers get a part of the points, and their time is scaled.
 
 import copy
 from functools import partial
+from itertools import pairwise
 
 import numpy as np
 from benchmarks.measuring import Bars, best_of, report, run_part
@@ -14,11 +15,11 @@ from scipy.stats import gaussian_kde
 from sklearn.neighbors import KernelDensity
 
 from sevenhills import ROME, GaussianKDE, KernelMixture, ManifoldParzen, datasets
-from sevenhills.density.engines import Engine
+from sevenhills.density.engines import Engine, GaussTransform, MatrixProducts, _near_engine
 from sevenhills.density.sums import LOG_2PI, log_sums_of, sums_at
 
-#: The promised error, how many times faster than other libraries ours is, and what kernels of many
-#: covariances cost.
+#: The promised error, how many times faster than other libraries ours is, and seconds or ratios
+#: that ours must stay below.
 BARS = Bars(
     at_least={"KernelDensity / ours": 1000, "gaussian_kde / ours": 5},
     at_most={
@@ -27,6 +28,11 @@ BARS = Bars(
         "own covariances, exponent": 1.3,
         "own covariances in 24-D, ns": 30.0,
         "300 groups / 3": 3.0,
+        "ours / products": 1.3,
+        "ours / cheaper engine": 1.5,  # the choice takes a few milliseconds
+        "4-D, clusters, s": 3,
+        "6-D, clusters, s": 6,
+        "cost per row, next size / this": 4 / 3,
     },
 )
 N_CHECKED = 300
@@ -128,6 +134,93 @@ def print_high(n_samples=30_000, n_points=300):
         theirs = best_of(lambda w=work: w(part), 2) * n_samples / n_points
         BARS.check("gaussian_kde / ours", theirs / ours, name)
         print(f"| scipy's gaussian_kde, {name} | {theirs:.1f} | {theirs / ours:.1f} |", flush=True)
+
+
+def clusters(n_samples, n_features, n_clusters, seed):
+    """Round normal clusters of one size at random places, and their labels."""
+    centers = np.random.RandomState(5).uniform(-8, 8, (n_clusters, n_features))
+    rng = np.random.RandomState(seed)
+    labels = rng.randint(n_clusters, size=n_samples)
+    return centers[labels] + rng.standard_normal((n_samples, n_features)), labels
+
+
+def print_wide(n_samples=3000):
+    """Print ours in many dimensions beside the products engine, and a plain product with exp."""
+    print("\n| 3000 at 3000 | ours, CPU s | products engine | matrix product and exp |")
+    print("|---|---|---|---|")
+    for n_features in (60, 200, 1000):
+        rng = np.random.RandomState(0)
+        X, fresh = rng.standard_normal((2, n_samples, n_features))
+        density = GaussianKDE().fit(X).density_
+        ours, _, found = scoring_time(density, fresh, 3)
+        largest_error(density, fresh, found)
+        direct = log_sums_of(density.kernels)
+
+        def products(kernels=density.kernels, exact=direct, points=fresh):
+            engine = MatrixProducts.from_kernels(kernels, exact)
+            return sums_at(engine.within(1e-8), points, n_points=4096)
+
+        theirs = best_of(products, 3)
+        limit = best_of(lambda a=X, b=fresh: np.exp(-np.abs(b @ a.T)), 3)
+        BARS.check("ours / products", ours / theirs, f"{n_features} features")
+        print(f"| {n_features} features | {ours:.3f} | {theirs:.3f} | {limit:.3f} |", flush=True)
+
+
+def print_clustered(n_samples=100_000, n_points=20_000):
+    """Print the cost of clusters in four to six dimensions, at a part of the points."""
+    for n_features in (4, 5, 6):
+        X, fresh = (clusters(n_samples, n_features, 5, seed)[0] for seed in (0, 1))
+        density = GaussianKDE().fit(X).density_
+        seconds, _, found = scoring_time(density, fresh[:n_points], 2)
+        seconds *= n_samples / n_points
+        largest_error(density, fresh[:n_points], found)
+        if n_features != 5:
+            BARS.check(f"{n_features}-D, clusters, s", seconds)
+        print(f"\n1e5 at 1e5 in {n_features}-D, five clusters: {seconds:.1f} s", flush=True)
+
+
+def print_space():
+    """Print ours beside both engines for several clusters in space that are scored once."""
+    print("\n| 3-D, scored once | ours, CPU s | Gauss transform | near sums |")
+    print("|---|---|---|---|")
+    for n_samples, n_clusters in ((10_000, 3), (10_000, 10), (100_000, 3), (100_000, 10)):
+        (X, labels), (fresh, _) = (clusters(n_samples, 3, n_clusters, seed) for seed in (0, 1))
+        for density in (
+            GaussianKDE().fit(X).density_,
+            ROME(selection=None).fit(X, labels=labels).density_,
+        ):
+            kernels = density.kernels
+
+            def transform(kernels=kernels, points=fresh):
+                made = GaussTransform.from_kernels(kernels)
+                Engine(made.within, made.n_points).sums_at(points, 1e-8, None)
+
+            ours, _, found = scoring_time(density, fresh, 1)
+            largest_error(density, fresh, found)
+            series = best_of(transform, 1)
+            near = best_of(lambda k=kernels, p=fresh: _near_engine(k).sums_at(p, 1e-8, None), 1)
+            name = f"{n_samples}, {n_clusters} clusters, {len(kernels.log_dets)} covariances"
+            BARS.check("ours / cheaper engine", ours / min(series, near), name)
+            print(f"| {name} | {ours:.3f} | {series:.3f} | {near:.3f} |", flush=True)
+
+
+def print_steps():
+    """Print the cost per row over sizes in steps of two, around the switch between engines."""
+    print("\n| features | microseconds per row, from 1000 samples on in steps of two |")
+    print("|---|---|")
+    for n_features in (1, 2, 3, 4, 6, 8, 12, 24):
+        costs = []
+        for n_samples in 1000 * 2 ** np.arange(6):
+            X, fresh = np.random.RandomState(0).standard_normal((2, n_samples, n_features))
+            weights = np.full(n_samples, 1 / n_samples)
+            transform = np.eye(n_features) / n_samples ** (-1 / (n_features + 4))
+            density = KernelMixture(weights, X, [0, n_samples], [transform])
+            density.logpdf(fresh[:10])
+            costs.append(1e6 * scoring_time(density, fresh, 3)[0] / n_samples)
+        # Direct sums grow with the number of kernels; more than that is a step.
+        worst = max(after / before / 2 for before, after in pairwise(costs))
+        BARS.check("cost per row, next size / this", worst, f"{n_features} features, beyond 2")
+        print(f"| {n_features} | {', '.join(f'{cost:.2f}' for cost in costs)} |", flush=True)
 
 
 def print_small():
@@ -244,6 +337,10 @@ def main():
     print_own()
     print_own_high()
     print_groups()
+    print_wide()
+    print_clustered()
+    print_space()
+    print_steps()
     print_low(1_000_000, 2, (GaussianKDE, ROME))
 
 

@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-#: Kernels for rare data: overlapping clusters, and sums that lose digits.
-RARE = {"valley_depth", "contact_mass", "careful_log_kernel_sums"}
+#: Kernels for rare data: overlapping clusters.
+RARE = {"valley_depth", "contact_mass"}
 COMPILED = """
 import json, pkgutil, sevenhills.kernels as kernels
 from importlib import import_module

@@ -269,6 +269,37 @@ def test_far_tiles_are_left_out_within_the_tolerance(tol):
     assert (by_engine(density, X, tol) != by_engine(density, X, 1e-20)).any()
 
 
+@given(
+    samples(min_samples=1, max_samples=300, max_features=7, scales=(1e-6, 1.0, 1e6)),
+    st.sampled_from([0.003, 0.1, 1.0, 30.0]),
+    st.integers(1, 5),
+)
+def test_direct_sums_of_awkward_samples(X, factor, n_groups):
+    """Ties, lattices, lines and outliers, far away and near, in tiles that are not full."""
+    width = factor * (np.median(np.abs(X - X.mean(axis=0))) or 1.0)
+    offsets = np.unique(np.linspace(0, len(X), n_groups + 1).astype(int))
+    transforms = np.eye(X.shape[1]) / width * np.arange(1, len(offsets))[:, None, None]
+    density = KernelMixture(np.full(len(X), 1 / len(X)), X, offsets, transforms)
+    rows = queries(density, np.random.RandomState(0))
+    expected = log_density(density, rows)
+    error = np.abs(density.logpdf(rows) - expected)
+    assert (error <= 1e-13 * (100 + np.abs(expected))).all()
+
+
+def test_series_are_made_only_where_they_are_cheaper():
+    rng = np.random.RandomState(0)
+    scattered = kernels_at(rng.uniform(0, 300, (9000, 3)), 1.0)
+    assert scattered._sums._costs.is_near(10**6)
+    dense = kernels_at(rng.standard_normal((9000, 3)), 1.0)
+    assert dense._sums._costs.is_near(10)
+    assert not dense._sums._costs.is_near(10**6)
+    assert dense._sums._costs.n_series == n_series(dense)
+    X = scattered.sample(4000, random_state=0)
+    found = scattered.logpdf(X)
+    assert "engine" not in vars(scattered._sums)
+    np.testing.assert_allclose(found, log_density(scattered, X), atol=1e-8, rtol=1e-12)
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_exponentials_are_added_whatever_their_sizes(seed):
     rng = np.random.RandomState(seed)

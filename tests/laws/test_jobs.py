@@ -88,7 +88,7 @@ def used(monkeypatch):
             if getattr(module, original.__name__, None) is original:
                 monkeypatch.setattr(module, original.__name__, twin)
     monkeypatch.setattr("sevenhills.clustering.selection._FEWEST_TO_SHARE", 0)
-    monkeypatch.setattr("sevenhills.density.engines._OWN_POINTS", 64)
+    monkeypatch.setattr("sevenhills.density.engines._DIRECT_POINTS", 64)
     return numbers
 
 

@@ -14,15 +14,16 @@ from typing import NamedTuple
 import numpy as np
 
 from ..kernels.derivatives import own_kernel_moments, shared_kernel_moments
+from ..kernels.mixture import NEGLIGIBLE
 from ..threads import map_rows
 from .sums import (
     Kernels,
     LogSums,
-    careful_sums,
     log_sums_of,
     own_tiles,
     shared_tiles,
     split_by_sharing,
+    sum_shared,
     sums_at,
     tiled,
 )
@@ -200,7 +201,8 @@ class _SharedPart:
         lost = np.flatnonzero(~(found.shares > _UNDERFLOW))
         if lost.size:
             far = np.ascontiguousarray(Y[:, lost])
-            again = self._moments(far, far, careful_sums(self.tiles, far), second=False)
+            sums = sum_shared(self.shared, NEGLIGIBLE, X[lost])
+            again = self._moments(far, far, sums, second=False)
             for values, value in zip(found[:3], again[:3], strict=True):
                 values[lost] = value
         return found

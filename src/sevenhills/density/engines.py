@@ -2,9 +2,10 @@
 
 A few pairs of kernels and points are summed directly. For more pairs, kernels that share
 covariances are summed by a fast Gauss transform in one to three dimensions, and by matrix products
-from seven dimensions on. In between, sums are direct, without tiles of kernels that are negligible
-within the tolerance. Kernels of many covariances, with few kernels each, are summed directly in a
-tree, without kernels that are negligible.
+from seven dimensions on. In between, and in three dimensions where the transform would cost more,
+sums are direct, without tiles of kernels that are negligible within the tolerance. Kernels of many
+covariances, with few kernels each, are summed directly in a tree, without kernels that are
+negligible.
 """
 
 from bisect import bisect_right
@@ -20,7 +21,6 @@ from ..kernels.mixture import NEGLIGIBLE, add_exponentials
 from .sums import (
     GAUSS_TRANSFORM_FEATURES,
     LOG_2PI,
-    POINTS,
     Kernels,
     LogSums,
     TreeSums,
@@ -43,6 +43,15 @@ _PRODUCT_FEATURES = 7
 #: Points that are given together to the tree of kernels of many covariances, which divides them
 #: into blocks of neighbors; four times as many take a tenth less time.
 _OWN_POINTS = 2**14
+#: Points that are given together to direct sums, which divide them into blocks of neighbors.
+_DIRECT_POINTS = 1024
+#: Coordinates of points that are given together to sums without negligible tiles, likewise.
+_NEAR_NUMBERS = 2**17
+#: Kernels at whose means near kernels are counted, to compare the costs of sums.
+_N_PROBES = 64
+#: The costs of making a series in three features, and of its value at a point, in direct pairs:
+#: 0.45 ms and 1 us, where a pair takes 0.6 ns.
+_PAIRS_PER_SERIES, _PAIRS_PER_POINT = 750_000, 1700
 #: The default tolerance of log densities.
 TOLERANCE = 1e-8
 #: Larger tolerances are replaced by this, which the bounds below need.
@@ -63,19 +72,32 @@ class KernelSums:
     @cached_property
     def _n_direct(self) -> int:
         """The number of points whose direct sums are computed together."""
-        return POINTS if split_by_size(self.kernels)[1] is None else _OWN_POINTS
+        return _DIRECT_POINTS if split_by_size(self.kernels)[1] is None else _OWN_POINTS
 
     @cached_property
     def engine(self) -> "Engine":
         """The sums at many points."""
         return Engine.from_kernels(self.kernels, lambda: self.direct)
 
+    @cached_property
+    def near(self) -> "Engine":
+        """The same without series, for kernels that share covariances."""
+        return _near_engine(self.kernels.compact())
+
+    @cached_property
+    def _costs(self) -> "_Costs | None":
+        """What these two cost, if either may be cheaper."""
+        if self.kernels.n_features != _LARGE_CELLS or split_by_size(self.kernels)[1] is not None:
+            return None
+        return _Costs.of(self.kernels.compact().with_weight())
+
     def log_density(self, X: np.ndarray, n_jobs: int | None, tol: float) -> np.ndarray:
         """Return the log of the sum at points, by direct sums if there are few pairs."""
         if len(X) * self.kernels.n_kernels <= FEW_PAIRS:
             log_sums = sums_at(self.direct, X, n_jobs, self._n_direct)
         else:
-            log_sums = self.engine.sums_at(X, tol, n_jobs)
+            is_near = self._costs is not None and self._costs.is_near(len(X))
+            log_sums = (self.near if is_near else self.engine).sums_at(X, tol, n_jobs)
         return log_sums - 0.5 * self.kernels.n_features * LOG_2PI
 
 
@@ -114,8 +136,36 @@ def _shared_engine(kernels: Kernels, direct: Callable[[], LogSums]) -> Engine:
 
 def _near_engine(kernels: Kernels) -> Engine:
     """Prepare direct sums without negligible tiles; they hold the kernels in memory once more."""
-    tiles = shared_tiles(kernels)
-    return Engine(lambda tol: partial(sum_shared, tiles, _negligible(kernels, tol)), POINTS)
+    tiles, n_points = (
+        shared_tiles(kernels),
+        max(_DIRECT_POINTS, _NEAR_NUMBERS // kernels.n_features),
+    )
+    return Engine(lambda tol: partial(sum_shared, tiles, _negligible(kernels, tol)), n_points)
+
+
+class _Costs(NamedTuple):
+    """The costs of sums without negligible tiles and of the Gauss transform, in pairs."""
+
+    n_near: float  #: the kernels that are not left out at a point
+    n_series: int
+    n_groups: int
+
+    @classmethod
+    def of(cls, kernels: Kernels) -> "_Costs":
+        """Count the kernels near some of the means, and the series that would be made."""
+        shared = shared_tiles(kernels)
+        X = kernels.means[:: -(-kernels.n_kernels // _N_PROBES)]
+        cutoffs = sum_shared(shared, NEGLIGIBLE, X) - _negligible(kernels, TOLERANCE)
+        tiles, Y = shared.tiles, shared.coordinates(X)[shared.tiles.groups]
+        gaps = np.maximum(tiles.lower[:, None] - Y, Y - tiles.upper[:, None])
+        squares = np.square(np.maximum(gaps, 0.0)).sum(axis=2)
+        is_near = tiles.tops[:, None] - 0.5 * squares > cutoffs
+        return cls(is_near.mean() * kernels.n_kernels, _n_series(kernels), kernels.n_groups)
+
+    def is_near(self, n_points: int) -> bool:
+        """Whether the sums without negligible tiles are cheaper at so many points."""
+        transform = _PAIRS_PER_SERIES * self.n_series
+        return n_points * (self.n_near - _PAIRS_PER_POINT * self.n_groups) < transform
 
 
 def _own_engine(kernels: Kernels) -> Engine:
@@ -411,6 +461,16 @@ class _Series(NamedTuple):
         for rows, some in _shares(sources, targets):
             coefficients[rows], errors[rows] = _expand(some, targets[rows])
         return cls(targets, coefficients, errors)
+
+
+def _n_series(kernels: Kernels) -> int:
+    """Return the number of series that are made for kernels."""
+    n_series = 0
+    for g, center in enumerate(kernels.centers()):
+        Z = kernels.coordinates(g, center)
+        cells = _Cells.from_sorted(np.sort(_cell_keys(Z)), Z, kernels.heights(g))
+        n_series += len(_surroundings(_crowded(cells), *cells.Z.shape))
+    return n_series
 
 
 def _cell_keys(Z: np.ndarray) -> np.ndarray:

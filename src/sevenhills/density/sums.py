@@ -16,19 +16,22 @@ from joblib import effective_n_jobs
 from scipy.spatial.distance import cdist
 from scipy.special import logsumexp
 
-from ..kernels.blocks import Blocks, build_blocks
+from ..kernels.blocks import Blocks, build_blocks, neighbor_order
 from ..kernels.concentric import WIDTH, log_tree_sums
 from ..kernels.mixture import (
     NEGLIGIBLE,
-    careful_log_kernel_sums,
     log_kernel_sums,
     log_own_kernel_sums,
 )
 from ..threads import map_rows
 from .kernel_tree import KernelTree, build_tree, find_families, ranges
 
-#: Points that are transformed and summed together.
+#: Points that are given to a sum together.
 POINTS = 256
+#: Neighbors among them that are transformed and summed together.
+_BLOCK_POINTS = 128
+#: Tiles are padded to multiples of this, the width of vector instructions.
+_LANES = 8
 #: Fewer points are summed one by one where kernels have covariances of their own.
 _FEW_POINTS = 16
 #: Kernels of a tile, which is added to a sum or left out as a whole.
@@ -300,6 +303,14 @@ class SharedTiles(NamedTuple):
         with np.errstate(over="ignore", invalid="ignore"):  # holds for this thread only
             return np.matmul(X - self.centers[:, None], self.transforms)
 
+    def order(self, X: np.ndarray) -> np.ndarray:
+        """Return the rows of points in an order of neighbors."""
+        if len(X) <= _FEW_POINTS:
+            return np.arange(len(X))
+        g = self.tiles.groups[len(self.tiles.groups) // 2]
+        with np.errstate(over="ignore", invalid="ignore"):
+            return neighbor_order((X - self.centers[g]) @ self.transforms[g], _FEW_POINTS)
+
 
 def shared_tiles(kernels: Kernels) -> SharedTiles:
     """Prepare the kernels in tiles of neighbors, in the coordinates of their groups."""
@@ -312,7 +323,7 @@ def shared_tiles(kernels: Kernels) -> SharedTiles:
 def _single_tiles(kernels: Kernels, centers: np.ndarray) -> Tiles:
     """Make every group one tile, which takes half the time where no group is larger."""
     starts, sizes = kernels.offsets[:-1], np.diff(kernels.offsets)
-    groups, size = np.arange(len(sizes)), int(sizes.max())
+    groups, size = np.arange(len(sizes)), -(-int(sizes.max()) // _LANES) * _LANES
     Y = kernels.means - np.repeat(centers, sizes, axis=0)
     columns = np.zeros((len(sizes), Y.shape[1], size))
     log_weights = np.full((len(sizes), size), -np.inf)
@@ -329,7 +340,7 @@ def _leaf_tiles(kernels: Kernels, centers: np.ndarray) -> Tiles:
     units = [kernels.coordinates(g, center) for g, center in enumerate(centers)]
     blocks = [build_blocks(Y, _TILE_SIZE) for Y in units]
     n_tiles = [len(each.sizes) for each in blocks]
-    size = max(each.members.shape[1] for each in blocks)
+    size = -(-max(each.members.shape[1] for each in blocks) // _LANES) * _LANES
     leaves = [leaf_values(each, kernels.heights(g)) for g, each in enumerate(blocks)]
     log_weights = padded(leaves, size, -np.inf)
     return Tiles(
@@ -360,31 +371,25 @@ def padded(arrays: Sequence[np.ndarray], size: int, value: float) -> np.ndarray:
 
 def sum_shared(shared: SharedTiles, negligible: float, X: np.ndarray) -> np.ndarray:
     """Return the log sums at points, without tiles below exp(-negligible) of the sum."""
-    out = np.empty(len(X))
-    for start in range(0, len(X), POINTS):
-        some = slice(start, start + POINTS)
+    out, rows = np.empty(len(X)), shared.order(X)
+    for start in range(0, len(X), _BLOCK_POINTS):
+        some = rows[start : start + _BLOCK_POINTS]
         out[some] = _sum_tiles(shared, negligible, X[some])
     return out
 
 
 def _sum_tiles(shared: SharedTiles, negligible: float, X: np.ndarray) -> np.ndarray:
-    tiles, Y = shared.tiles, shared.coordinates(X)
-    bounds, squares = np.empty(len(tiles.tops)), np.empty(tiles.columns.shape[2])
-    out = np.empty(len(X))
-    log_kernel_sums(Y, *tiles, negligible, bounds, squares, out)
-    lost = np.isnan(out)
-    if lost.any():
-        out[lost] = careful_sums(tiles, Y[:, lost])
-    return out
-
-
-def careful_sums(tiles: Tiles, Y: np.ndarray) -> np.ndarray:
-    """Return the log sums at coordinates where a sum relative to a bound would underflow."""
-    out, work = np.empty(Y.shape[1]), np.empty(tiles.columns.shape[2])
-    careful_log_kernel_sums(
-        np.ascontiguousarray(Y), tiles.groups, tiles.columns, tiles.log_weights, work, out
-    )
-    return out
+    tiles = shared.tiles
+    with np.errstate(over="ignore", invalid="ignore"):  # holds for this thread only
+        differences = X.T - shared.centers[:, :, None]
+        Y = np.matmul(shared.transforms.transpose(0, 2, 1), differences)
+    bounds, gaps = np.empty(len(tiles.tops)), np.empty(len(X))
+    found = np.empty(len(X), dtype=np.int64)
+    work, sums = np.empty((4, tiles.columns.shape[2])), np.full((3, len(X)), -np.inf)
+    sums[1] = 0.0
+    log_kernel_sums(Y, *tiles, negligible, bounds, gaps, found, work, sums)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return sums[0] + np.log(sums[1])
 
 
 class OwnTiles(NamedTuple):

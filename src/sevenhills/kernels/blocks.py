@@ -44,9 +44,32 @@ def build_blocks(X: np.ndarray, leaf_size: int) -> Blocks:
     Level by level, every node is halved at the median of its widest feature, until no node has more
     than ``leaf_size`` points.
     """
-    n_points, n_features = X.shape
-    if n_points <= leaf_size:
+    if len(X) <= leaf_size:
         return _single_block(X)
+    points, nodes, lower, upper = _divided(X, leaf_size)
+    n_leaves = (len(nodes) + 1) // 2
+    starts, ends = nodes[-n_leaves:].T
+    sizes = ends - starts
+    slots = np.arange(sizes.max())
+    vacant = slots >= sizes[:, None]
+    members = points[np.where(vacant, 0, starts[:, None] + slots)]
+    members[vacant] = len(X)
+    members.sort(axis=1)
+    members[vacant] = 0
+    columns = np.ascontiguousarray(X[members].transpose(0, 2, 1))
+    return Blocks(columns, members, sizes, lower, upper)
+
+
+def neighbor_order(X: np.ndarray, leaf_size: int) -> np.ndarray:
+    """Return the rows of ``X`` (N, M) in the order of the leaves of a balanced k-d tree."""
+    return _divided(X, leaf_size)[0]
+
+
+def _divided(
+    X: np.ndarray, leaf_size: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Return the rows by leaves, and the ranges and boxes of all nodes; see :func:`divide`."""
+    n_points, n_features = X.shape
     n_leaves = 1 << (-(-n_points // leaf_size) - 1).bit_length()
     lower, upper = np.empty((2, 2 * n_leaves - 1, n_features))
     nodes, points = np.empty((len(lower), 2), dtype=np.int64), np.arange(n_points)
@@ -54,17 +77,7 @@ def build_blocks(X: np.ndarray, leaf_size: int) -> Blocks:
     # The kernel is compiled for one layout only.
     X = np.require(X, requirements=["C_CONTIGUOUS", "WRITEABLE"])
     divide(X, points, nodes, lower, upper, np.empty(n_points))
-
-    starts, ends = nodes[-n_leaves:].T
-    sizes = ends - starts
-    slots = np.arange(sizes.max())
-    vacant = slots >= sizes[:, None]
-    members = points[np.where(vacant, 0, starts[:, None] + slots)]
-    members[vacant] = n_points
-    members.sort(axis=1)
-    members[vacant] = 0
-    columns = np.ascontiguousarray(X[members].transpose(0, 2, 1))
-    return Blocks(columns, members, sizes, lower, upper)
+    return points, nodes, lower, upper
 
 
 @kernel

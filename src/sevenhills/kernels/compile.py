@@ -28,6 +28,9 @@ inner = njit(**_INNER)
 #: The same, where the function makes arrays.
 allocating_inner = njit(**{**_INNER, "_nrt": True})
 
+#: Called from kernels only, where passing the arrays would take as long as the work.
+inlined = njit(forceinline=True, **_INNER)
+
 #: Called from kernels only, where a product may be added without being rounded first.
 fused_inner = njit(fastmath={"contract"}, **_INNER)
 
@@ -36,13 +39,6 @@ summing_inner = njit(fastmath={"reassoc"}, **_INNER)
 
 #: The same, where nothing is not a number, so that a comparison vectorises.
 comparing_inner = njit(fastmath={"nnan", "nsz", "reassoc"}, **_INNER)
-
-#: Without counts of references, which take longer than short loops over arrays: for functions that
-#: neither make arrays nor return them. Those of the longest loops gain nothing from being inlined.
-_BARE = {**_INNER, "_nrt": False, "forceinline": True}
-bare_inner = njit(**_BARE)
-fused_bare_inner = njit(fastmath={"contract"}, **_INNER, _nrt=False)
-comparing_bare_inner = njit(fastmath={"nnan", "nsz", "reassoc"}, **_BARE)
 
 #: Kernels that are called with the number 0 are compiled twice: for a literal and for an integer.
 ZERO = np.int64(0)

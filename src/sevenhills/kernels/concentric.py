@@ -11,7 +11,7 @@ a unit Gaussian. The distance of a point from the box bounds the exponents of it
 
 import numpy as np
 
-from .compile import ZERO, bare_inner, comparing_bare_inner, fused_bare_inner, kernel
+from .compile import ZERO, comparing_inner, fused_inner, inlined, kernel
 from .mixture import LOWEST, exponential
 from .triangles import invert_lower
 
@@ -115,7 +115,7 @@ def log_tree_sums(
 # Bounds
 
 
-@bare_inner
+@inlined
 def _margin(
     columns, b, box, frames, centers, lower, upper, tops, may_stop, units, turned, floors, squares
 ):
@@ -145,7 +145,7 @@ def _margin(
     return margin
 
 
-@bare_inner
+@inlined
 def _write_differences(points, b, means, f, units):
     """Write the differences of points and a mean."""
     for m in range(points.shape[1]):
@@ -154,7 +154,7 @@ def _write_differences(points, b, means, f, units):
             units[m, s] = points[b, m, s] - mean
 
 
-@bare_inner
+@inlined
 def _write_last_row(factor, units, turned):
     """Write the last coordinate."""
     last = units.shape[0] - 1
@@ -162,7 +162,7 @@ def _write_last_row(factor, units, turned):
         turned[last, s] = factor * units[last, s]
 
 
-@fused_bare_inner
+@fused_inner
 def _write_two_rows(factors, g, first, units, turned, to):
     """Write two coordinates.
 
@@ -202,7 +202,7 @@ def _write_two_rows(factors, g, first, units, turned, to):
             m += 1
 
 
-@fused_bare_inner
+@fused_inner
 def _add_gaps(lower, upper, box, first, n_rows, turned, squares):
     """Add the squared gaps between points and a box along some coordinates.
 
@@ -217,7 +217,7 @@ def _add_gaps(lower, upper, box, first, n_rows, turned, squares):
             turned[j, s] = y if y < np.inf else np.inf
 
 
-@comparing_bare_inner
+@comparing_inner
 def _largest_margin(log_height, rate, squares, floors):
     """Return by how much a kernel exceeds the floor of a point, at most."""
     largest = -np.inf
@@ -230,7 +230,7 @@ def _largest_margin(log_height, rate, squares, floors):
 # Sums
 
 
-@bare_inner
+@inlined
 def _raise_floors(floors, references, totals, negligible):
     """Write the logarithms below which nothing can be added to the sums."""
     for s in range(WIDTH):
@@ -238,7 +238,7 @@ def _raise_floors(floors, references, totals, negligible):
         floors[s] = floor if floor > _FLOOR else _FLOOR
 
 
-@bare_inner
+@inlined
 def _add_family(
     columns, b, f, is_shared, means, factors, g, start, end, rates, log_heights, may_stop,
     may_rise, units, turned, floors, references, totals, squares,
@@ -262,7 +262,7 @@ def _add_family(
         _add_exponentials(log_heights[k], rates[k], squares, references, totals)
 
 
-@fused_bare_inner
+@fused_inner
 def _write_distances(means, f, turned, squares):
     """Write the squared distances of points from a mean in the coordinates of a tile."""
     n_features = means.shape[1]
@@ -285,7 +285,7 @@ def _write_distances(means, f, turned, squares):
             m += 1
 
 
-@bare_inner
+@inlined
 def _write_squares(
     points, b, means, f, factors, g, log_height, rate, floors, may_stop, units, turned, squares
 ):
@@ -315,7 +315,7 @@ def _write_squares(
     return True
 
 
-@fused_bare_inner
+@fused_inner
 def _add_last_rows(points, b, means, f, factors, g, first, squares):
     """Add the squares of a triangle of at most three rows; what is not a number becomes infinite.
 
@@ -357,7 +357,7 @@ def _add_last_rows(points, b, means, f, factors, g, first, squares):
             squares[s] = total if total < np.inf else np.inf
 
 
-@bare_inner
+@inlined
 def _raise_references(log_height, rate, squares, references, totals):
     """Make the exponents of a kernel the references where they are much higher."""
     if _largest_margin(log_height, rate, squares, references) > _RAISE:
@@ -368,7 +368,7 @@ def _raise_references(log_height, rate, squares, references, totals):
                 references[s] = exponent
 
 
-@fused_bare_inner
+@fused_inner
 def _add_exponentials(log_height, rate, squares, references, totals):
     """Add a kernel to the sums."""
     for s in range(WIDTH):
