@@ -89,6 +89,7 @@ def used(monkeypatch):
                 monkeypatch.setattr(module, original.__name__, twin)
     monkeypatch.setattr("sevenhills.clustering.selection._FEWEST_TO_SHARE", 0)
     monkeypatch.setattr("sevenhills.density.engines._DIRECT_POINTS", 64)
+    monkeypatch.setattr("sevenhills.density.engines._OWN_POINTS", 64)
     return numbers
 
 

@@ -240,6 +240,20 @@ def test_far_kernels_cost_the_others_no_digits(far, n_features):
     assert_allclose(density.logpdf(at_centres), expected, rtol=0, atol=1e-12)
 
 
+@each_far
+@pytest.mark.parametrize("n_features", [1, 2, 3, 5, 8])
+def test_far_kernels_cost_kernels_of_their_own_no_digits(far, n_features):
+    shared, X = group_with_far_kernels(far, n_features)
+    rng = np.random.RandomState(0)
+    scales = np.exp(0.3 * rng.standard_normal((shared.n_kernels, 1, n_features)))
+    offsets = np.arange(shared.n_kernels + 1)
+    density = KernelMixture(shared.weights, shared.means, offsets, scales * shared.transforms[0])
+    points = np.concatenate([X, density.means[-len(far) :]])
+    expected = direct_log_density(density, points)
+    assert_allclose(density.logpdf(points), expected, rtol=0, atol=1e-12)
+    assert_allclose(by_engine(density, points), expected, rtol=0, atol=1e-8)
+
+
 @pytest.mark.parametrize("far", [[0.0], [1e12], [1e20], [1e200, -1e200]], ids=str)
 def test_far_kernels_cost_merged_kernels_no_digits(far):
     """Cells far from each other become kernels of their own means and covariances."""

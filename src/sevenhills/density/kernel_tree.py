@@ -238,8 +238,8 @@ def _tile_boxes(families: Families, tiles: _Tiles, upper: np.ndarray) -> Boxes:
     """Return the boxes of all tiles; families are in their order."""
     n_features = families.means.shape[1]
     starts = np.cumsum(tiles.sizes) - tiles.sizes
-    lows = np.minimum.reduceat(families.means, starts)
-    centers = 0.5 * lows + 0.5 * np.maximum.reduceat(families.means, starts)
+    lows, highs = (each.reduceat(families.means, starts) for each in (np.minimum, np.maximum))
+    centers = 0.5 * lows + 0.5 * highs
     frames = np.empty((len(starts), n_features, n_features))
     is_shared, widths = tiles.groups >= 0, families.widths
     frames[is_shared] = upper[tiles.groups[is_shared]]
@@ -251,8 +251,19 @@ def _tile_boxes(families: Families, tiles: _Tiles, upper: np.ndarray) -> Boxes:
     for some, rows, _ in _padded(tiles, np.arange(len(starts)), n_features):
         Y = np.matmul(families.means[rows] - centers[some, None], frames[some].transpose(0, 2, 1))
         lower[some], top[some] = Y.min(axis=1), Y.max(axis=1)
+    slack = _slack(frames, 0.5 * highs - 0.5 * lows)
+    lower, top = lower - slack, top + slack
     tops = np.maximum.reduceat(families.tops, starts)
     return Boxes(frames, centers, lower, top, tops)
+
+
+def _slack(frames: np.ndarray, reach: np.ndarray) -> np.ndarray:
+    """Return bounds on the rounding errors of coordinates of points that are not beyond ``reach``.
+
+    Beyond it, errors are small beside the distances.
+    """
+    n_features = reach.shape[1]
+    return _ROUNDING * n_features * np.einsum("tij,tj->ti", np.abs(frames), reach)
 
 
 def _padded(
@@ -288,6 +299,7 @@ def _node_boxes(tiles: Boxes, halves: np.ndarray, first_tiles: np.ndarray) -> Bo
         node = np.repeat(np.arange(n - 1, 2 * n - 1), np.diff(starts))
         Y = np.einsum("tij,tj->ti", frames[node], tiles.centers - centers[node])
         reach = np.einsum("tij,tj->ti", np.abs(frames[node]), halves)
+        reach += _slack(frames[node], np.abs(tiles.centers - centers[node]) + halves)
         lower[level] = np.minimum.reduceat(Y - reach, starts[:-1])
         upper[level] = np.maximum.reduceat(Y + reach, starts[:-1])
         tops[level] = np.maximum.reduceat(tiles.tops, starts[:-1])
