@@ -10,6 +10,7 @@ from sevenhills import ROME, datasets
 from sevenhills.covariance import (
     Ellipse,
     Pooled,
+    left_out_log_density,
     shrink,
     shrunk_ellipse,
     weighted_moments,
@@ -300,3 +301,11 @@ def test_few_samples_are_shrunk_and_many_are_not():
     few, many = (shrinkage.diagonal for _, shrinkage in found)
     assert few > 0.05
     assert many < 0.01
+
+
+def test_leaving_out_of_samples_on_a_line_with_huge_weights():
+    rng = np.random.RandomState(0)
+    X = rng.standard_normal((20, 1)) * [1.0, 0.86]
+    weights = 10.0 ** rng.uniform(-12, 12, 20)
+    pooled = 1e-9 * (np.cov(X.T) + 1e-6 * np.eye(2))
+    assert np.isfinite(left_out_log_density(X, weights, np.arange(20), pooled)).all()

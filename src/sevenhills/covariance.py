@@ -330,7 +330,10 @@ def left_out_log_density(
     n_features = X.shape[1]
     n, prior = float(weights[rows].sum()), n_features + 2.0
     mean, covariance = weighted_moments(X[rows], weights[rows])
-    transform = whitening_transforms((n * covariance + prior * pooled) / (n + prior))
+    covariance = (n * covariance + prior * pooled) / (n + prior)
+    # Beside huge weights the prior is lost in rounding, and samples on a line are then singular.
+    covariance[np.diag_indices(n_features)] *= 1 + n_features * _MIN_SHARE
+    transform = whitening_transforms(covariance)
     squares = np.square((X - mean) @ transform).sum(axis=1)
     log_dets = np.full(len(X), 2 * np.linalg.slogdet(transform)[1])
     # Without a sample, the scatter matrix loses a matrix of rank one.

@@ -235,7 +235,7 @@ def _common_columns(tables: "list[Samples]") -> list[Any]:
             )
     frames = [frame.set_axis(frames[0].columns, axis=1) for frame in frames]
     first = frames[0].iloc[0]
-    is_flat = sum((frame != first).any() for frame in frames).array == 0
+    is_flat = sum((frame != first).any() for frame in frames).to_numpy() == 0
     if is_flat.all():
         raise ValueError("every column has the same value in all tables: nothing to compare")
     if is_flat.any():
