@@ -22,6 +22,7 @@ from ..kernels.mixture import (
     NEGLIGIBLE,
     log_kernel_sums,
     log_own_kernel_sums,
+    log_sums_of_few,
 )
 from ..threads import map_rows
 from .kernel_tree import KernelTree, build_tree, find_families, ranges
@@ -34,6 +35,9 @@ _BLOCK_POINTS = 128
 _LANES = 8
 #: Fewer points are summed one by one where kernels have covariances of their own.
 _FEW_POINTS = 16
+#: Pairs of kernels and points up to which all are added: the sum that leaves tiles out is as fast
+#: for a few hundred kernels, but takes two seconds to compile.
+_FEW_SHARED = 2**18
 #: Kernels of a tile, which is added to a sum or left out as a whole.
 _TILE_SIZE = 256
 #: Groups of fewer kernels are small: the kernels of many small groups are summed one by one.
@@ -371,10 +375,20 @@ def padded(arrays: Sequence[np.ndarray], size: int, value: float) -> np.ndarray:
 
 def sum_shared(shared: SharedTiles, negligible: float, X: np.ndarray) -> np.ndarray:
     """Return the log sums at points, without tiles below exp(-negligible) of the sum."""
+    if len(X) * shared.tiles.log_weights.size <= _FEW_SHARED:
+        return _sum_few(shared, X)
     out, rows = np.empty(len(X)), shared.order(X)
     for start in range(0, len(X), _BLOCK_POINTS):
         some = rows[start : start + _BLOCK_POINTS]
         out[some] = _sum_tiles(shared, negligible, X[some])
+    return out
+
+
+def _sum_few(shared: SharedTiles, X: np.ndarray) -> np.ndarray:
+    tiles, out = shared.tiles, np.empty(len(X))
+    squares = np.empty(tiles.log_weights.shape)
+    Y = shared.coordinates(X)
+    log_sums_of_few(Y, tiles.groups, tiles.columns, tiles.log_weights, squares, out)
     return out
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from numba import types
 from numba.extending import intrinsic
 
+from .blocks import squared_distances
 from .compile import (
     allocating_inner,
     comparing_inner,
@@ -84,6 +85,29 @@ def log_kernel_sums(
         high = low
 
 
+@kernel
+def log_sums_of_few(Y, groups, tiles, log_weights, squares, out):
+    """Write the logarithms of the sums of :func:`log_kernel_sums`, without leaving out tiles.
+
+    Y : (G, Q, M), the points in the coordinates of every group
+    squares : (n_tiles, S), workspace
+    out : (Q,)
+    """
+    for i in range(Y.shape[1]):
+        top = -np.inf
+        for t in range(tiles.shape[0]):
+            squared_distances(Y[groups[t]], i, tiles, t, squares[t])
+            for s in range(squares.shape[1]):
+                value = log_weights[t, s] - 0.5 * squares[t, s]
+                top = value if value > top else top
+        out[i] = top
+        if top > -np.inf:
+            total = 0.0
+            for t in range(tiles.shape[0]):
+                total += sum_of_tile(squares[t], log_weights[t], top)
+            out[i] += np.log(total)
+
+
 @inner
 def _smallest_cutoff(sums):
     """Return the smallest of the cutoffs of points."""
@@ -118,7 +142,7 @@ def _bound_tiles_of_block(Y, groups, lower, upper, tops, bounds):
     return top
 
 
-@inlined
+@inner
 def _raise_cutoffs(Y, g, lower, upper, top, t, gaps, sums):
     """Raise cutoffs to what a kernel in the farthest corner of a tile would add."""
     n_points = Y.shape[2]
@@ -136,7 +160,7 @@ def _raise_cutoffs(Y, g, lower, upper, top, t, gaps, sums):
         sums[2, i] = cutoff if cutoff > sums[2, i] else sums[2, i]
 
 
-@inlined
+@inner
 def _near_points(Y, g, lower, upper, top, t, sums, gaps, found):
     """Write the points at which a tile matters into ``found``; return their number."""
     n_points = Y.shape[2]
