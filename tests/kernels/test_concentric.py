@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from sevenhills import KernelMixture
+from sevenhills import KernelMixture, ManifoldParzen
 from sevenhills.density.sums import LOG_2PI, TreeSums, split_by_size, sums_at
 from sevenhills.kernels.mixture import NEGLIGIBLE
 
@@ -244,3 +244,11 @@ def test_boxes_bound_their_kernels(n_features, thinnest):
     assert (exponents <= bounds + slack).all()
     # They are not so wide that nothing is ever left out.
     assert (bounds < bounds.max(axis=0) - NEGLIGIBLE).mean() > 0.3
+
+
+@pytest.mark.parametrize("n_features", [1, 2, 3, 5])
+def test_arrays_of_a_tree_have_one_layout(n_features):
+    """Each layout of an argument compiles the sum once more, which takes seconds."""
+    X = np.random.RandomState(0).standard_normal((60, n_features))
+    tree = TreeSums(ManifoldParzen().fit(X).density_.kernels).tree
+    assert all(array.flags.c_contiguous for array in tree)

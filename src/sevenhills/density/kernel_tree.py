@@ -357,7 +357,8 @@ def _places(centers: np.ndarray, groups: np.ndarray) -> np.ndarray:
 def _packed(triangles: np.ndarray) -> np.ndarray:
     """Return upper triangles without zeros, the last row first, which is read first."""
     rows, columns = _packing(triangles.shape[1])
-    return np.asarray(triangles[:, rows, columns])
+    # Compiled sums are for one layout; numpy may return the other.
+    return np.ascontiguousarray(triangles[:, rows, columns])
 
 
 def _packing(n_features: int) -> tuple[np.ndarray, np.ndarray]:
