@@ -356,9 +356,10 @@ def _places(centers: np.ndarray, groups: np.ndarray) -> np.ndarray:
 
 def _packed(triangles: np.ndarray) -> np.ndarray:
     """Return upper triangles without zeros, the last row first, which is read first."""
-    rows, columns = _packing(triangles.shape[1])
-    # Compiled sums are for one layout; numpy may return the other.
-    return np.ascontiguousarray(triangles[:, rows, columns])
+    n, n_features, _ = triangles.shape
+    rows, columns = _packing(n_features)
+    # Indexing by two arrays would give another layout, for which the sum would be compiled again.
+    return triangles.reshape(n, -1).take(rows * n_features + columns, axis=1)
 
 
 def _packing(n_features: int) -> tuple[np.ndarray, np.ndarray]:
