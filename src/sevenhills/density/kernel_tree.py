@@ -115,7 +115,7 @@ class KernelTree(NamedTuple):
 
 
 def ranges(starts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """Return the numbers from every start on, as many as its size, in one array."""
+    """Return the ranges of integers with these starts and sizes, concatenated."""
     ends = np.cumsum(sizes)
     return np.arange(sizes.sum()) + np.repeat(starts - (ends - sizes), sizes)
 

@@ -47,8 +47,8 @@ ZERO = np.int64(0)
 class _Stopwatch(Listener):
     """The time that compilers have taken; one compilation may start others.
 
-    The garbage collector rests meanwhile: compilers allocate so much that it would take a sixth of
-    their time, and find next to nothing.
+    The garbage collector is disabled during compilation: it would take a tenth of the time, and
+    would free little.
     """
 
     def __init__(self) -> None:

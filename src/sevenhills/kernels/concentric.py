@@ -95,7 +95,7 @@ def log_tree_sums(
                             units, turned, floors, references, totals, squares,
                         )  # fmt: skip
                     n_added += 1
-                    # Logarithms take as long as many kernels, and floors rise ever more slowly.
+                    # Floors rise more and more slowly, and logarithms are expensive.
                     if n_added == renewal:
                         renewal += 1 + renewal // 4
                         _raise_floors(floors, references, totals, negligible)
