@@ -19,6 +19,7 @@ from scipy.special import logsumexp
 from ..kernels.blocks import Blocks, build_blocks, neighbor_order
 from ..kernels.concentric import WIDTH, log_tree_sums
 from ..kernels.mixture import (
+    BLOCK,
     NEGLIGIBLE,
     log_kernel_sums,
     log_own_kernel_sums,
@@ -29,14 +30,14 @@ from .kernel_tree import KernelTree, build_tree, find_families, ranges
 
 #: Points that are given to a sum together.
 POINTS = 256
-#: Neighbors among them that are transformed and summed together.
-_BLOCK_POINTS = 128
+#: Neighbors that are transformed and summed together, some blocks.
+_SOME_POINTS = 1024
 #: Tiles are padded to multiples of this, the width of vector instructions.
 _LANES = 8
 #: Fewer points are summed one by one where kernels have covariances of their own.
 _FEW_POINTS = 16
 #: Pairs of kernels and points up to which all are added: the sum that leaves tiles out is as fast
-#: for a few hundred kernels, but takes two seconds to compile.
+#: for a few hundred kernels, but takes three times as long to compile.
 _FEW_SHARED = 2**18
 #: Kernels of a tile, which is added to a sum or left out as a whole.
 _TILE_SIZE = 256
@@ -309,7 +310,7 @@ class SharedTiles(NamedTuple):
 
     def order(self, X: np.ndarray) -> np.ndarray:
         """Return the rows of points in an order of neighbors."""
-        if len(X) <= _FEW_POINTS:
+        if len(X) <= BLOCK:
             return np.arange(len(X))
         g = self.tiles.groups[len(self.tiles.groups) // 2]
         with np.errstate(over="ignore", invalid="ignore"):
@@ -378,8 +379,8 @@ def sum_shared(shared: SharedTiles, negligible: float, X: np.ndarray) -> np.ndar
     if len(X) * shared.tiles.log_weights.size <= _FEW_SHARED:
         return _sum_few(shared, X)
     out, rows = np.empty(len(X)), shared.order(X)
-    for start in range(0, len(X), _BLOCK_POINTS):
-        some = rows[start : start + _BLOCK_POINTS]
+    for start in range(0, len(X), _SOME_POINTS):
+        some = rows[start : start + _SOME_POINTS]
         out[some] = _sum_tiles(shared, negligible, X[some])
     return out
 
@@ -393,17 +394,26 @@ def _sum_few(shared: SharedTiles, X: np.ndarray) -> np.ndarray:
 
 
 def _sum_tiles(shared: SharedTiles, negligible: float, X: np.ndarray) -> np.ndarray:
-    tiles = shared.tiles
-    with np.errstate(over="ignore", invalid="ignore"):  # holds for this thread only
-        differences = X.T - shared.centers[:, :, None]
-        Y = np.matmul(shared.transforms.transpose(0, 2, 1), differences)
-    bounds, gaps = np.empty(len(tiles.tops)), np.empty(len(X))
-    found = np.empty(len(X), dtype=np.int64)
-    work, sums = np.empty((4, tiles.columns.shape[2])), np.full((3, len(X)), -np.inf)
+    tiles, Y = shared.tiles, shared.coordinates(X)
+    Y[np.isnan(Y)] = np.inf  # an infinite coordinate minus another
+    squares, sums = np.empty((2, tiles.columns.shape[2])), np.full((3, len(X)), -np.inf)
+    near, highs = np.empty(BLOCK, dtype=np.int64), np.empty(BLOCK)
     sums[1] = 0.0
-    log_kernel_sums(Y, *tiles, negligible, bounds, gaps, found, work, sums)
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(all="ignore"):
+        bounds = _bound_blocks(tiles, Y)
+        orders = np.argsort(-bounds, axis=0)
+        log_kernel_sums(Y, *tiles, negligible, bounds, orders, near, highs, squares, sums)
         return sums[0] + np.log(sums[1])
+
+
+def _bound_blocks(tiles: Tiles, Y: np.ndarray) -> np.ndarray:
+    """Return upper bounds (n_tiles, n_blocks) on exponents, from boxes around blocks of points."""
+    starts = np.arange(0, Y.shape[1], BLOCK)
+    low, high = (each.reduceat(Y, starts, axis=1) for each in (np.minimum, np.maximum))
+    gaps = tiles.lower[:, None] - high[tiles.groups]
+    np.maximum(gaps, low[tiles.groups] - tiles.upper[:, None], out=gaps)
+    np.maximum(gaps, 0.0, out=gaps)
+    return np.asarray(tiles.tops[:, None] - 0.5 * np.einsum("tbm,tbm->tb", gaps, gaps))
 
 
 class OwnTiles(NamedTuple):

@@ -1,7 +1,7 @@
 """Logarithms of sums of Gaussian kernels at many points.
 
 Points are in blocks of neighbors, kernels in tiles of neighbors, so that the boxes around both
-bound exponents. The tiles of the highest bounds are summed first; tiles that are negligible beside
+bound exponents. The tiles of the highest bounds are added first; tiles that are negligible beside
 them are left out. Exponents are relative to one that was found at the point, so that no sum
 underflows.
 
@@ -15,15 +15,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from .blocks import squared_distances
-from .compile import (
-    allocating_inner,
-    comparing_inner,
-    fused_inner,
-    inlined,
-    inner,
-    kernel,
-    summing_inner,
-)
+from .compile import comparing_inner, fused_inner, inlined, inner, kernel, summing_inner
 
 #: Exponents are cut off here, where the exponential is still a normal number.
 LOWEST = -708.0
@@ -33,9 +25,11 @@ HIGHEST = 600.0
 TOO_SMALL = 1e-280
 #: A tile whose kernels cannot add more than exp(-NEGLIGIBLE) of the sum is lost in rounding.
 NEGLIGIBLE = 44.0
-#: How far below the highest bound of a block its tiles are, in three passes; the sums of the first
-#: two decide which tiles of the last are negligible.
-_DEPTHS = (4.0, 12.0, np.inf)
+#: Neighboring points for which tiles are added in one order; an even number.
+BLOCK = 64
+#: A sum is relative to an exponent that no other exceeds by more than this. The exponential of
+#: large numbers has a larger relative error.
+_CLOSE = 32.0
 
 _LOG2_E = 1.4426950408889634
 _LN2 = 0.6931471805599453
@@ -47,42 +41,45 @@ _SHIFTER = 6755399441055744.0
 
 @kernel
 def log_kernel_sums(
-    Y, groups, tiles, lower, upper, log_weights, tops, negligible, bounds, gaps, found, work,
-    sums,
+    Y, groups, tiles, lower, upper, log_weights, tops, negligible, bounds, orders, near, highs,
+    squares, sums,
 ):  # fmt: skip
     """Add kernels to the sums of ``exp(log_weights_k - |y - z_k|^2 / 2)`` at every point.
 
-    Y : (G, M, Q), a block of points in the coordinates of every group
+    Y : (G, Q, M), the points in the coordinates of every group, none of them NaN
     groups : (n_tiles,), the group of every tile
     tiles : (n_tiles, M, S), the means of the kernels in the coordinates of their group
     lower, upper : (n_tiles, M), the box around every tile
     log_weights : (n_tiles, S), minus infinity where a tile is not full
     tops : (n_tiles,), the largest log weight of every tile
     negligible : a tile is left out if no kernel of it can add exp(-negligible) of the sum
-    bounds, gaps, found, work : (n_tiles,), (Q,), (Q,) and (4, S), workspaces; ``found`` is for
-        integers
+    bounds, orders : (n_tiles, n_blocks), upper bounds on the exponents of every tile for blocks of
+        ``BLOCK`` points, and the tiles by descending bounds
+    near, highs, squares : (BLOCK,), of integers, (BLOCK,) and (2, S), workspaces
     sums : (3, Q), an exponent, the sum relative to it, and a cutoff, which begin as minus infinity,
         zero and minus infinity; changed
     """
-    high = np.inf
-    top = _bound_tiles_of_block(Y, groups, lower, upper, tops, bounds)
-    for t in range(tiles.shape[0]):
-        if bounds[t] >= top - _DEPTHS[0]:
-            _raise_cutoffs(Y, groups[t], lower, upper, tops[t] - negligible, t, gaps, sums)
-    for depth in _DEPTHS:
-        low = top - depth
-        floor = _smallest_cutoff(sums)
-        for t in range(tiles.shape[0]):
-            if not (low <= bounds[t] < high and bounds[t] > floor):
-                continue
-            n_found = _near_points(Y, groups[t], lower, upper, tops[t], t, sums, gaps, found)
-            for k in range(0, n_found, 4):
-                n_new = min(4, n_found - k)
-                _add_tile(
-                    Y, groups[t], tiles, log_weights, t, bounds[t], negligible, found, k, n_new,
-                    work, sums,
-                )  # fmt: skip
-        high = low
+    for b in range(bounds.shape[1]):
+        first = b * BLOCK
+        end = min(Y.shape[1], first + BLOCK)
+        for k in range(orders.shape[0]):
+            t = orders[k, b]
+            floor = np.inf
+            for i in range(first, end):
+                floor = sums[2, i] if sums[2, i] < floor else floor
+            if not bounds[t, b] > floor:
+                break
+            n_near = 0
+            for i in range(first, end):
+                near[n_near] = i
+                highs[n_near] = _bound(Y, groups[t], i, lower, upper, tops, t)
+                n_near += highs[n_near] > sums[2, i]
+            for n in range(0, n_near, 2):
+                # Two points share the loads of kernels; the last of an odd number is alone.
+                last = min(n + 1, n_near - 1)
+                _two_squares(Y, groups[t], near[n], near[last], tiles, t, squares)
+                for m in range(n, last + 1):
+                    _add_tile(near[m], highs[m], squares[m - n], log_weights[t], negligible, sums)
 
 
 @kernel
@@ -108,126 +105,66 @@ def log_sums_of_few(Y, groups, tiles, log_weights, squares, out):
             out[i] += np.log(total)
 
 
-@inner
-def _smallest_cutoff(sums):
-    """Return the smallest of the cutoffs of points."""
-    floor = np.inf
-    for i in range(sums.shape[1]):
-        floor = sums[2, i] if sums[2, i] < floor else floor
-    return floor
-
-
-@allocating_inner
-def _bound_tiles_of_block(Y, groups, lower, upper, tops, bounds):
-    """Write an upper bound on the exponents of every tile at all points; return the highest."""
-    top = -np.inf
-    low, high = np.empty(Y.shape[:2]), np.empty(Y.shape[:2])
-    for g in range(Y.shape[0]):
-        for m in range(Y.shape[1]):
-            low[g, m] = high[g, m] = Y[g, m, 0]
-            for i in range(1, Y.shape[2]):
-                y = Y[g, m, i]
-                low[g, m] = y if y < low[g, m] else low[g, m]
-                high[g, m] = y if y > high[g, m] else high[g, m]
-    for t in range(tops.shape[0]):
-        total = 0.0
-        for m in range(lower.shape[1]):
-            gap = lower[t, m] - high[groups[t], m]
-            other = low[groups[t], m] - upper[t, m]
-            gap = gap if gap > other else other
-            gap = gap if gap > 0.0 else 0.0
-            total += gap * gap
-        bounds[t] = tops[t] - 0.5 * total
-        top = bounds[t] if bounds[t] > top else top
-    return top
-
-
-@inner
-def _raise_cutoffs(Y, g, lower, upper, top, t, gaps, sums):
-    """Raise cutoffs to what a kernel in the farthest corner of a tile would add."""
-    n_points = Y.shape[2]
-    for i in range(n_points):
-        gaps[i] = 0.0
-    for m in range(lower.shape[1]):
-        low, high = lower[t, m], upper[t, m]
-        for i in range(n_points):
-            gap = Y[g, m, i] - low
-            other = high - Y[g, m, i]
-            gap = gap if gap > other else other
-            gaps[i] += gap * gap
-    for i in range(n_points):
-        cutoff = top - 0.50000001 * gaps[i]  # rounding must not hide the tile itself
-        sums[2, i] = cutoff if cutoff > sums[2, i] else sums[2, i]
-
-
-@inner
-def _near_points(Y, g, lower, upper, top, t, sums, gaps, found):
-    """Write the points at which a tile matters into ``found``; return their number."""
-    n_points = Y.shape[2]
-    for i in range(n_points):
-        gaps[i] = 0.0
-    for m in range(lower.shape[1]):
-        low, high = lower[t, m], upper[t, m]
-        for i in range(n_points):
-            gap = low - Y[g, m, i]
-            other = Y[g, m, i] - high
-            gap = gap if gap > other else other
-            gap = gap if gap > 0.0 else 0.0
-            gaps[i] += gap * gap
-    n_found = 0
-    for i in range(n_points):
-        found[n_found] = i
-        n_found += top - 0.5 * gaps[i] > sums[2, i]
-    return n_found
-
-
 @inlined
-def _add_tile(Y, g, tiles, log_weights, t, bound, negligible, found, k, n_new, work, sums):
-    """Add the kernels of a tile to the sums at up to four points."""
-    _squares_of_four(Y, g, found, k, n_new, tiles, t, work)
-    for j in range(n_new):
-        i = found[k + j]
-        if bound - sums[0, i] > HIGHEST:
-            top = _top_exponent(work, j, log_weights, t)
-            if top > sums[0, i]:
-                sums[1, i] *= np.exp(sums[0, i] - top) if sums[1, i] > 0.0 else 0.0
-                sums[0, i] = top
-        if sums[0, i] > -np.inf:
-            sums[1, i] += sum_of_tile(work[j], log_weights[t], sums[0, i])
-            if bound > sums[2, i] + negligible:  # the sum may have doubled
-                cutoff = sums[0, i] + np.log(sums[1, i]) - negligible
-                sums[2, i] = cutoff if cutoff > sums[2, i] else sums[2, i]
+def _bound(Y, g, i, lower, upper, tops, t):
+    """Return an upper bound on the exponents of a tile at a point."""
+    total = 0.0
+    for m in range(lower.shape[1]):
+        y = Y[g, i, m]
+        gap = lower[t, m] - y
+        gap = gap if gap > y - upper[t, m] else y - upper[t, m]
+        gap = gap if gap > 0.0 else 0.0
+        total += gap * gap
+    return tops[t] - 0.5 * total
 
 
 @fused_inner
-def _squares_of_four(Y, g, found, k, n_new, tiles, t, out):
-    """Write the squared distances from up to four points to the kernels of a tile.
-
-    Two features of four points at a time, so that every kernel is loaded once for them.
-    """
-    p, last = found[k], n_new - 1
-    q, r, u = found[k + min(1, last)], found[k + min(2, last)], found[k + last]
-    out[:] = 0.0
-    for m in range(0, tiles.shape[1], 2):
-        # An odd number of features has the last one twice, once with weight zero.
-        n = min(m + 1, tiles.shape[1] - 1)
-        w = float(n - m)
-        a, b, c, d = Y[g, m, p], Y[g, m, q], Y[g, m, r], Y[g, m, u]
-        e, f, h, v = Y[g, n, p], Y[g, n, q], Y[g, n, r], Y[g, n, u]
+def _two_squares(Y, g, i, j, tiles, t, out):
+    """Write the squared distances from two points to the kernels of a tile into ``out`` (2, S)."""
+    for s in range(out.shape[1]):
+        out[0, s] = 0.0
+        out[1, s] = 0.0
+    odd = tiles.shape[1] % 4
+    for m in range(odd):
+        p, q = Y[g, i, m], Y[g, j, m]
         for s in range(out.shape[1]):
-            y, z = tiles[t, m, s], tiles[t, n, s]
-            out[0, s] = (out[0, s] + (a - y) * (a - y)) + w * ((e - z) * (e - z))
-            out[1, s] = (out[1, s] + (b - y) * (b - y)) + w * ((f - z) * (f - z))
-            out[2, s] = (out[2, s] + (c - y) * (c - y)) + w * ((h - z) * (h - z))
-            out[3, s] = (out[3, s] + (d - y) * (d - y)) + w * ((v - z) * (v - z))
+            a, b = p - tiles[t, m, s], q - tiles[t, m, s]
+            out[0, s] += a * a
+            out[1, s] += b * b
+    for m in range(odd, tiles.shape[1], 4):
+        p, q, r, u = Y[g, i, m], Y[g, i, m + 1], Y[g, i, m + 2], Y[g, i, m + 3]
+        v, w, x, y = Y[g, j, m], Y[g, j, m + 1], Y[g, j, m + 2], Y[g, j, m + 3]
+        for s in range(out.shape[1]):
+            # All differences before the first sum is written, so that kernels are loaded once.
+            a, b = p - tiles[t, m, s], v - tiles[t, m, s]
+            c, d = q - tiles[t, m + 1, s], w - tiles[t, m + 1, s]
+            e, f = r - tiles[t, m + 2, s], x - tiles[t, m + 2, s]
+            h, z = u - tiles[t, m + 3, s], y - tiles[t, m + 3, s]
+            out[0, s] += (a * a + c * c) + (e * e + h * h)
+            out[1, s] += (b * b + d * d) + (f * f + z * z)
 
 
-@inner
-def _top_exponent(squares, j, log_weights, t):
-    """Return the largest exponent of the kernels of a tile at one of four points."""
+@inlined
+def _add_tile(p, bound, squares, log_weights, negligible, sums):
+    """Add the kernels of a tile to the sum at a point."""
+    if bound - sums[0, p] > _CLOSE:
+        top = _highest(squares, log_weights)
+        if top > sums[0, p]:
+            sums[1, p] *= np.exp(sums[0, p] - top) if sums[1, p] > 0.0 else 0.0
+            sums[0, p] = top
+    if sums[0, p] > -np.inf:
+        sums[1, p] += sum_of_tile(squares, log_weights, sums[0, p])
+        if bound > sums[2, p] + negligible:  # the sum may have doubled
+            cutoff = sums[0, p] + np.log(sums[1, p]) - negligible
+            sums[2, p] = cutoff if cutoff > sums[2, p] else sums[2, p]
+
+
+@comparing_inner
+def _highest(squares, log_weights):
+    """Return the largest exponent of the kernels of a tile."""
     top = -np.inf
-    for s in range(squares.shape[1]):
-        value = log_weights[t, s] - 0.5 * squares[j, s]
+    for s in range(squares.shape[0]):
+        value = log_weights[s] - 0.5 * squares[s]
         top = value if value > top else top
     return top
 
@@ -247,14 +184,7 @@ def bound_tiles(Y, i, groups, lower, upper, tops, bounds):
     """Write an upper bound on the exponents of every tile; return the tile of the highest."""
     first = 0
     for t in range(tops.shape[0]):
-        total = 0.0
-        for m in range(lower.shape[1]):
-            y = Y[groups[t], i, m]
-            gap = lower[t, m] - y
-            gap = gap if gap > y - upper[t, m] else y - upper[t, m]
-            gap = gap if gap > 0.0 else 0.0
-            total += gap * gap
-        bounds[t] = tops[t] - 0.5 * total
+        bounds[t] = _bound(Y, groups[t], i, lower, upper, tops, t)
         if bounds[t] > bounds[first]:
             first = t
     return first
