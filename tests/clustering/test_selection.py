@@ -12,7 +12,7 @@ from sevenhills.clustering.nearest import nearest_distances
 from sevenhills.clustering.optics import Partitions, _all_cuts, best_of
 from sevenhills.clustering.selection import all_points_reach, dbcv_scores, silhouette_scores
 from sevenhills.kernels.blocks import build_blocks
-from sevenhills.kernels.cuts import dbscan_cuts
+from sevenhills.kernels.cuts import all_cuts
 from sevenhills.kernels.spanning import spanning_tree
 
 from ..oracles import all_labels, dbcv, score, without_single_members
@@ -52,11 +52,23 @@ def test_cuts_and_scores_follow_the_rules_of_romepy(X):
     assert_all_labels_and_scores(X, n_scored=6)
 
 
-@given(st.lists(st.lists(st.tuples(*[st.integers(-1, 1)] * 3), min_size=1, max_size=3), min_size=1))
+RUNS = st.lists(st.tuples(st.integers(1, 2), st.integers(-1, 1)), min_size=1, max_size=3)
+
+
+@given(st.lists(RUNS, min_size=1))
 def test_first_of_equals(cuts):
     offsets = np.cumsum([0, *map(len, cuts)])
-    partitions = Partitions(np.array([run for runs in cuts for run in runs]), offsets)
-    assert partitions.first_of_equals().tolist() == [cuts.index(runs) for runs in cuts]
+    parts = [np.array(runs) for runs in cuts]
+    starts = [np.append(0, runs[:-1, 0].cumsum()) for runs in parts]
+    runs = np.concatenate(
+        [
+            np.stack([start, np.append(start[1:], 9), runs[:, 1]], axis=1)
+            for start, runs in zip(starts, parts, strict=True)
+        ]
+    )
+    partitions = Partitions(runs, offsets)
+    keys = [partitions[c].tolist() for c in range(len(cuts))]
+    assert partitions.first_of_equals().tolist() == [keys.index(key) for key in keys]
 
 
 @pytest.mark.slow
@@ -69,11 +81,17 @@ def test_all_199_labelings_and_scores_on_200_sets():
         assert_all_labels_and_scores(X, n_scored=199)
 
 
+def cut_at(height, reachability, core):
+    sent = np.zeros(len(core), dtype=np.int64)
+    heights = np.array([height])
+    return all_cuts(reachability, core, sent, np.ones(len(core)), heights, np.empty(0), 1)
+
+
 def test_a_cluster_may_have_a_hole_of_noise():
     """Rounding twice lets a reachability fall below the height at which its source is no core."""
     reachability = np.array([np.inf, 1.0, 3.0, 1.0, 1.0])
     core = np.array([1.0, 1.0, 3.0, 1.0, 1.0])
-    runs, _ = dbscan_cuts(reachability, core, np.ones(5), np.array([2.0]))
+    runs, _ = cut_at(2.0, reachability, core)
     assert_array_equal(runs, [[0, 2, 0], [2, 3, -1], [3, 5, 0]])
     X = np.array([[0.0], [0.1], [5.0], [0.2], [0.4]])
     found = silhouette_scores(X, Partitions(runs, np.array([0, 3])))
@@ -82,7 +100,7 @@ def test_a_cluster_may_have_a_hole_of_noise():
 
 def test_single_members_become_noise_and_labels_are_renumbered():
     reachability = np.array([np.inf, 1.0, 9.0, 9.0, 1.0, 1.0])
-    runs, _ = dbscan_cuts(reachability, np.ones(6), np.ones(6), np.array([2.0]))
+    runs, _ = cut_at(2.0, reachability, np.ones(6))
     assert_array_equal(runs, [[0, 2, 0], [2, 3, -1], [3, 6, 1]])
     assert_array_equal(without_single_members(np.array([0, 0, 1, 2, 2, 2])), [0, 0, -1, 1, 1, 1])
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..kernels.blocks import build_rotated_blocks
-from ..kernels.cuts import dbscan_cuts, first_equals, xi_cuts
+from ..kernels.cuts import all_cuts, first_equals
 from ..kernels.direct_ordering import order_few_points
 from ..kernels.ordering import order_points
 from ..progress import part, report
@@ -215,9 +215,8 @@ class Partitions:
 
     def noise_share(self, weights: np.ndarray) -> np.ndarray:
         """Return the share of noise in the weights, given in order, for every partition."""
-        is_noise = self.runs[:, 2] == NOISE
-        masses = np.zeros(len(self.runs))
-        masses[is_noise] = weigh_runs(self.runs[is_noise], weights)
+        masses = weigh_runs(self.runs, weights)
+        masses[self.runs[:, 2] != NOISE] = 0.0
         return np.add.reduceat(masses, self.offsets[:-1]) / weights.sum()
 
     def resized(self, sizes: np.ndarray, n_behind: int) -> "Partitions":
@@ -327,18 +326,16 @@ def _all_cuts(
     """Return the parameters and the partitions of all cuts; weights are in order."""
     order = ordering.order
     reachability, core = ordering.reachability[order], ordering.core_distances[order]
-    finite = reachability[np.isfinite(reachability)]
     _, shares, steepness = _fractions(n_eps, n_xi)
-    lowest = finite.min()
-    heights = shares * (finite.max() - lowest) + lowest
+    lowest, highest = reachability[1:].min(), reachability[1:].max()
+    heights = shares * (highest - lowest) + lowest
     position = np.empty(len(order) + 1, dtype=np.int64)
     position[order] = np.arange(len(order))
     position[-1] = -1
     predecessor = position[ordering.predecessor[order]]
-    flat, ends = dbscan_cuts(reachability, core, weights, heights)
-    steep, steep_ends = xi_cuts(reachability, predecessor, weights, steepness, ordering.n_neighbors)
-    runs = np.concatenate([flat, steep])
-    offsets = np.concatenate([ends, steep_ends[1:] + ends[-1]])
+    runs, offsets = all_cuts(
+        reachability, core, predecessor, weights, heights, steepness, ordering.n_neighbors
+    )
     starts = offsets[:-1]
     runs[starts[offsets[1:] - starts == 1], 2] = 0
     return np.concatenate([heights, steepness]), Partitions(runs, offsets)

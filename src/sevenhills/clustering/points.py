@@ -8,6 +8,7 @@ labels, orderings and candidates of points are translated back to the given rows
 
 from collections import Counter
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import frexp, ldexp, sqrt
 from typing import Any, NamedTuple, Protocol
 
@@ -30,6 +31,10 @@ _FAR = 2.0**20
 _EQUAL = 1e-9
 #: Digits of distances and weights that are not affected by rounding.
 _DIGITS = 12
+#: Distances that differ by a larger fraction are in one order, however their mean was added up.
+_CLEAR = 1e-11
+#: Among more rows than this, some distances are nearly equal.
+_MOST_CLEAR = 30_000
 #: A sum of weights may fall short of a whole number by this fraction.
 _ROUNDING = 1e-9
 #: Largest number of pieces of a point; see :meth:`Points.split`.
@@ -110,7 +115,6 @@ class Points:
     rows: np.ndarray  #: (n_points,) the first given row of every point
     of_rows: np.ndarray  #: (n_rows,) the point of every given row, -1 for rows of weight zero
     middles: np.ndarray  #: (n_rows,) the middle of every row along the weight of its point
-    features: np.ndarray  #: (n_features,) in an order that does not depend on the given order
     unit: float  #: a power of two, in data units
     resolution: np.ndarray  #: (n_features,) the unit of rounding, 0 where values are exact
     grain: float = 1.0  #: the number of samples that clustering counts as one
@@ -119,6 +123,14 @@ class Points:
     space: Space | None = None  #: None if places, latent coordinates and samples are the same
     ordering: Ordering | None = None
     candidates: Candidates | None = None
+    is_canonical: bool = True  #: False if rows, features and unit are as given
+
+    @cached_property
+    def features(self) -> np.ndarray:
+        """The features in an order that does not depend on the given order, (n_features,)."""
+        if not self.is_canonical:
+            return np.arange(self.X.shape[1])
+        return canonical_features(self.X, self.weights)
 
     @classmethod
     def from_samples(
@@ -165,24 +177,18 @@ class Points:
             labels = None if labels is None else labels[kept]
             points = cls._from_exact(X[kept], weights[kept], start, labels)
             return points._among(kept, len(weights))
-        unit, features = unit_of(X), np.arange(X.shape[1])
+        unit, clear = unit_of(X), None
         if start == "first":
             unit = 1.0 if unit > 1 / _SQUARABLE and np.abs(X).max() < _SQUARABLE else unit
-            rows = of_rows = np.arange(len(X))
-            sums, middles = weights, 0.5 * weights
+            clear = np.arange(len(X))
+        elif len(X) <= _MOST_CLEAR:
+            clear = _clear_order(X / unit, weights)
+        if clear is not None:
+            rows, of_rows = clear, np.empty_like(clear)
+            of_rows[rows] = np.arange(len(rows))
+            sums, middles = weights[rows], 0.5 * weights
         else:
-            features = canonical_features(X, weights)
-            order, is_new = _lexicographic(X[:, features], labels)
-            starts, own = np.flatnonzero(is_new), weights[order]
-            sums = np.add.reduceat(own, starts)
-            by_distance = _by_distance(X[order[starts]] / unit, sums)
-            rows, sums = order[starts][by_distance], sums[by_distance]
-            point = np.cumsum(is_new) - 1
-            before = np.cumsum(own) - own
-            of_rows, middles, place = np.empty_like(order), np.empty(len(X)), np.empty_like(rows)
-            place[by_distance] = np.arange(len(rows))
-            of_rows[order] = place[point]
-            middles[order] = (before - before[starts][point]) + 0.5 * own
+            rows, of_rows, sums, middles = _join_equal_rows(X, weights, unit, labels)
         return cls(
             X=X[rows] / unit,
             weights=sums,
@@ -190,9 +196,9 @@ class Points:
             rows=rows,
             of_rows=of_rows,
             middles=middles,
-            features=features,
             unit=unit,
             resolution=np.zeros(X.shape[1]),
+            is_canonical=start != "first",
         )
 
     def _among(self, kept: np.ndarray, n_rows: int) -> "Points":
@@ -520,6 +526,36 @@ def _ranks(values: np.ndarray) -> np.ndarray:
     return ranks
 
 
+def _clear_order(X: np.ndarray, weights: np.ndarray) -> np.ndarray | None:
+    """Return the order of rows by their distance to the mean, None if some are nearly equal.
+
+    Then no two rows are equal, and features need no canonical order.
+    """
+    distance = _distances_to_mean(X, weights)
+    order = distance.argsort()
+    ascending = distance[order]
+    is_clear = ascending[1:] - ascending[:-1] > _CLEAR * ascending[1:]
+    return order if is_clear.all() else None
+
+
+def _join_equal_rows(
+    X: np.ndarray, weights: np.ndarray, unit: float, labels: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Return ``rows``, ``of_rows``, ``weights`` and ``middles`` of :class:`Points`."""
+    order, is_new = _lexicographic(X[:, canonical_features(X, weights)], labels)
+    starts, own = np.flatnonzero(is_new), weights[order]
+    sums = np.add.reduceat(own, starts)
+    by_distance = _by_distance(X[order[starts]] / unit, sums)
+    rows = order[starts][by_distance]
+    point = np.cumsum(is_new) - 1
+    before = np.cumsum(own) - own
+    of_rows, middles, place = np.empty_like(order), np.empty(len(X)), np.empty_like(rows)
+    place[by_distance] = np.arange(len(rows))
+    of_rows[order] = place[point]
+    middles[order] = (before - before[starts][point]) + 0.5 * own
+    return rows, of_rows, sums[by_distance], middles
+
+
 def _lexicographic(X: np.ndarray, labels: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
     """Sort rows by their columns, then by label; return the order and where a new row begins."""
     order = np.argsort(X[:, 0], kind="stable")
@@ -535,10 +571,14 @@ def _lexicographic(X: np.ndarray, labels: np.ndarray | None) -> tuple[np.ndarray
 
 def _by_distance(X: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Return the order of points by their distance to the mean; ties keep the given order."""
+    # Distances that differ by rounding only are ties.
+    mantissa, exponent = np.frexp(_distances_to_mean(X, weights))
+    return np.ldexp(mantissa.round(_DIGITS), exponent).argsort(kind="stable")
+
+
+def _distances_to_mean(X: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Return the squared distances of points to their mean."""
     shares = weights / weights.max()
     centered = X - X[0]
     centered -= (centered * shares[:, None]).sum(axis=0) / shares.sum()
-    distance = np.einsum("ij,ij->i", centered, centered)
-    # Distances that differ by rounding only are ties.
-    mantissa, exponent = np.frexp(distance)
-    return np.ldexp(mantissa.round(_DIGITS), exponent).argsort(kind="stable")
+    return np.asarray(np.einsum("ij,ij->i", centered, centered))

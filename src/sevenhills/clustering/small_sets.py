@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..kernels.cuts import xi_cuts
+from ..kernels.cuts import all_cuts
 from .optics import NOISE, neighbors_for
 from .points import unit_of
 from .selection import TRIVIAL_SCORE
@@ -137,8 +137,8 @@ def _cut_slopes(reachability: np.ndarray, predecessor: np.ndarray, k: int) -> np
     starts = n_samples * np.arange(n_sets)[:, None]
     places = np.where(predecessor < 0, -1, predecessor + starts)
     steepness = np.linspace(1 / (_N_XI + 1), _N_XI / (_N_XI + 1), _N_XI)
-    weights = np.ones(places.size)
-    runs = xi_cuts(reachability.ravel(), places.ravel(), weights, steepness, k)[0]
+    plot, weights = reachability.ravel(), np.ones(places.size)
+    runs = all_cuts(plot, plot, places.ravel(), weights, np.empty(0), steepness, k)[0]
     labels = np.repeat(runs[:, 2], runs[:, 1] - runs[:, 0]).reshape(_N_XI, n_sets, n_samples)
     # Clusters are numbered over all sets.
     last = np.maximum.accumulate(labels.max(axis=2), axis=1)

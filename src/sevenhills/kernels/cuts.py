@@ -9,8 +9,6 @@ Both kernels fill ``runs`` (n, 3) and ``offsets`` (n_cuts + 1,) from cut number 
 when the next cut might not fit, and return the number of the first missing cut.
 """
 
-from collections.abc import Callable
-
 import numpy as np
 
 from .compile import ZERO, inner, kernel
@@ -22,52 +20,38 @@ _SINGLE = 1.5
 _ROUNDING = 1e-6
 
 
-def dbscan_cuts(
-    reachability: np.ndarray, core: np.ndarray, weights: np.ndarray, heights: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return runs and offsets of the cuts at all heights; arrays are in the order of the points."""
-
-    def fill(runs: np.ndarray, offsets: np.ndarray, done: int) -> int:
-        return _dbscan_cuts(reachability, core, weights, heights, runs, offsets, done)
-
-    return _fill_growing(fill, len(reachability), len(heights))
-
-
-def xi_cuts(
+def all_cuts(
     reachability: np.ndarray,
+    core: np.ndarray,
     predecessor: np.ndarray,
     weights: np.ndarray,
+    heights: np.ndarray,
     steepness: np.ndarray,
     min_samples: int,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return runs and offsets of the cuts at all steepnesses; predecessors are positions."""
+    """Return runs and offsets of the cuts at all heights, then of those at all steepnesses.
+
+    Arrays are in the order of the points, and predecessors are positions.
+    """
+    n_points, n_cuts = len(reachability), len(heights) + len(steepness)
     plot = np.append(reachability, np.inf)
     with np.errstate(invalid="ignore", divide="ignore"):
         ratio = plot[:-1] / plot[1:]
-    flanks = np.empty((2, len(reachability)), dtype=np.int64)
-    between = np.empty(len(reachability))
-    found = np.empty((len(reachability), 3), dtype=np.int64)
-
-    def fill(runs: np.ndarray, offsets: np.ndarray, done: int) -> int:
-        return _xi_cuts(
-            plot, ratio, predecessor, weights, 1 - steepness, min_samples, flanks, between,
-            found, runs, offsets, done,
-        )  # fmt: skip
-
-    return _fill_growing(fill, len(reachability), len(steepness))
-
-
-def _fill_growing(
-    fill: Callable[[np.ndarray, np.ndarray, int], int], n_points: int, n_cuts: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Call ``fill`` with larger and larger arrays until all cuts are made."""
+    flanks, found = np.empty((2, n_points), dtype=np.int64), np.empty((n_points, 3), dtype=np.int64)
+    between, complements = np.empty(n_points), 1 - steepness
     offsets = np.zeros(n_cuts + 1, dtype=np.int64)
-    runs = np.empty((8 * n_points + 64, 3), dtype=np.int64)
-    done = fill(runs, offsets, 0)
-    while done < n_cuts:
+    runs, done = np.empty((8 * n_points + 64, 3), dtype=np.int64), 0
+    while True:
+        if done < len(heights):
+            done = _dbscan_cuts(reachability, core, weights, heights, runs, offsets, done)
+        if len(heights) <= done < n_cuts:
+            done = _xi_cuts(
+                plot, ratio, predecessor, weights, complements, min_samples, flanks, between,
+                found, runs, offsets, done,
+            )  # fmt: skip
+        if done == n_cuts:
+            return runs[: offsets[-1]], offsets
         runs = np.concatenate([runs, np.empty_like(runs)])
-        done = fill(runs, offsets, done)
-    return runs[: offsets[-1]], offsets
 
 
 @kernel
@@ -130,12 +114,14 @@ def _xi_cuts(
 ):  # fmt: skip
     """Match steep descents with steep ascents; of nested clusters the innermost is kept.
 
+    The last cuts are at steepnesses, of which the ``complements`` are given.
+
     ``flanks`` (2, N) and ``between`` (N,) hold start, end and highest later value of the open
     descents, ``found`` (N, 3) the clusters of a cut by position, labeled by order of appearance.
     """
-    n_points = ratio.shape[0]
-    while done < complements.shape[0] and offsets[done] + n_points + 1 <= runs.shape[0]:
-        complement = complements[done]
+    n_points, n_before = ratio.shape[0], offsets.shape[0] - 1 - complements.shape[0]
+    while done + 1 < offsets.shape[0] and offsets[done] + n_points + 1 <= runs.shape[0]:
+        complement = complements[done - n_before]
         n_found = ZERO
         n_open = ZERO
         highest = 0.0
@@ -254,24 +240,22 @@ def _match(
 
 @kernel
 def first_equals(runs, offsets, first):
-    """Write the number of the first cut with the same runs, for every cut, into ``first``."""
-    for c in range(offsets.shape[0] - 1):
+    """Write the number of the first cut with the same runs, for every cut, into ``first``.
+
+    The ends of runs are the starts of the next ones.
+    """
+    for c in range(first.shape[0]):
+        start, length = offsets[c], offsets[c + 1] - offsets[c]
         first[c] = c
         for d in range(c):
-            if first[d] == d and _are_equal(runs, offsets, c, d):
-                first[c] = d
-                break
-
-
-@inner
-def _are_equal(runs, offsets, one, other):
-    """Whether two cuts have the same runs."""
-    start, length = offsets[one], offsets[one + 1] - offsets[one]
-    shift = offsets[other] - start
-    if offsets[other + 1] - offsets[other] != length:
-        return False
-    for i in range(start, start + length):
-        for j in range(3):
-            if runs[i, j] != runs[i + shift, j]:
-                return False
-    return True
+            if first[d] == d and offsets[d + 1] - offsets[d] == length:
+                shift, i = offsets[d] - start, start
+                while (
+                    i < start + length
+                    and runs[i, 0] == runs[i + shift, 0]
+                    and runs[i, 2] == runs[i + shift, 2]
+                ):
+                    i += 1
+                if i == start + length:
+                    first[c] = d
+                    break
