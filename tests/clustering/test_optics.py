@@ -69,8 +69,22 @@ def assert_equals_scikit_learn(rng):
     )
 
 
-def test_many_messages_wait_at_once():
+@pytest.mark.parametrize("n_features", [1, 2, 5, 24])
+def test_lists_and_trees_agree_on_thousands_of_rows(n_features):
+    rng = np.random.RandomState(n_features)
+    X = rng.standard_normal((2500, n_features)) * rng.choice([0.1, 1.0, 5.0], (2500, 1))
+    X[:800] = np.round(X[:800] + 4, 1)
+    found = []
+    for few in (10_000, 0):
+        with mock.patch("sevenhills.clustering.optics._FEW", few):
+            found.append(order_by_reachability(X))
+    one, other = found
+    assert_same_ordering(one, other.order, other.reachability, other.core_distances, other.predecessor)
+
+
+def test_many_messages_wait_at_once(monkeypatch):
     """Two far clusters fill the first room for messages, which has to grow."""
+    monkeypatch.setattr("sevenhills.clustering.optics._FEW", 0)
     rng = np.random.RandomState(0)
     X = np.concatenate([rng.standard_normal((1500, 2)), rng.standard_normal((1500, 2)) * 3 + 30])
     assert_same_ordering(order_by_reachability(X, 15), *plain_optics(X, 15))
@@ -82,7 +96,10 @@ def test_boxes_in_a_list_give_what_the_tree_gives(X, data):
     rng = np.random.RandomState(data.draw(st.integers(0, 1000)))
     weights = rng.choice([[0.1, 0.5, 1.0, 2.0, 7.5], [1.0] * 5][rng.randint(2)], len(X))
     mass = rng.uniform(0.05, 1.0) * weights.sum()
-    with mock.patch("sevenhills.kernels.direct_ordering._BLOCK_SIZE", 8):
+    fewest_rotated = data.draw(st.sampled_from([0, 1000]))
+    with mock.patch.multiple(
+        "sevenhills.kernels.direct_ordering", _BLOCK_SIZE=8, _FEWEST_ROTATED=fewest_rotated
+    ):
         found = order_few_points(X, weights, mass)
     blocks, coordinates = build_rotated_blocks(X, 16)
     n_links = rng.randint(1, len(X) + 1)
@@ -116,7 +133,8 @@ def test_links_and_floors(X, k):
 
 
 @pytest.mark.parametrize("n_features", [2, 24])
-def test_threads_do_not_change_an_ordering(n_features):
+def test_threads_do_not_change_an_ordering(n_features, monkeypatch):
+    monkeypatch.setattr("sevenhills.clustering.optics._FEW", 0)
     X = np.random.RandomState(0).standard_normal((2500, n_features))
     one, two = order_by_reachability(X, 9), order_by_reachability(X, 9, n_jobs=2)
     assert_same_ordering(two, one.order, one.reachability, one.core_distances, one.predecessor)

@@ -275,11 +275,11 @@ def insert(i, j, square, weights, mass, nearest, reached, counts):
     counts[i] += 1
     reached[0, i] += _counted(weights[j], mass)
     last = counts[i] - 1
-    weight = _counted(weights[int(nearest[1, i, last])], mass)
+    weight = _counted(weights[np.int64(nearest[1, i, last])], mass)
     while reached[0, i] - weight >= mass:
         reached[0, i] -= weight
         last -= 1
-        weight = _counted(weights[int(nearest[1, i, last])], mass)
+        weight = _counted(weights[np.int64(nearest[1, i, last])], mass)
     counts[i] = last + 1
     if reached[0, i] >= mass:
         reached[1, i] = nearest[0, i, last]
@@ -315,27 +315,22 @@ def squared_distances(X, i, blocks, b, out):
     """Write the squared distances from ``X[i]`` (M,) to ``blocks[b]`` (M, S) into ``out`` (S,).
 
     The squares are added in the order of the features, as in scikit-learn and scipy, so that the
-    results are equal to the bit. Four features at a time keep the sums in registers.
+    results are equal to the bit. Two features at a time share the loads of sums.
     """
     n_features = X.shape[1]
     size = out.shape[0]
-    p = X[i, 0]
     for s in range(size):
-        out[s] = (p - blocks[b, 0, s]) * (p - blocks[b, 0, s])
-    m = 1
-    while m + 4 <= n_features:
-        p, q, r, t = X[i, m], X[i, m + 1], X[i, m + 2], X[i, m + 3]
-        for s in range(size):
-            total = out[s] + (p - blocks[b, m, s]) * (p - blocks[b, m, s])
-            total += (q - blocks[b, m + 1, s]) * (q - blocks[b, m + 1, s])
-            total += (r - blocks[b, m + 2, s]) * (r - blocks[b, m + 2, s])
-            out[s] = total + (t - blocks[b, m + 3, s]) * (t - blocks[b, m + 3, s])
-        m += 4
-    while m < n_features:
+        out[s] = 0.0
+    odd = n_features % 2
+    for m in range(odd):
         p = X[i, m]
         for s in range(size):
             out[s] += (p - blocks[b, m, s]) * (p - blocks[b, m, s])
-        m += 1
+    for m in range(odd, n_features, 2):
+        p, q = X[i, m], X[i, m + 1]
+        for s in range(size):
+            total = out[s] + (p - blocks[b, m, s]) * (p - blocks[b, m, s])
+            out[s] = total + (q - blocks[b, m + 1, s]) * (q - blocks[b, m + 1, s])
 
 
 @kernel

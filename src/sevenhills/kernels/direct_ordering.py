@@ -1,13 +1,22 @@
 """The OPTICS ordering of few points by Prim's algorithm on distances between blocks of points.
 
-A point that is taken lowers the reachability of the points of all blocks whose box is near enough.
-That takes simple loops, which compile in a third of the time of the tree of :mod:`.ordering` and
-are faster for up to some thousand points. The results are the same to the bit.
+A point that is taken lowers the reachability of the points of a block when they might come next:
+until then its offer waits at the block, with a lower bound by the distance to the block's box, and
+it is dropped if all points of the block have better ones. That takes simple loops, which compile
+in a third of the time of the tree of :mod:`.ordering`. The results are the same to the bit.
 """
 
 import numpy as np
 
-from .blocks import ROUNDING, SLACK, build_blocks, insert, most_needed, squared_distances
+from .blocks import (
+    ROUNDING,
+    SLACK,
+    build_blocks,
+    build_rotated_blocks,
+    insert,
+    most_needed,
+    squared_distances,
+)
 from .compile import ZERO, comparing_inner, inner, kernel
 
 #: scikit-learn rounds distances to 15 decimals.
@@ -17,8 +26,13 @@ _RELATIVE = 1e-13
 _ABSOLUTE = 1e-15
 #: Points in a block. Larger blocks mean fewer boxes and more distances.
 _BLOCK_SIZE = 64
+#: From this number of points on, boxes along the principal axes save more than they cost.
+_FEWEST_ROTATED = 1000
+#: Offers up to this factor on the smallest reachability no longer wait, so that a block of nearly
+#: equal ones is not visited once for each.
+_EARLY = 1.1
 #: Stands for infinity in differences, which must not be NaN.
-_LARGEST = 1e300
+_LARGEST = 1e308
 
 
 def order_few_points(
@@ -29,60 +43,71 @@ def order_few_points(
     The weights of points within the core distance add up to ``mass``.
     """
     n_points = len(X)
-    columns, members, sizes, lower, upper = build_blocks(X, _BLOCK_SIZE)
-    lower, upper = lower[-len(sizes) :], upper[-len(sizes) :]
-    blocks = (columns, members, sizes, lower, upper)
-    row, (tops, least) = np.empty(members.shape[1]), np.full((2, len(sizes)), np.inf)
+    if n_points < _FEWEST_ROTATED:
+        blocks, coordinates = build_blocks(X, _BLOCK_SIZE), X
+    else:
+        blocks, coordinates = build_rotated_blocks(X, _BLOCK_SIZE)
+    columns, members, sizes, *corners = blocks
+    n_blocks, size = members.shape
+    # Boxes of blocks, feature-major.
+    boxes = np.array([corner[-n_blocks:].T for corner in corners])
+    row, gaps, (tops, least) = np.empty(size), np.empty((size, n_blocks)), np.empty((2, n_blocks))
     core, reachability = np.empty((2, n_points))
 
     nearest = np.empty((2, n_points, most_needed(weights, mass) + 1))
-    reached, counts = np.zeros((2, n_points)), np.zeros(n_points, dtype=np.int64)
-    reached[1] = np.inf
     mass *= 1 - ROUNDING
-    _measure_cores(X, *blocks, weights, mass, nearest, reached, counts, row, tops, core)
+    # The first neighbor of a point is the point itself.
+    nearest[0, :, 0], nearest[1, :, 0] = 0.0, np.arange(n_points)
+    reached, counts = np.empty((2, n_points)), np.ones(n_points, dtype=np.int64)
+    reached[0], reached[1] = np.minimum(weights, 2.0 * mass), np.where(weights < mass, np.inf, 0.0)
+    _measure_cores(
+        X, coordinates, columns, members, sizes, boxes, weights, mass, nearest, reached, counts,
+        row, gaps, tops, core,
+    )  # fmt: skip
 
-    occupied = np.arange(len(row)) < sizes[:, None]
-    places = np.empty(n_points, dtype=np.int64)
-    places[members[occupied]] = np.flatnonzero(occupied)
+    occupied = np.arange(size) < sizes[:, None]
     reach, limit = np.full(members.shape, np.inf), np.where(occupied, _LARGEST, -1.0)
     source = np.full(members.shape, -1)
-    tops[:] = _LARGEST
+    waiting, counts = np.empty((2, n_blocks, n_points)), np.zeros(n_blocks, dtype=np.int64)
+    tops[:], least[:], due = _LARGEST, np.inf, np.full(n_blocks, np.inf)
     order, predecessor = np.empty((2, n_points), dtype=np.int64)
     _order(
-        X, *blocks, core, places, reach, limit, source, row, tops, least, order, reachability,
-        predecessor,
+        X, coordinates, columns, members, boxes, core, reach, limit, source, waiting, counts, due,
+        row, gaps[0], tops, least, order, reachability, predecessor,
     )  # fmt: skip
     return order, reachability, core, predecessor
 
 
 @kernel
 def _measure_cores(
-    X, columns, members, sizes, lower, upper, weights, mass, nearest, reached, counts, row, tops,
-    core,
+    X, coordinates, columns, members, sizes, boxes, weights, mass, nearest, reached, counts, row,
+    gaps, tops, core,
 ):  # fmt: skip
     """Write the core distances (N,); every pair of points is measured once.
 
-    ``nearest`` (2, N, most + 1), ``reached`` (2, N) and ``counts`` (N,) hold the neighbors of every
-    point, ``tops`` (n_blocks,) the largest squared distance that counts for a point of a block;
-    ``row`` (S,) is a workspace.
+    ``coordinates`` (N, M) are the points in the coordinates of ``boxes`` (2, M, n_blocks), the
+    corners of the blocks. ``nearest`` (2, N, most + 1), ``reached`` (2, N) and ``counts`` (N,) hold
+    the neighbors of every point, ``tops`` (n_blocks,) the largest squared distance that counts for
+    a point of a block; ``row`` (S,) and ``gaps`` (S, n_blocks) are workspaces.
     """
     for block in range(sizes.shape[0]):
         for slot in range(sizes[block]):
-            i = members[block, slot]
-            insert(i, i, 0.0, weights, mass, nearest, reached, counts)
-            # The blocks before this one are the nearest, as a rule.
-            for other in range(block, -1, -1):
+            _to_boxes(coordinates, members[block, slot], boxes, gaps[slot])
+        # The nearest blocks are this one and those before it, as a rule.
+        for other in range(block, -1, -1):
+            for slot in range(sizes[block]):
+                i = members[block, slot]
                 far = reached[1, i] if reached[1, i] > tops[other] else tops[other]
-                if other < block and _to_box(X, i, lower, upper, other) * SLACK >= far:
+                if other < block and gaps[slot, other] >= far:
                     continue
                 squared_distances(X, i, columns, other, row)
                 top = 0.0
                 for s in range(slot if other == block else sizes[other]):
                     j = members[other, s]
-                    if row[s] < reached[1, i]:
-                        insert(i, j, row[s], weights, mass, nearest, reached, counts)
-                    if row[s] < reached[1, j]:
-                        insert(j, i, row[s], weights, mass, nearest, reached, counts)
+                    for side in range(2):
+                        one, two = (i, j) if side == 0 else (j, i)
+                        if row[s] < reached[1, one]:
+                            insert(one, two, row[s], weights, mass, nearest, reached, counts)
                     top = reached[1, j] if reached[1, j] > top else top
                 if other < block:
                     tops[other] = top
@@ -96,69 +121,109 @@ def _measure_cores(
 
 @kernel
 def _order(
-    X, columns, members, sizes, lower, upper, core, places, reach, limit, source, row, tops, least,
-    order, reachability, predecessor,
+    X, coordinates, columns, members, boxes, core, reach, limit, source, waiting, counts, due, row,
+    gaps, tops, least, order, reachability, predecessor,
 ):  # fmt: skip
     """Take the open point of smallest reachability, the first among equals, until none is open.
 
     By block and slot, ``reach`` and ``source`` are the reachability so far and its sender, and
     ``limit`` the squared distance beyond which a sender offers nothing, -1 for taken points; by
-    block, ``tops`` are the largest limits and ``least`` the smallest reachabilities. ``places``
-    (N,) are the indices of points in these tables.
+    block, ``tops`` are bounds on the limits and ``least`` the smallest reachabilities. Senders are
+    places in the order. The first ``counts`` (n_blocks,) of ``waiting`` (2, n_blocks, N) are lower
+    bounds on the offers that wait at a block, the smallest of which is ``due`` (n_blocks,), and
+    their senders. ``row`` and ``gaps`` are workspaces.
     """
     n_blocks, size = members.shape
-    point = ZERO
+    smallest = np.inf
     for done in range(X.shape[0]):
-        block = places[point] // size
-        slot = places[point] % size
+        point, block, slot = X.shape[0], ZERO, ZERO
+        for b in range(n_blocks):
+            if least[b] == smallest:
+                for s in range(size):
+                    if reach[b, s] == smallest and limit[b, s] >= 0.0 and members[b, s] < point:
+                        point, block, slot = members[b, s], b, s
         order[done] = point
-        reachability[point] = reach[block, slot]
-        predecessor[point] = source[block, slot]
+        reachability[point] = smallest
+        sender = source[block, slot]
+        predecessor[point] = order[sender] if sender >= 0 else -1
         reach[block, slot] = np.inf
         limit[block, slot] = -1.0
         least[block] = _least(reach[block])
+        _to_boxes(coordinates, point, boxes, gaps)
         smallest = np.inf
-        for block in range(n_blocks):
-            if _to_box(X, point, lower, upper, block) * SLACK <= tops[block]:
-                squared_distances(X, point, columns, block, row)
-                if _least_excess(row, limit[block]) <= 0.0:
-                    _lower(point, core[point], row, reach[block], limit[block], source[block])
-                    least[block] = _least(reach[block])
-                tops[block] = _most(limit[block])
-            smallest = least[block] if least[block] < smallest else smallest
-        point = X.shape[0]
-        for block in range(n_blocks):
-            if least[block] == smallest:
-                for slot in range(sizes[block]):
-                    if reach[block, slot] == smallest and limit[block, slot] >= 0.0:
-                        point = members[block, slot] if members[block, slot] < point else point
+        for b in range(n_blocks):
+            if gaps[b] <= tops[b]:
+                offer = np.sqrt(gaps[b]) - _ABSOLUTE
+                offer = offer if offer > core[point] else core[point]
+                waiting[0, b, counts[b]] = offer
+                waiting[1, b, counts[b]] = done
+                counts[b] += 1
+                due[b] = offer if offer < due[b] else due[b]
+            smallest = least[b] if least[b] < smallest else smallest
+        for b in range(n_blocks):
+            if due[b] <= smallest and counts[b] > 0:
+                tops[b] = _most(limit[b])
+                counts[b], due[b] = _deliver(
+                    b, smallest * _EARLY, X, columns, core, order, reach[b], limit[b], source[b],
+                    waiting[:, b], counts[b], row, tops[b],
+                )  # fmt: skip
+                least[b] = _least(reach[b])
+                smallest = least[b] if least[b] < smallest else smallest
+
+
+@comparing_inner
+def _to_boxes(coordinates, i, boxes, out):
+    """Write lower bounds on the squared distances from a point to the points of all blocks."""
+    for b in range(out.shape[0]):
+        out[b] = 0.0
+    for m in range(coordinates.shape[1]):
+        x = coordinates[i, m]
+        for b in range(out.shape[0]):
+            below = boxes[0, m, b] - x
+            above = x - boxes[1, m, b]
+            gap = below if below > above else above
+            gap = gap if gap > 0.0 else 0.0
+            out[b] += gap * gap
+    for b in range(out.shape[0]):
+        out[b] *= SLACK
 
 
 @inner
-def _to_box(X, i, lower, upper, b):
-    """Return the squared distance from a point to a box."""
-    total = 0.0
-    for m in range(X.shape[1]):
-        below = lower[b, m] - X[i, m]
-        above = X[i, m] - upper[b, m]
-        gap = below if below > above else above
-        gap = gap if gap > 0.0 else 0.0
-        total += gap * gap
-    return total
+def _deliver(
+    block, early, X, columns, core, order, reach, limit, source, waiting, n_waiting, row, top
+):
+    """Make the offers up to a size that wait at a block, and drop those that are useless.
 
-
-@inner
-def _lower(sender, offer, row, reach, limit, source):
-    """Lower the reachability of the open points of a block by the offers of one sender."""
-    for s in range(row.shape[0]):
-        if row[s] <= limit[s]:
-            distance = np.sqrt(row[s])
-            value = _rounded(distance if distance > offer else offer)
-            if value < reach[s]:
-                reach[s] = value
-                source[s] = sender
-                margin = value * (1.0 + _RELATIVE) + _ABSOLUTE
-                limit[s] = margin * margin
+    Of equal offers, that of the sender which was taken first counts. Return the number of offers
+    that still wait, and the smallest. A sender at the distance of its offer is within the limit of
+    a point that takes the offer.
+    """
+    n_kept, due = 0, np.inf
+    for w in range(n_waiting):
+        offer = waiting[0, w]
+        if offer * offer * SLACK > top:
+            continue
+        if offer > early:
+            waiting[0, n_kept] = offer
+            waiting[1, n_kept] = waiting[1, w]
+            n_kept += 1
+            due = offer if offer < due else due
+            continue
+        sender = np.int64(waiting[1, w])
+        point = order[sender]
+        squared_distances(X, point, columns, block, row)
+        if _least_excess(row, limit) <= 0.0:
+            for s in range(row.shape[0]):
+                if row[s] <= limit[s]:
+                    distance = np.sqrt(row[s])
+                    value = _rounded(distance if distance > core[point] else core[point])
+                    if value < reach[s] or (value == reach[s] and sender < source[s]):
+                        reach[s] = value
+                        source[s] = sender
+                        margin = value * (1.0 + _RELATIVE) + _ABSOLUTE
+                        limit[s] = margin * margin
+            top = _most(limit)
+    return n_kept, due
 
 
 @comparing_inner
