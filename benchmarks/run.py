@@ -42,8 +42,10 @@ BARS = Bars(
     at_most={
         "import, beyond scikit-learn": 0.2,
         "first fit and score, from the cache": 0.5,
-        "first fit and score of 300 x 2": 4,
-        "first fit and score of 3000 x 2": 4,
+        "first fit of 300 x 2": 4,
+        "then its scores, 300 x 2": 1.5,
+        "first fit of 3000 x 2": 4,
+        "then its scores, 3000 x 2": 1.5,
         "then the modes": 1.5,
         "then a conditional density": 1.5,
         "then conditional densities of rows": 1.5,
@@ -78,10 +80,13 @@ def write_input(folder, job, name):
     return paths
 
 
+SCORES = "rome.score_samples(X)"
 #: name, samples of the first fit, code that is not timed, and code whose first use is timed
 FIRST_USES = (
-    ("first fit and score of 300 x 2", 300, "", ""),
-    ("first fit and score of 3000 x 2", 3000, "", ""),
+    ("first fit of 300 x 2", 300, "", ""),
+    ("then its scores, 300 x 2", 300, "", SCORES),
+    ("first fit of 3000 x 2", 3000, "", ""),
+    ("then its scores, 3000 x 2", 3000, "", SCORES),
     ("then the modes", 300, "", "rome.modes()"),
     ("then a conditional density", 300, "", "rome.conditional({0: 0.5}).mean()"),
     ("then conditional densities of rows", 300, "", "rome.conditional({0: X[:, 0]}).mean()"),
@@ -106,7 +111,10 @@ FIRST_USES = (
 
 
 def first_use(cache, n_samples=300, before="", after=""):
-    """The CPU seconds of the import beyond scikit-learn, of a first fit, and of what follows."""
+    """The CPU seconds of the import beyond scikit-learn, of a first fit, and of what follows.
+
+    Python keeps what it compiles, as it does where it may write to the folder of the package.
+    """
     script = f"""
 import time, warnings, sklearn
 warnings.simplefilter("ignore")
@@ -115,16 +123,18 @@ start = clock(); from sevenhills import ROME; print(clock() - start)
 import numpy as np
 rng = np.random.RandomState(0)
 X = rng.standard_normal(({n_samples}, 2)); X[::2] += 6
-start = clock(); rome = ROME().fit(X); rome.score_samples(X); print(clock() - start)
+start = clock(); rome = ROME().fit(X); print(clock() - start)
 {before}
 start = clock(); {after or "pass"}; print(clock() - start)
 """
+    environment = {**os.environ, "NUMBA_CACHE_DIR": cache, "OMP_NUM_THREADS": "1"}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     done = subprocess.run(
         [sys.executable, "-c", script],
         check=True,
         capture_output=True,
         text=True,
-        env={**os.environ, "NUMBA_CACHE_DIR": cache, "OMP_NUM_THREADS": "1"},
+        env=environment,
     )
     return [float(value) for value in done.stdout.split()]
 
@@ -134,10 +144,10 @@ def print_first_uses():
     print("\n| first use | CPU s | bar |")
     print("|---|---|---|")
     with tempfile.TemporaryDirectory() as cache:
-        imports, fits, _ = np.array([first_use(cache) for _ in range(6)]).T
+        imports, fits, scores = np.array([first_use(cache, after=SCORES) for _ in range(6)]).T
     for name, seconds in (
         ("import, beyond scikit-learn", imports.min()),
-        ("first fit and score, from the cache", fits[1:].min()),
+        ("first fit and score, from the cache", (fits + scores)[1:].min()),
     ):
         print(f"| {name} (best of {len(fits)}) | {seconds:.3g} | {BARS.check(name, seconds):g} |")
     for name, *code in FIRST_USES:
