@@ -124,6 +124,12 @@ class DensityEstimator(DensityMixin, BaseEstimator, ABC):
     _fitted_library = None
     n_jobs: int | None
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Keep the signature that scikit-learn inspects whenever it clones an estimator."""
+        super().__init_subclass__(**kwargs)
+        if "__init__" in vars(cls):
+            cls.__init__.__signature__ = signature(cls.__init__)  # type: ignore[attr-defined]
+
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit the density to samples.
 
