@@ -151,6 +151,12 @@ class DensityEstimator(DensityMixin, BaseEstimator, ABC):
 
     def _fit_checked(self, X: Any, sample_weight: Any, **given: Any) -> Self:
         """Check samples and weights, and fit; other arguments are passed to ``_fit`` as given."""
+        for _ in self._fit_stages(X, sample_weight, **given):
+            pass
+        return self
+
+    def _fit_stages(self, X: Any, sample_weight: Any = None, **given: Any) -> Iterator[None]:
+        """Fit in stages; after each, another fit may take its turn."""
         with unchanged_on_failure(self):
             self._check_parameters()
             library = library_of(X)
@@ -162,7 +168,7 @@ class DensityEstimator(DensityMixin, BaseEstimator, ABC):
                 declared, X, weights, names, prefers_log=self._prefers_log
             )
             support = self._scaled(support, X, weights)
-            self._fit(X, weights, support, **given)
+            yield from self._fit(X, weights, support, **given) or ()
             self.support_ = support.features
             self.__dict__.pop("_fitted_library", None)
             if library is not None:
@@ -172,7 +178,6 @@ class DensityEstimator(DensityMixin, BaseEstimator, ABC):
                 density = support.unscaled(self.density_)
                 maps = support.joined_maps(density.maps)
                 self.density_ = with_samples(density, names, n_samples, maps)
-        return self
 
     def _check_parameters(self) -> None:
         """Refuse parameters that no samples could be fitted with."""
@@ -180,10 +185,13 @@ class DensityEstimator(DensityMixin, BaseEstimator, ABC):
         check_support(self._declared_support())
 
     @abstractmethod
-    def _fit(self, X: np.ndarray, weights: np.ndarray | None, support: Support) -> None:
+    def _fit(
+        self, X: np.ndarray, weights: np.ndarray | None, support: Support
+    ) -> Iterator[None] | None:
         """Set ``density_`` and the other fitted attributes from checked samples.
 
-        The density is that of latent coordinates, which ``support`` gives.
+        The density is that of latent coordinates, which ``support`` gives. A generator fits in
+        stages.
         """
 
     def _scaled(self, support: Support, X: np.ndarray, weights: np.ndarray | None) -> Support:
