@@ -178,11 +178,13 @@ class Points:
             points = cls._from_exact(X[kept], weights[kept], start, labels)
             return points._among(kept, len(weights))
         unit, clear = unit_of(X), None
+        if start == "first" and unit > 1 / _SQUARABLE and np.abs(X).max() < _SQUARABLE:
+            unit = 1.0
+        Z = X / unit
         if start == "first":
-            unit = 1.0 if unit > 1 / _SQUARABLE and np.abs(X).max() < _SQUARABLE else unit
             clear = np.arange(len(X))
         elif len(X) <= _MOST_CLEAR:
-            clear = _clear_order(X / unit, weights)
+            clear = _clear_order(Z, weights)
         if clear is not None:
             rows, of_rows = clear, np.empty_like(clear)
             of_rows[rows] = np.arange(len(rows))
@@ -190,7 +192,7 @@ class Points:
         else:
             rows, of_rows, sums, middles = _join_equal_rows(X, weights, unit, labels)
         return cls(
-            X=X[rows] / unit,
+            X=Z.take(rows, axis=0),
             weights=sums,
             labels=np.zeros(len(rows), dtype=np.int64) if labels is None else labels[rows],
             rows=rows,
@@ -339,13 +341,20 @@ class Points:
     def _to_rows(self, values: np.ndarray, absent: float) -> np.ndarray:
         """Return values of points for the given rows, ``absent`` for rows of weight zero."""
         out = values[self.of_rows]
-        out[self.of_rows < 0] = absent
+        if len(self._absent):
+            out[self._absent] = absent
         return out
+
+    @cached_property
+    def _absent(self) -> np.ndarray:
+        """The given rows of weight zero."""
+        return (self.of_rows < 0).nonzero()[0]
 
     def row_clusters(self) -> RowClusters:
         """Return the clusters in terms of the given rows and data units."""
         labels = self.row_labels()
-        counts = Counter(labels[self.of_rows >= 0].tolist())
+        counts = Counter(labels.tolist())
+        counts[NOISE] -= len(self._absent)
         if self.ordering is None or self.candidates is None:
             return RowClusters(labels, counts, None, None)
         # Rows of weight zero, whose point is -1, come last.

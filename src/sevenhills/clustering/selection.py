@@ -176,7 +176,7 @@ def score(
         The score is -1.1 for a candidate of one label.
     """
     weights = np.ones(len(X)) if weights is None else weights
-    X, weights, partitions = X[cuts.order], weights[cuts.order], cuts.partitions
+    X, weights, partitions = X.take(cuts.order, axis=0), weights[cuts.order], cuts.partitions
     scores = np.full(len(partitions), TRIVIAL_SCORE)
     errors = np.zeros(len(partitions))
     proper = partitions.offsets[1:] - partitions.offsets[:-1] > 1
@@ -342,7 +342,7 @@ class _Silhouettes(NamedTuple):
         """Call ``use`` with silhouettes (n_partitions, 2, ROWS), rows and number of every block."""
         n_blocks = -(-len(rows) // ROWS)
         padded = np.zeros((n_blocks, ROWS, self.X.shape[1]))
-        padded.reshape(n_blocks * ROWS, self.X.shape[1])[: len(rows)] = self.X[rows]
+        padded.reshape(n_blocks * ROWS, self.X.shape[1])[: len(rows)] = self.X.take(rows, axis=0)
         columns = np.ascontiguousarray(padded.transpose(0, 2, 1))
 
         def score(blocks: range) -> None:
