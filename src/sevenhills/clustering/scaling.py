@@ -140,11 +140,10 @@ def _is_path(spreads: np.ndarray) -> bool:
 
 def _spreads(X: np.ndarray) -> np.ndarray:
     """Return the interquartile range of every feature, the range if that is zero."""
-    ordered = np.sort(X, axis=0)
-    n = len(X)
+    columns, quarter = np.sort(X.T, axis=1), len(X) // 4
     with np.errstate(over="ignore"):
-        inner = ordered[n - 1 - n // 4] - ordered[n // 4]
-        return np.where(inner > 0, inner, ordered[-1] - ordered[0])
+        inner = columns[:, -1 - quarter] - columns[:, quarter]
+        return np.where(inner > 0, inner, columns[:, -1] - columns[:, 0])
 
 
 def _distinct(x: np.ndarray, weights: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
