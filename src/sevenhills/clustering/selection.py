@@ -344,6 +344,8 @@ class _Silhouettes(NamedTuple):
         padded = np.zeros((n_blocks, ROWS, self.X.shape[1]))
         padded.reshape(n_blocks * ROWS, self.X.shape[1])[: len(rows)] = self.X.take(rows, axis=0)
         columns = np.ascontiguousarray(padded.transpose(0, 2, 1))
+        weights = np.zeros((n_blocks, ROWS))
+        weights.ravel()[: len(rows)] = self.weights[rows]
 
         def score(blocks: range) -> None:
             trees = np.empty((2, 2 * (len(self.edges) - 1), ROWS))
@@ -356,7 +358,7 @@ class _Silhouettes(NamedTuple):
                 sum_segments(self.X, self.weights, columns, block, self.edges, *trees, squares)
                 sum_runs(self.runs, *trees, *by_run)
                 row_silhouettes(
-                    places, self.weights[places], self.masses, self.edges, self.runs, self.parts,
+                    places, weights[block], self.masses, self.edges, self.runs, self.parts,
                     self.offsets, *by_run, own, work, values,
                 )  # fmt: skip
                 use(values, places, block)
