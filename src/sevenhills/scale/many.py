@@ -23,7 +23,7 @@ from ..validation import check_choice, check_n_jobs, unfitted_copy
 #: be large; but messages of many megabytes are copied more slowly than those of a few.
 _LARGEST_BATCH = 64
 #: Lower limit on the tasks for each worker, so that no worker is idle for long at the end.
-_BATCHES_PER_JOB = 8
+_BATCHES_PER_JOB = 4
 #: Bytes of the data sets whose fits take turns; those of more of them leave the cache.
 _BYTES_IN_TURNS = 2**20
 #: joblib maps arrays of at least this size into the memory of its processes.
