@@ -2,8 +2,8 @@
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing, contextmanager, nullcontext
 from contextvars import ContextVar
 from functools import update_wrapper
 from inspect import currentframe, signature
@@ -151,33 +151,37 @@ class DensityEstimator(DensityMixin, BaseEstimator, ABC):
 
     def _fit_checked(self, X: Any, sample_weight: Any, **given: Any) -> Self:
         """Check samples and weights, and fit; other arguments are passed to ``_fit`` as given."""
-        for _ in self._fit_stages(X, sample_weight, **given):
-            pass
+        stages = self._fit_stages(X, sample_weight, **given)
+        with unchanged_on_failure(self), closing(stages):
+            for _ in stages:
+                pass
         return self
 
-    def _fit_stages(self, X: Any, sample_weight: Any = None, **given: Any) -> Iterator[None]:
-        """Fit in stages; after each, another fit may take its turn."""
-        with unchanged_on_failure(self):
-            self._check_parameters()
-            library = library_of(X)
-            X = check_samples(self, X, reset=True)
-            weights = check_weights(sample_weight, len(X))
-            names = self._feature_names()
-            declared = self._declared_support()
-            support = Support.from_samples(
-                declared, X, weights, names, prefers_log=self._prefers_log
-            )
-            support = self._scaled(support, X, weights)
-            yield from self._fit(X, weights, support, **given) or ()
-            self.support_ = support.features
-            self.__dict__.pop("_fitted_library", None)
-            if library is not None:
-                self._fitted_library = library
-            if isinstance(self.density_, KernelMixture):
-                n_samples = len(X) if weights is None else float(weights.sum())
-                density = support.unscaled(self.density_)
-                maps = support.joined_maps(density.maps)
-                self.density_ = with_samples(density, names, n_samples, maps)
+    def _fit_stages(
+        self, X: Any, sample_weight: Any = None, **given: Any
+    ) -> Generator[None, None, None]:
+        """Fit in stages; after each, another fit may take its turn.
+
+        A fit that fails may leave the estimator changed.
+        """
+        self._check_parameters()
+        library = library_of(X)
+        X = check_samples(self, X, reset=True)
+        weights = check_weights(sample_weight, len(X))
+        names = self._feature_names()
+        declared = self._declared_support()
+        support = Support.from_samples(declared, X, weights, names, prefers_log=self._prefers_log)
+        support = self._scaled(support, X, weights)
+        yield from self._fit(X, weights, support, **given) or ()
+        self.support_ = support.features
+        self.__dict__.pop("_fitted_library", None)
+        if library is not None:
+            self._fitted_library = library
+        if isinstance(self.density_, KernelMixture):
+            n_samples = len(X) if weights is None else float(weights.sum())
+            density = support.unscaled(self.density_)
+            maps = support.joined_maps(density.maps)
+            self.density_ = with_samples(density, names, n_samples, maps)
 
     def _check_parameters(self) -> None:
         """Refuse parameters that no samples could be fitted with."""
