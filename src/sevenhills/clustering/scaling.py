@@ -133,7 +133,7 @@ def _is_path(spreads: np.ndarray) -> bool:
     """Return whether features are coordinates of steps whose spreads never shrink."""
     return any(
         len(spreads) >= max(_FEWEST_FEATURES, _FEWEST_STEPS * n)
-        and bool(np.all(spreads[n:] >= _STEADY * spreads[:-n]))
+        and bool((spreads[n:] >= _STEADY * spreads[:-n]).all())
         for n in _COORDINATES
     )
 
