@@ -601,5 +601,5 @@ def _distances_to_mean(X: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Return the squared distances of points to their mean."""
     shares = weights / weights.max()
     centered = X - X[0]
-    centered -= (centered * shares[:, None]).sum(axis=0) / shares.sum()
+    centered -= shares @ centered / shares.sum()
     return np.asarray(np.einsum("ij,ij->i", centered, centered))
