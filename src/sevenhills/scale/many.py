@@ -288,7 +288,7 @@ def _fit_each(unfitted: BaseEstimator, sets: _Items, weights: _Items) -> Iterato
     Fits of small sets take turns after every stage. A stage is much faster after the same stage of
     another fit, since its code is still in the cache of the processor.
     """
-    in_stages = type(unfitted).fit is ROME.fit and not unfitted.verbose
+    in_stages = getattr(type(unfitted), "fit", None) is ROME.fit and not unfitted.verbose
     fits = [_fit(unfitted, *each, in_stages) for each in zip(sets, weights, strict=True)]
     largest = max(1, *(getattr(X, "nbytes", np.inf) for X in sets))
     n_together = max(1, int(_BYTES_IN_TURNS // largest)) if in_stages else 1
