@@ -364,7 +364,8 @@ def check_flag(value: Any, name: str) -> None:
 
 def check_choice(value: Any, name: str, choices: tuple[Any, ...]) -> None:
     """Refuse a value that is not one of the choices."""
-    if not any(value is each or (isinstance(value, str) and value == each) for each in choices):
+    is_plain = value is None or isinstance(value, str)  # others may not be comparable
+    if not (value in choices if is_plain else any(value is each for each in choices)):
         raise ValueError(f"{name} must be one of {list(choices)}, got {value!r}")
 
 

@@ -42,17 +42,17 @@ class Grouping:
     ) -> "Grouping":
         """Group samples by their labels, -1 being noise."""
         order = labels.astype(np.uint64).argsort(kind="stable")  # noise becomes the largest
-        points, keys, weights = X[order], labels[order], weights[order]
-        is_first = np.ones(len(X), dtype=bool)
-        is_first[1:] = keys[1:] != keys[:-1]
-        starts = np.flatnonzero(is_first)
-        offsets = np.append(starts, len(X))
-        sizes = offsets[1:] - starts
+        points, keys, weights = X.take(order, axis=0), labels[order], weights[order]
+        is_edge = np.ones(len(X) + 1, dtype=bool)
+        is_edge[1:-1] = keys[1:] != keys[:-1]
+        offsets = is_edge.nonzero()[0]
+        starts = offsets[:-1]
+        of_rows = is_edge[:-1].cumsum() - 1
         first = points[starts]
-        deviations = points - np.repeat(first, sizes, axis=0)
+        deviations = points - first.take(of_rows, axis=0)
         sums = np.add.reduceat(deviations * weights[:, None], starts)
         shifts = sums / np.add.reduceat(weights, starts)[:, None]
-        deviations -= np.repeat(shifts, sizes, axis=0)
+        deviations -= shifts.take(of_rows, axis=0)
         return cls(keys[starts], offsets, first + shifts, points, deviations, weights, unit)
 
     @property
@@ -202,16 +202,19 @@ def principal_axes(
     if shrunk is not None and len(shrunk.clusters) == len(offsets) - 1:
         return _rows(shrunk.axes), np.sqrt(shrunk.axes.variances)
     weighted, n_features = deviations * np.sqrt(weights)[:, None], deviations.shape[1]
-    parts = [weighted[start:end] for start, end in pairwise(offsets.tolist())]
+    bounds = list(pairwise(offsets.tolist()))
+    parts = [weighted[start:end] for start, end in bounds]
     scatters = np.empty((len(parts), n_features, n_features))
-    for g, part in enumerate(parts):
-        scatters[g] = part.T @ part
+    for part, scatter in zip(parts, scatters, strict=True):
+        np.dot(part.T, part, out=scatter)
     axes = np.linalg.eigh(scatters)[1].transpose(0, 2, 1)
-    along = np.concatenate([part @ each.T for part, each in zip(parts, axes, strict=True)])
-    squares = np.add.reduceat(along * along, offsets[:-1])
+    along = np.empty_like(weighted)
+    for part, each, (start, end) in zip(parts, axes, bounds, strict=True):
+        np.dot(part, each.T, out=along[start:end])
+    squares = np.add.reduceat(np.square(along, out=along), offsets[:-1])
     largest = squares.max(axis=1, keepdims=True)
     thin = (squares > _ROUNDING**2 * largest) & (squares < _SQUARES_LOST**2 * largest)
-    for g in np.flatnonzero(thin.any(axis=1)).tolist():
+    for g in thin.any(axis=1).nonzero()[0].tolist():
         axes[g] = _careful_axes(parts[g])
         squares[g] = np.square(parts[g] @ axes[g].T).sum(axis=0)
 

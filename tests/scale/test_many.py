@@ -298,6 +298,36 @@ def test_refused_data(bad, message, sets):
     assert_same([*models[:2], models[3]], looped(sets[:3], ROME()))
 
 
+@pytest.mark.parametrize("estimator", [ROME(), ROME(selection="auto"), ROME(verbose=True)])
+def test_fits_that_take_turns_like_a_loop(estimator, sets, box, capfd):
+    """Fits of different numbers of stages, of which some end early."""
+    given = [sets[4], box[0], box[1].round(1), sets[1][:4], np.repeat(box[2], 3, axis=0), sets[0]]
+    assert_same(fit_many(given, estimator), looped(given, estimator))
+    assert bool(capfd.readouterr().out) == estimator.verbose
+
+
+def test_the_first_of_several_errors_is_raised(sets):
+    """Also if a later data set fails in an earlier stage."""
+    late, early = np.array([[1e300], [-1e300]]), np.array([[np.nan]])
+    given = [sets[0], late, early, sets[1]]
+    with pytest.raises(ValueError, match=r"^datasets\[1\]: X has a spread of 1e\+300"):
+        fit_many(given)
+    models = fit_many(given, errors="skip")
+    assert [model.index for model in models if isinstance(model, Failure)] == [1, 2]
+    assert_same([models[0], models[3]], looped([sets[0], sets[1]], ROME()))
+
+
+class Tripled(ROME):
+    """Fits three times the samples."""
+
+    def fit(self, X, y=None, sample_weight=None):
+        return super().fit(3.0 * X, y, sample_weight)
+
+
+def test_subclasses_with_a_fit_of_their_own(sets):
+    assert_same(fit_many(sets, Tripled()), looped(sets, Tripled()))
+
+
 def test_kind_of_errors(sets):
     with pytest.raises(TypeError, match=r"^datasets\[0\]: X is a masked array"):
         fit_many([np.ma.array(sets[0])])

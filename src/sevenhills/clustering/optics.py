@@ -308,7 +308,7 @@ def cut(
     weights = np.ones(len(order)) if weights is None else weights[order]
     parameters, every = _all_cuts(ordering, n_eps, n_xi, weights)
     first = every.first_of_equals()
-    distinct = np.flatnonzero(first == np.arange(len(first)))
+    distinct = (first == np.arange(len(first))).nonzero()[0]
     partitions = every.take(distinct)
     return Cuts(
         rules=_fractions(n_eps, n_xi)[0][distinct],
@@ -338,7 +338,7 @@ def _all_cuts(
         reachability, core, predecessor, weights, heights, steepness, ordering.n_neighbors
     )
     starts = offsets[:-1]
-    runs[starts[offsets[1:] - starts == 1], 2] = 0
+    runs[starts[offsets[1:] - starts == 1], 2] = 0  # a single label is a cluster
     return np.concatenate([heights, steepness]), Partitions(runs, offsets)
 
 

@@ -158,31 +158,40 @@ class Points:
         space : Space, optional
             The latent coordinates, in which points are, and the places of points.
         """
-        units = _resolve_resolution(resolution, X, weights)
+        columns = np.sort(X.T, axis=1)
+        units = _resolve_resolution(resolution, X, weights, columns)
         given = np.ones(len(X)) if weights is None else weights
         if units.any():
             points = cls._from_rounded(X, given, units, start, labels, space)
+        elif space is None:
+            return cls._from_exact(X, given, start, labels, columns)
         else:
-            Z = X if space is None else space.latent(X)
-            points = cls._from_exact(Z, given, start, labels)
+            points = cls._from_exact(space.latent(X), given, start, labels)
         return points if space is None else replace(points, space=space)
 
     @classmethod
     def _from_exact(
-        cls, X: np.ndarray, weights: np.ndarray, start: str, labels: np.ndarray | None
+        cls,
+        X: np.ndarray,
+        weights: np.ndarray,
+        start: str,
+        labels: np.ndarray | None,
+        columns: np.ndarray | None = None,
     ) -> "Points":
-        """Return the points of rows whose values are exact."""
+        """Return the points of rows whose values are exact; see :func:`unit_of`."""
         if not weights.all():
             kept = np.flatnonzero(weights)
             labels = None if labels is None else labels[kept]
             points = cls._from_exact(X[kept], weights[kept], start, labels)
             return points._among(kept, len(weights))
-        unit, clear = unit_of(X), None
+        unit, clear = unit_of(X, columns), None
+        if start == "first" and unit > 1 / _SQUARABLE and np.abs(X).max() < _SQUARABLE:
+            unit = 1.0
+        Z = X / unit
         if start == "first":
-            unit = 1.0 if unit > 1 / _SQUARABLE and np.abs(X).max() < _SQUARABLE else unit
             clear = np.arange(len(X))
         elif len(X) <= _MOST_CLEAR:
-            clear = _clear_order(X / unit, weights)
+            clear = _clear_order(Z, weights)
         if clear is not None:
             rows, of_rows = clear, np.empty_like(clear)
             of_rows[rows] = np.arange(len(rows))
@@ -190,7 +199,7 @@ class Points:
         else:
             rows, of_rows, sums, middles = _join_equal_rows(X, weights, unit, labels)
         return cls(
-            X=X[rows] / unit,
+            X=Z.take(rows, axis=0),
             weights=sums,
             labels=np.zeros(len(rows), dtype=np.int64) if labels is None else labels[rows],
             rows=rows,
@@ -339,13 +348,20 @@ class Points:
     def _to_rows(self, values: np.ndarray, absent: float) -> np.ndarray:
         """Return values of points for the given rows, ``absent`` for rows of weight zero."""
         out = values[self.of_rows]
-        out[self.of_rows < 0] = absent
+        if len(self._absent):
+            out[self._absent] = absent
         return out
+
+    @cached_property
+    def _absent(self) -> np.ndarray:
+        """The given rows of weight zero."""
+        return (self.of_rows < 0).nonzero()[0]
 
     def row_clusters(self) -> RowClusters:
         """Return the clusters in terms of the given rows and data units."""
         labels = self.row_labels()
-        counts = Counter(labels[self.of_rows >= 0].tolist())
+        counts = Counter(labels.tolist())
+        counts[NOISE] -= len(self._absent)
         if self.ordering is None or self.candidates is None:
             return RowClusters(labels, counts, None, None)
         # Rows of weight zero, whose point is -1, come last.
@@ -403,13 +419,18 @@ def least_spread_cut(x: np.ndarray, weights: np.ndarray, period: float) -> float
     return float((cut - np.floor(means[first])) * period)
 
 
-def _resolve_resolution(resolution: Any, X: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
-    """Return the unit of every feature, 0 for features whose values are exact."""
+def _resolve_resolution(
+    resolution: Any, X: np.ndarray, weights: np.ndarray | None, columns: np.ndarray
+) -> np.ndarray:
+    """Return the unit of every feature, 0 for features whose values are exact.
+
+    ``columns`` (n_features, n_samples) are the values of every feature in ascending order.
+    """
     n_features = X.shape[1]
     if resolution is None:
         return np.zeros(n_features)
     if isinstance(resolution, str) and resolution == "auto":
-        return find_units(X, weights) if _has_ties(X, weights) else np.zeros(n_features)
+        return find_units(X, weights) if _has_ties(columns, weights) else np.zeros(n_features)
     try:
         units = np.array(resolution)
     except ValueError:  # a list of lists of several lengths
@@ -426,11 +447,10 @@ def _resolve_resolution(resolution: Any, X: np.ndarray, weights: np.ndarray | No
     return np.full(n_features, units, dtype=np.float64)
 
 
-def _has_ties(X: np.ndarray, weights: np.ndarray | None) -> bool:
+def _has_ties(columns: np.ndarray, weights: np.ndarray | None) -> bool:
     """Whether some values of a feature may be equal; almost all continuous data have none."""
     if weights is not None and weights.max() > 1.0:
         return True
-    columns = np.sort(X.T, axis=1)
     largest = np.maximum(np.abs(columns[:, 0]), np.abs(columns[:, -1]))
     with np.errstate(over="ignore", invalid="ignore"):
         return bool((columns[:, 1:] - columns[:, :-1] <= _TIE * largest[:, None]).any())
@@ -448,21 +468,22 @@ def _count_copies(weights: np.ndarray) -> tuple[np.ndarray, float]:
     return counts.astype(np.int64), grain if is_thinned else 1.0
 
 
-def unit_of(X: np.ndarray) -> float:
+def unit_of(X: np.ndarray, columns: np.ndarray | None = None) -> float:
     """Return the power of two next to the largest deviation from the middle of the range.
 
     If outliers are so far away that typical rows would lose digits in this unit, it is next to the
-    deviation of a typical row.
+    deviation of a typical row. ``columns`` (n_features, n_samples) are the values of every feature
+    in ascending order.
     """
-    ranges = 0.5 * X.max(axis=0) - 0.5 * X.min(axis=0)
+    columns = np.sort(X.T, axis=1) if columns is None else columns
+    ranges = 0.5 * columns[:, -1] - 0.5 * columns[:, 0]
     widest = int(ranges.argmax())
     largest = float(ranges[widest])
     if largest == 0:
         return 1.0
     # The distance between the quartiles of one feature is enough, unless it is small.
     quarter = len(X) // 4
-    values = np.partition(X[:, widest], [quarter, len(X) - 1 - quarter])
-    typical = float(0.5 * values[len(X) - 1 - quarter] - 0.5 * values[quarter])
+    typical = float(0.5 * columns[widest, -1 - quarter] - 0.5 * columns[widest, quarter])
     if typical * _FAR < largest < _LARGEST:
         deviations = np.abs(X - np.quantile(X, 0.5, axis=0, method="lower")).max(axis=1)
         typical = float(np.quantile(deviations[deviations > 0], 0.5, method="lower"))
@@ -580,5 +601,5 @@ def _distances_to_mean(X: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Return the squared distances of points to their mean."""
     shares = weights / weights.max()
     centered = X - X[0]
-    centered -= (centered * shares[:, None]).sum(axis=0) / shares.sum()
+    centered -= shares @ centered / shares.sum()
     return np.asarray(np.einsum("ij,ij->i", centered, centered))

@@ -133,18 +133,17 @@ def _is_path(spreads: np.ndarray) -> bool:
     """Return whether features are coordinates of steps whose spreads never shrink."""
     return any(
         len(spreads) >= max(_FEWEST_FEATURES, _FEWEST_STEPS * n)
-        and bool(np.all(spreads[n:] >= _STEADY * spreads[:-n]))
+        and bool((spreads[n:] >= _STEADY * spreads[:-n]).all())
         for n in _COORDINATES
     )
 
 
 def _spreads(X: np.ndarray) -> np.ndarray:
     """Return the interquartile range of every feature, the range if that is zero."""
-    ordered = np.sort(X, axis=0)
-    n = len(X)
+    columns, quarter = np.sort(X.T, axis=1), len(X) // 4
     with np.errstate(over="ignore"):
-        inner = ordered[n - 1 - n // 4] - ordered[n // 4]
-        return np.where(inner > 0, inner, ordered[-1] - ordered[0])
+        inner = columns[:, -1 - quarter] - columns[:, quarter]
+        return np.where(inner > 0, inner, columns[:, -1] - columns[:, 0])
 
 
 def _distinct(x: np.ndarray, weights: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:

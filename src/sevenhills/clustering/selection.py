@@ -176,11 +176,11 @@ def score(
         The score is -1.1 for a candidate of one label.
     """
     weights = np.ones(len(X)) if weights is None else weights
-    X, weights, partitions = X[cuts.order], weights[cuts.order], cuts.partitions
+    X, weights, partitions = X.take(cuts.order, axis=0), weights[cuts.order], cuts.partitions
     scores = np.full(len(partitions), TRIVIAL_SCORE)
     errors = np.zeros(len(partitions))
-    proper = np.flatnonzero(np.diff(partitions.offsets) > 1)
-    if len(proper) == 0:
+    proper = partitions.offsets[1:] - partitions.offsets[:-1] > 1
+    if not proper.any():
         return Scores(criterion, scores, errors)
     if criterion == "dbcv":
         scores[proper] = dbcv_scores(X, partitions, n_neighbors, n_jobs, weights)[proper]
@@ -189,7 +189,7 @@ def score(
     else:
         most = max(_LARGEST_SAMPLE, _AFFORDABLE**2 // len(X))
         scores[proper], errors[proper] = sampled_silhouette_scores(
-            X, partitions.take(proper), n_jobs, weights, most
+            X, partitions.take(proper.nonzero()[0]), n_jobs, weights, most
         )
     return Scores(criterion, scores, errors)
 
@@ -286,23 +286,24 @@ class _Silhouettes(NamedTuple):
         """Prepare the silhouettes of partitions."""
         flat = partitions.runs
         is_edge = np.zeros(len(X) + 1, dtype=bool)
-        is_edge[flat[:, :2]] = True
-        edges = np.flatnonzero(is_edge)
-        position = np.cumsum(is_edge) - 1
-        starts, ends = position[flat[:, 0]], position[flat[:, 1]]
-        is_noise = flat[:, 2] < 0
-        runs, index = _distinct_runs(starts, ends, is_noise)
+        is_edge[flat[:, 0]] = is_edge[-1] = True
+        edges = is_edge.nonzero()[0]
+        position = is_edge.cumsum() - 1
+        parts = np.empty((len(flat), 2), dtype=np.int64)
+        parts[:, 1] = flat[:, 2]
+        runs, parts[:, 0] = _distinct_runs(position[flat[:, :2]], flat[:, 2] < 0)
         masses = weigh_runs(edges[runs[:, :2]], weights)
-        noise = np.add.reduceat(np.where(is_noise, masses[index], 0.0), partitions.offsets[:-1])
+        noise = np.where(flat[:, 2] < 0, masses[parts[:, 0]], 0.0)
+        shares = np.add.reduceat(noise, partitions.offsets[:-1]) / weights.sum()
         return cls(
             X=X,
             weights=weights,
             edges=edges,
             runs=runs,
             masses=masses,
-            parts=np.stack([index, flat[:, 2]], axis=1),
+            parts=parts,
             offsets=partitions.offsets,
-            shares=noise / weights.sum(),
+            shares=shares,
         )
 
     def scores(self, n_jobs: int | None) -> np.ndarray:
@@ -341,8 +342,10 @@ class _Silhouettes(NamedTuple):
         """Call ``use`` with silhouettes (n_partitions, 2, ROWS), rows and number of every block."""
         n_blocks = -(-len(rows) // ROWS)
         padded = np.zeros((n_blocks, ROWS, self.X.shape[1]))
-        padded.reshape(n_blocks * ROWS, self.X.shape[1])[: len(rows)] = self.X[rows]
+        padded.reshape(n_blocks * ROWS, self.X.shape[1])[: len(rows)] = self.X.take(rows, axis=0)
         columns = np.ascontiguousarray(padded.transpose(0, 2, 1))
+        weights = np.zeros((n_blocks, ROWS))
+        weights.ravel()[: len(rows)] = self.weights[rows]
 
         def score(blocks: range) -> None:
             trees = np.empty((2, 2 * (len(self.edges) - 1), ROWS))
@@ -355,7 +358,7 @@ class _Silhouettes(NamedTuple):
                 sum_segments(self.X, self.weights, columns, block, self.edges, *trees, squares)
                 sum_runs(self.runs, *trees, *by_run)
                 row_silhouettes(
-                    places, self.weights[places], self.masses, self.edges, self.runs, self.parts,
+                    places, weights[block], self.masses, self.edges, self.runs, self.parts,
                     self.offsets, *by_run, own, work, values,
                 )  # fmt: skip
                 use(values, places, block)
@@ -363,12 +366,13 @@ class _Silhouettes(NamedTuple):
         map_blocks(score, n_blocks, n_jobs if len(self.X) >= _FEWEST_TO_SHARE else 1)
 
 
-def _distinct_runs(
-    starts: np.ndarray, ends: np.ndarray, noise: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the distinct runs by noise, start and end, and the index of every given run."""
+def _distinct_runs(ends: np.ndarray, is_noise: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the distinct runs by noise, start and end, and the index of every given run.
+
+    ``ends`` (n_runs, 2) are the starts and ends of the given runs.
+    """
     n_places = ends.max() + 1
-    keys = (noise * n_places + starts) * n_places + ends
+    keys = (is_noise * n_places + ends[:, 0]) * n_places + ends[:, 1]
     order = keys.argsort()
     ordered = keys[order]
     is_first = np.ones(len(keys), dtype=bool)
@@ -376,7 +380,9 @@ def _distinct_runs(
     index = np.empty_like(order)
     index[order] = is_first.cumsum() - 1
     firsts = order[is_first]
-    return np.stack([starts[firsts], ends[firsts], noise[firsts]], axis=1), index
+    runs = np.empty((len(firsts), 3), dtype=np.int64)
+    runs[:, :2], runs[:, 2] = ends[firsts], is_noise[firsts]
+    return runs, index
 
 
 def dbcv_scores(

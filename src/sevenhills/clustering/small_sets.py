@@ -40,7 +40,7 @@ class SmallSets(NamedTuple):
         largest = np.abs(ascending[:, [0, -1]]).max(axis=1, keepdims=True)
         distinct = (np.diff(ascending, axis=1) > _TIE * largest).all(axis=(1, 2))
         kept = np.flatnonzero(distinct)
-        units = np.array([unit_of(each) for each in X[kept]])
+        units = np.array([unit_of(X[s], ascending[s].T) for s in kept.tolist()])
         Z = X[kept] / units[:, None, None]
         centered = Z - Z.mean(axis=1, keepdims=True)
         distances = np.einsum("snd,snd->sn", centered, centered)

@@ -154,8 +154,10 @@ class KernelMixture(Density):
     def _unchecked(cls, **fields: Any) -> Self:
         """Build a mixture from its fields, without validation or copying; maps are optional."""
         made = object.__new__(cls)
-        for name, value in ({"maps": None} | fields).items():
-            made._set(name, value)
+        vars(made).update({"maps": None} | fields)
+        for value in fields.values():
+            if isinstance(value, np.ndarray):
+                value.flags.writeable = False
         return made
 
     def _replace(self, **changes: Any) -> Self:

@@ -2,8 +2,8 @@
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing, contextmanager, nullcontext
 from contextvars import ContextVar
 from functools import update_wrapper
 from inspect import currentframe, signature
@@ -124,6 +124,12 @@ class DensityEstimator(DensityMixin, BaseEstimator, ABC):
     _fitted_library = None
     n_jobs: int | None
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Keep the signature that scikit-learn inspects whenever it clones an estimator."""
+        super().__init_subclass__(**kwargs)
+        if "__init__" in vars(cls):
+            cls.__init__.__signature__ = signature(cls.__init__)  # type: ignore[attr-defined]
+
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit the density to samples.
 
@@ -145,28 +151,37 @@ class DensityEstimator(DensityMixin, BaseEstimator, ABC):
 
     def _fit_checked(self, X: Any, sample_weight: Any, **given: Any) -> Self:
         """Check samples and weights, and fit; other arguments are passed to ``_fit`` as given."""
-        with unchanged_on_failure(self):
-            self._check_parameters()
-            library = library_of(X)
-            X = check_samples(self, X, reset=True)
-            weights = check_weights(sample_weight, len(X))
-            names = self._feature_names()
-            declared = self._declared_support()
-            support = Support.from_samples(
-                declared, X, weights, names, prefers_log=self._prefers_log
-            )
-            support = self._scaled(support, X, weights)
-            self._fit(X, weights, support, **given)
-            self.support_ = support.features
-            self.__dict__.pop("_fitted_library", None)
-            if library is not None:
-                self._fitted_library = library
-            if isinstance(self.density_, KernelMixture):
-                n_samples = len(X) if weights is None else float(weights.sum())
-                density = support.unscaled(self.density_)
-                maps = support.joined_maps(density.maps)
-                self.density_ = with_samples(density, names, n_samples, maps)
+        stages = self._fit_stages(X, sample_weight, **given)
+        with unchanged_on_failure(self), closing(stages):
+            for _ in stages:
+                pass
         return self
+
+    def _fit_stages(
+        self, X: Any, sample_weight: Any = None, **given: Any
+    ) -> Generator[None, None, None]:
+        """Fit in stages; after each, another fit may take its turn.
+
+        A fit that fails may leave the estimator changed.
+        """
+        self._check_parameters()
+        library = library_of(X)
+        X = check_samples(self, X, reset=True)
+        weights = check_weights(sample_weight, len(X))
+        names = self._feature_names()
+        declared = self._declared_support()
+        support = Support.from_samples(declared, X, weights, names, prefers_log=self._prefers_log)
+        support = self._scaled(support, X, weights)
+        yield from self._fit(X, weights, support, **given) or ()
+        self.support_ = support.features
+        self.__dict__.pop("_fitted_library", None)
+        if library is not None:
+            self._fitted_library = library
+        if isinstance(self.density_, KernelMixture):
+            n_samples = len(X) if weights is None else float(weights.sum())
+            density = support.unscaled(self.density_)
+            maps = support.joined_maps(density.maps)
+            self.density_ = with_samples(density, names, n_samples, maps)
 
     def _check_parameters(self) -> None:
         """Refuse parameters that no samples could be fitted with."""
@@ -174,10 +189,13 @@ class DensityEstimator(DensityMixin, BaseEstimator, ABC):
         check_support(self._declared_support())
 
     @abstractmethod
-    def _fit(self, X: np.ndarray, weights: np.ndarray | None, support: Support) -> None:
+    def _fit(
+        self, X: np.ndarray, weights: np.ndarray | None, support: Support
+    ) -> Iterator[None] | None:
         """Set ``density_`` and the other fitted attributes from checked samples.
 
-        The density is that of latent coordinates, which ``support`` gives.
+        The density is that of latent coordinates, which ``support`` gives. A generator fits in
+        stages.
         """
 
     def _scaled(self, support: Support, X: np.ndarray, weights: np.ndarray | None) -> Support:

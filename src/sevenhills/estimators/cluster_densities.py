@@ -279,6 +279,8 @@ def _most_frequent(labels: np.ndarray, weights: np.ndarray) -> int:
 def _mixture(kernels: _Kernels, unit: float, total: float = 1.0) -> KernelMixture:
     """Return kernels, whose weights add up to ``total``, as a density in data units."""
     weights, transforms = kernels.weights / total, kernels.transforms / unit
+    offsets = np.zeros(len(kernels.sizes) + 1, dtype=np.int64)
+    kernels.sizes.cumsum(out=offsets[1:])
     if not np.isfinite(transforms).all():
         raise ValueError("min_std is beyond what kernels can represent beside such samples")
     with np.errstate(divide="ignore"):
@@ -286,7 +288,7 @@ def _mixture(kernels: _Kernels, unit: float, total: float = 1.0) -> KernelMixtur
     return unchecked_mixture(
         weights=weights,
         means=kernels.means * unit,
-        offsets=np.append(0, np.cumsum(kernels.sizes)),
+        offsets=offsets,
         transforms=transforms,
         log_dets=kernels.log_dets - kernels.means.shape[1] * np.log(unit),
         log_weights=log_weights,

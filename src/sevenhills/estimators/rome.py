@@ -1,6 +1,6 @@
 """ROME, the robust multi-modal estimator."""
 
-from collections.abc import Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -263,42 +263,52 @@ class ROME(ClusterEstimator):
 
     def _fit(
         self, X: np.ndarray, weights: np.ndarray | None, support: Support, labels: Any = None
-    ) -> None:
+    ) -> Iterator[None]:
         with show_progress(enabled=self.verbose):
-            self._fit_clusters(X, weights, support, labels)
+            yield from self._fit_clusters(X, weights, support, labels)
 
     def _fit_clusters(
         self, X: np.ndarray, weights: np.ndarray | None, support: Support, labels: Any
-    ) -> None:
+    ) -> Iterator[None]:
         """Find clusters, unless they are given, and put kernels on them."""
         labels = None if labels is None else check_labels(labels, len(X))
+        yield
         points = shown = support.points(X, weights, self.resolution, self.start, labels)
         if labels is None and self.selection and points.n_counted >= FEWEST_TO_CLUSTER:
             if self.scale is None and self.density != "knn":  # which cannot be scaled
                 warn_if_unequal(self, support.latent(X), weights)
-            points, shown = self._find_clusters(points)
+            yield
+            points, shown = yield from self._find_clusters(points)
+        yield
         with part("kernels", 0.95, 1.0):
             clusters = Grouping.from_points(points.unwrapped())
+            yield
             whitening = self._whiten(clusters)
+            yield
             self.density_ = put_kernels(clusters, whitening, self.density, self.n_jobs)
+        yield
         self.min_std_, self.resolution_ = whitening.min_std * points.unit, points.resolution
         self.labels_, n_members, self.ordering_, self.candidates_ = shown.row_clusters()
         if shown is not points:
             self.density_ = show_clusters(self.density_, points, shown.whole_labels())
             clusters = Grouping.from_points(shown.unwrapped())
             whitening = self._whiten(clusters)
+        yield
         self.clusters_ = describe_clusters(clusters, whitening, self.density, n_members, support)
         if shown is not points:
             self.clusters_ = tuple(replace(each, bandwidth=None) for each in self.clusters_)
 
-    def _find_clusters(self, points: Points) -> tuple[Points, Points]:
+    def _find_clusters(self, points: Points) -> Generator[None, None, tuple[Points, Points]]:
         """Return points in the clusters of kernels, and in those to show."""
         split, k = points.split(), self._n_neighbors(points)
         with part("", 0.0, 0.6):
             ordering = order_by_reachability(split.places(), k, split.weights, self.n_jobs)
+        yield
         cuts = cut(ordering, self.n_eps, self.n_xi, split.weights)
+        yield
         with part("scores", 0.6, 0.9):
             scores = self._score(split, cuts, k)
+        yield
         clustered = split.clustered(ordering, choose(cuts, scores))
         if self.selection != "auto":
             return clustered, clustered

@@ -417,7 +417,7 @@ def _warn_of(features: Sequence[FeatureSupport]) -> None:
         f"support='auto' took these bounds: {pairs or 'none'}; pass them as support if they are "
         "right",
         UserWarning,
-        stacklevel=5,
+        stacklevel=6,
     )
 
 

@@ -116,8 +116,8 @@ def row_silhouettes(
 ):
     """Write the silhouettes of some rows for every partition.
 
-    ``places`` (n,) and ``weights`` (n,) are positions, ascending, and weights of at most ROWS rows;
-    ``masses`` (R,) are the weights of runs. ``parts`` (P, 2) are run and label, -1 for noise, of
+    ``places`` (n,) are the positions of at most ROWS rows, ascending, and ``weights`` (ROWS,) their
+    weights; ``masses`` (R,) are those of runs. ``parts`` (P, 2) are run and label, -1 for noise, of
     the parts of all partitions, which begin at ``offsets`` (C + 1,); the parts of a cluster have
     nothing but noise between them. Output: ``out`` (C, 2, ROWS), with every noise point on its
     own, and with all noise as one cluster. Workspaces: ``own`` (ROWS,), the label of every row, and
@@ -160,24 +160,25 @@ def row_silhouettes(
                     work[2, s] = mean if mean < work[2, s] else work[2, s]
                     work[3, s] = 0.0
                 mass = 0.0
-        for s in range(places.shape[0]):
+        # Without branches, of which the compiler makes vectors.
+        for s in range(ROWS):
             between, noise, nearest = work[2, s], work[4, s], work[5, s]
+            is_member = own[s] >= 0
             # A point of less than one sample takes only its own weight out of its cluster.
             itself = weights[s] if weights[s] < 1.0 else 1.0
-            out[c, 0, s] = 0.0
-            out[c, 1, s] = 0.0
-            if own[s] >= 0:
-                within = work[0, s] / (work[1, s] - itself)
-                out[c, 0, s] = _silhouette(within, nearest if nearest < between else between)
-                if noise_mass > 0.0 and noise < between * noise_mass:
-                    between = noise / noise_mass
-                out[c, 1, s] = _silhouette(within, between)
-            elif noise_mass > itself:
-                out[c, 1, s] = _silhouette(noise / (noise_mass - itself), between)
+            others = (work[1, s] if is_member else noise_mass) - itself
+            within = (work[0, s] if is_member else noise) / others
+            to_noise = noise / noise_mass
+            nearest = nearest if nearest < between else between
+            joined = to_noise if is_member and to_noise < between else between
+            alone, joint = _silhouette(within, nearest), _silhouette(within, joined)
+            out[c, 0, s] = alone if is_member else 0.0
+            out[c, 1, s] = joint if is_member or noise_mass > itself else 0.0
 
 
 @inner
 def _silhouette(within, between):
     """Return the silhouette, from mean distances within the own and to the nearest cluster."""
     larger = within if within > between else between
-    return (between - within) / larger if larger > 0.0 else 0.0
+    share = (between - within) / larger
+    return share if larger > 0.0 else 0.0
