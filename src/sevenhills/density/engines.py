@@ -40,8 +40,7 @@ FEW_PAIRS = 2**25
 #: 1e5 points, normal, clustered or heavy-tailed, they took 16 to 25 s in any dimension from four to
 #: ten, tiles 9 to 21 s in five, 11 to 43 s in seven and 10 to 46 s in eight.
 _PRODUCT_FEATURES = 7
-#: Points that are given together to the tree of kernels of many covariances, which divides them
-#: into blocks of neighbors. Calls of 2**16 points would take a tenth less time.
+#: Points that are given together to the tree of kernels of many covariances.
 _OWN_POINTS = 2**14
 #: Points that are given together to direct sums, which divide them into blocks of neighbors.
 _DIRECT_POINTS = 1024
@@ -106,6 +105,8 @@ class Engine(NamedTuple):
 
     within: Callable[[float], LogSums]  #: from a tolerance to the function that meets it
     n_points: int  #: the number of points that are best given to such a function at a time
+    #: The order of neighbors in which it takes points, None for any.
+    order: Callable[[np.ndarray], np.ndarray] | None = None
 
     @classmethod
     def from_kernels(cls, kernels: Kernels, direct: Callable[[], LogSums]) -> "Engine":
@@ -117,11 +118,15 @@ class Engine(NamedTuple):
             return _shared_engine(shared, direct)
         engine, rest = _shared_engine(shared, lambda: log_sums_of(shared)), _own_engine(own)
         n_points = max(engine.n_points, rest.n_points)
-        return cls(lambda tol: added(engine.within(tol), rest.within(tol)), n_points)
+        return cls(lambda tol: added(engine.within(tol), rest.within(tol)), n_points, rest.order)
 
     def sums_at(self, X: np.ndarray, tol: float, n_jobs: int | None) -> np.ndarray:
         """Return the logarithms of the sums at every point, with errors below ``tol``."""
-        return sums_at(self.within(tol), X, n_jobs, self.n_points)
+        if self.order is None:
+            return sums_at(self.within(tol), X, n_jobs, self.n_points)
+        order, out = self.order(X), np.empty(len(X))
+        out[order] = sums_at(self.within(tol), X[order], n_jobs, self.n_points)
+        return out
 
 
 def _shared_engine(kernels: Kernels, direct: Callable[[], LogSums]) -> Engine:
@@ -169,7 +174,9 @@ class _Costs(NamedTuple):
 def _own_engine(kernels: Kernels) -> Engine:
     """Prepare sums of kernels of many covariances in a tree, without negligible kernels."""
     sums = TreeSums(kernels)
-    return Engine(lambda tol: sums.within(_negligible(kernels, tol)), _OWN_POINTS)
+    return Engine(
+        lambda tol: sums.within_ordered(_negligible(kernels, tol)), _OWN_POINTS, sums.order
+    )
 
 
 def _negligible(kernels: Kernels, tol: float) -> float:
