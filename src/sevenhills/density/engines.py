@@ -5,7 +5,7 @@ covariances are summed by a fast Gauss transform in one to three dimensions, and
 from seven dimensions on. In between, and in three dimensions where the transform would cost more,
 sums are direct, without tiles of kernels that are negligible within the tolerance. Kernels of many
 covariances, with few kernels each, are summed directly in a tree, without kernels that are
-negligible.
+negligible; in one dimension they are summed at few places, between which the sum is interpolated.
 """
 
 from bisect import bisect_right
@@ -18,6 +18,7 @@ import numpy as np
 from ..kernels.blocks import build_blocks
 from ..kernels.gauss_transform import N_TERMS, fast_log_sums, translate
 from ..kernels.mixture import NEGLIGIBLE, add_exponentials
+from .interpolation import LineSums
 from .sums import (
     GAUSS_TRANSFORM_FEATURES,
     LOG_2PI,
@@ -173,6 +174,13 @@ class _Costs(NamedTuple):
 
 def _own_engine(kernels: Kernels) -> Engine:
     """Prepare sums of kernels of many covariances in a tree, without negligible kernels."""
+    if kernels.n_features == 1:
+        line = LineSums.from_kernels(kernels)
+        return Engine(
+            lambda tol: line.within(min(tol, _MAX_TOL), _negligible(kernels, tol)),
+            _OWN_POINTS,
+            lambda X: np.argsort(X[:, 0]),
+        )
     sums = TreeSums(kernels)
     return Engine(
         lambda tol: sums.within_ordered(_negligible(kernels, tol)), _OWN_POINTS, sums.order
