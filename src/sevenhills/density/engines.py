@@ -5,7 +5,7 @@ covariances are summed by a fast Gauss transform in one to three dimensions, and
 from seven dimensions on. In between, and in three dimensions where the transform would cost more,
 sums are direct, without tiles of kernels that are negligible within the tolerance. Kernels of many
 covariances, with few kernels each, are summed directly in a tree, without kernels that are
-negligible.
+negligible; in one dimension they are summed at few places, between which the sum is interpolated.
 """
 
 from bisect import bisect_right
@@ -18,6 +18,7 @@ import numpy as np
 from ..kernels.blocks import build_blocks
 from ..kernels.gauss_transform import N_TERMS, fast_log_sums, translate
 from ..kernels.mixture import NEGLIGIBLE, add_exponentials
+from .interpolation import LineSums
 from .sums import (
     GAUSS_TRANSFORM_FEATURES,
     LOG_2PI,
@@ -40,8 +41,7 @@ FEW_PAIRS = 2**25
 #: 1e5 points, normal, clustered or heavy-tailed, they took 16 to 25 s in any dimension from four to
 #: ten, tiles 9 to 21 s in five, 11 to 43 s in seven and 10 to 46 s in eight.
 _PRODUCT_FEATURES = 7
-#: Points that are given together to the tree of kernels of many covariances, which divides them
-#: into blocks of neighbors. Calls of 2**16 points would take a tenth less time.
+#: Points that are given together to the tree of kernels of many covariances.
 _OWN_POINTS = 2**14
 #: Points that are given together to direct sums, which divide them into blocks of neighbors.
 _DIRECT_POINTS = 1024
@@ -106,6 +106,8 @@ class Engine(NamedTuple):
 
     within: Callable[[float], LogSums]  #: from a tolerance to the function that meets it
     n_points: int  #: the number of points that are best given to such a function at a time
+    #: The order of neighbors in which it takes points, None for any.
+    order: Callable[[np.ndarray], np.ndarray] | None = None
 
     @classmethod
     def from_kernels(cls, kernels: Kernels, direct: Callable[[], LogSums]) -> "Engine":
@@ -117,11 +119,15 @@ class Engine(NamedTuple):
             return _shared_engine(shared, direct)
         engine, rest = _shared_engine(shared, lambda: log_sums_of(shared)), _own_engine(own)
         n_points = max(engine.n_points, rest.n_points)
-        return cls(lambda tol: added(engine.within(tol), rest.within(tol)), n_points)
+        return cls(lambda tol: added(engine.within(tol), rest.within(tol)), n_points, rest.order)
 
     def sums_at(self, X: np.ndarray, tol: float, n_jobs: int | None) -> np.ndarray:
         """Return the logarithms of the sums at every point, with errors below ``tol``."""
-        return sums_at(self.within(tol), X, n_jobs, self.n_points)
+        if self.order is None:
+            return sums_at(self.within(tol), X, n_jobs, self.n_points)
+        order, out = self.order(X), np.empty(len(X))
+        out[order] = sums_at(self.within(tol), X[order], n_jobs, self.n_points)
+        return out
 
 
 def _shared_engine(kernels: Kernels, direct: Callable[[], LogSums]) -> Engine:
@@ -168,8 +174,17 @@ class _Costs(NamedTuple):
 
 def _own_engine(kernels: Kernels) -> Engine:
     """Prepare sums of kernels of many covariances in a tree, without negligible kernels."""
+    if kernels.n_features == 1:
+        line = LineSums.from_kernels(kernels)
+        return Engine(
+            lambda tol: line.within(min(tol, _MAX_TOL), _negligible(kernels, tol)),
+            _OWN_POINTS,
+            lambda X: np.argsort(X[:, 0]),
+        )
     sums = TreeSums(kernels)
-    return Engine(lambda tol: sums.within(_negligible(kernels, tol)), _OWN_POINTS)
+    return Engine(
+        lambda tol: sums.within_ordered(_negligible(kernels, tol)), _OWN_POINTS, sums.order
+    )
 
 
 def _negligible(kernels: Kernels, tol: float) -> float:

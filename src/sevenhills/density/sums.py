@@ -481,10 +481,22 @@ class TreeSums:
         """Return the sum without kernels below exp(-negligible) of it."""
         return partial(self._sum, negligible)
 
+    def within_ordered(self, negligible: float) -> LogSums:
+        """Return the same for points in an order of neighbors."""
+        return partial(_sum_tree, self.tree, negligible)
+
+    def order(self, X: np.ndarray) -> np.ndarray:
+        """Return the rows of points in an order of neighbors."""
+        if X.shape[1] < _FEWEST_ORDERED:
+            return neighbor_order(X, WIDTH)
+        return np.argsort(self.tree.nearest_tiles(X))
+
     def _sum(self, negligible: float, X: np.ndarray) -> np.ndarray:
         if len(X) < _FEW_POINTS:
             return np.asarray(np.logaddexp.reduce([sums(X) for sums in self._few]))
-        return _sum_tree(self.tree, negligible, X)
+        order, out = self.order(X), np.empty(len(X))
+        out[order] = _sum_tree(self.tree, negligible, X[order])
+        return out
 
 
 def aligned(*shape: int) -> np.ndarray:
@@ -496,19 +508,17 @@ def aligned(*shape: int) -> np.ndarray:
 
 
 def _sum_tree(tree: KernelTree, negligible: float, X: np.ndarray) -> np.ndarray:
-    is_low = X.shape[1] < _FEWEST_ORDERED
-    order = build_blocks(X, WIDTH).order if is_low else np.argsort(tree.nearest_tiles(X))
+    """Return the log sums at points in an order of neighbors."""
     # The last block is filled up with one of its points.
-    members = np.append(order, np.full(-len(X) % WIDTH, order[-1])).reshape(-1, WIDTH)
-    columns = aligned(len(members), X.shape[1], WIDTH)
-    columns[:] = X[members].transpose(0, 2, 1)
+    rows = np.minimum(np.arange(len(X) + -len(X) % WIDTH), len(X) - 1).reshape(-1, WIDTH)
+    columns = aligned(len(rows), X.shape[1], WIDTH)
+    columns[:] = X[rows].transpose(0, 2, 1)
     stack, work = np.empty(tree.depth + 2, dtype=np.int64), aligned(4, WIDTH)
     units, turned = aligned(X.shape[1], WIDTH), aligned(X.shape[1], WIDTH)
-    found, out = np.empty(members.shape), np.empty(len(X))
-    nearest = tree.nearest_tiles(X[members[:, WIDTH // 2]])
-    log_tree_sums(columns, nearest, *tree, negligible, stack, units, turned, work, found)
-    out[members] = found
-    return out
+    out = np.empty(rows.shape)
+    nearest = tree.nearest_tiles(X[rows[:, WIDTH // 2]])
+    log_tree_sums(columns, nearest, *tree, negligible, stack, units, turned, work, out)
+    return out.ravel()[: len(X)]
 
 
 def _sum_own(kernels: OwnTiles, X: np.ndarray) -> np.ndarray:
