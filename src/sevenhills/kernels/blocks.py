@@ -248,11 +248,11 @@ def find_neighbors(
             n_open += 2
         for i in range(sizes[leaf]):
             point = members[leaf, i]
-            mass, n_counted = 0.0, 0
-            while n_counted < counts[i] and mass < masses[point] / spare:
-                mass += _counted(weights[int(nearest[1, i, n_counted])], masses[point])
-                n_counted += 1
-            farthest[point] = np.sqrt(nearest[0, i, n_counted - 1])
+            last, mass = 0, weights[int(nearest[1, i, 0])]
+            while last + 1 < counts[i] and mass < masses[point] / spare:
+                last += 1
+                mass += weights[int(nearest[1, i, last])]
+            farthest[point] = np.sqrt(nearest[0, i, last])
             for j in range(distances.shape[1]):
                 distances[point, j] = np.sqrt(nearest[0, i, j]) if j < counts[i] else np.inf
             for j in range(neighbors.shape[1]):

@@ -94,7 +94,7 @@ def order_points(
     nodes = np.full(n_nodes, np.array((np.inf, n_points, np.inf, n_points, 0.0), dtype=_NODE))
     nodes["index"][0] = 0
     firsts = np.append(0, np.cumsum(blocks.sizes))
-    leaves = np.repeat(np.arange(n_leaves, dtype=np.int32), blocks.sizes)
+    leaves = np.repeat(np.arange(n_leaves), blocks.sizes)
     reach, source = np.full(n_points, np.inf), np.full(n_points, _NONE)
     starts, links = _link(neighbors, surrounded)
     ranked = np.empty(n_points, dtype=np.int64)
@@ -104,7 +104,7 @@ def order_points(
     offer = np.rint(core * _DECIMALS) / _DECIMALS
     leaf_size = blocks.members.shape[1]
     row, slots = np.empty(leaf_size), np.empty(leaf_size, dtype=np.int64)
-    stack, trail = np.empty((2, n_nodes), dtype=np.int64)
+    stack = np.empty(n_nodes, dtype=np.int64)
     lists = np.full(_N_LISTS, _NONE)
     mail, below = np.empty(0, dtype=_MESSAGE), np.empty(0, dtype=np.int64)
     pool = np.array([_NONE, 0, 0])
@@ -117,9 +117,8 @@ def order_points(
         done = _order(
             X, coordinates, core, offer, neighbors, surrounded, starts, links, floors,
             blocks.columns, firsts, leaves, blocks.lower, blocks.upper, nodes, mail, below, pool,
-            lists, ranks, ranked, reach, source, row, slots, stack, trail, order, position,
-            reachability, predecessor, done,
-            min(n_points, done + _STEP),
+            lists, ranks, ranked, reach, source, row, slots, stack, order, position, reachability,
+            predecessor, done, min(n_points, done + _STEP),
         )  # fmt: skip
     return order, reachability, predecessor
 
@@ -135,13 +134,13 @@ def find_floors(X, core, neighbors, width, floors, surrounded, first, last):
     for i in range(first, last):
         farthest = i
         for k in range(neighbors.shape[1]):
-            farthest = neighbors[i, k] if neighbors[i, k] >= 0 else farthest
+            farthest = np.int64(neighbors[i, k]) if neighbors[i, k] >= 0 else farthest
         floor = np.sqrt(_squared_distance(X, i, farthest))
         floors[i] = np.rint(floor * _DECIMALS) / _DECIMALS
-        uncovered = 255
+        uncovered = 255  # a bit for every sector
         if X.shape[1] == 2 and core[i] + slack < floor:
             for k in range(neighbors.shape[1]):
-                j = neighbors[i, k]
+                j = np.int64(neighbors[i, k])
                 if j < 0 or uncovered == 0:
                     break
                 square = _squared_distance(X, i, j)
@@ -184,7 +183,7 @@ def _collect_links(neighbors, surrounded, ends, links):
 
 @inner
 def _is_neighbor(neighbors, i, j):
-    """Whether a point is among the neighbors of another."""
+    """Whether a point is another's neighbor, or the same."""
     found = i == j
     for k in range(neighbors.shape[1]):
         found |= neighbors[i, k] == j
@@ -210,7 +209,7 @@ def _enlarge(
 def _order(
     X, coordinates, core, offer, neighbors, surrounded, starts, links, floors, columns, firsts,
     leaves, lower, upper, nodes, mail, below, pool, lists, ranks, ranked, reach, source, row, slots,
-    stack, trail, order, position, reachability, predecessor, done, stop,
+    stack, order, position, reachability, predecessor, done, stop,
 ):  # fmt: skip
     """Order points until ``stop`` are ordered or the mail is full; return the number ordered.
 
@@ -219,8 +218,7 @@ def _order(
     ``lists`` (n_lists,) the last messages of lists, and ``below`` (n_chunks,) those before the
     first of a chunk. ``reach`` and ``source`` (N,) are the reachability so far, minus infinity for
     ordered points, and its sender; ``ranks`` (N,) are the ranks of points, and ``ranked`` (N,) the
-    points by rank. ``row``, ``slots``, ``stack`` and ``trail`` are workspaces, the last arrays the
-    output.
+    points by rank. ``row``, ``slots`` and ``stack`` are workspaces, the last arrays the output.
     """
     while done < stop and pool[1] + nodes.shape[0] <= below.shape[0]:
         due = _list_of(nodes[0].smallest)
@@ -245,12 +243,12 @@ def _order(
             reachability[sender] = reach[sender]
             predecessor[sender] = source[sender]
             reach[sender] = -np.inf
-            for k in range(neighbors.shape[1]):
-                point = neighbors[sender, k]
-                if point >= 0:
-                    _offer(sender, point, X, core, offer, leaves, ranks, reach, source, nodes)
-            for link in range(starts[sender], starts[sender + 1]):
-                _offer(sender, links[link], X, core, offer, leaves, ranks, reach, source, nodes)
+            n_near = neighbors.shape[1]
+            for k in range(n_near + starts[sender + 1] - starts[sender]):
+                place = starts[sender] + k - n_near
+                point = np.int64(neighbors[sender, k] if k < n_near else links[place])
+                if point >= 0 and reach[point] > offer[sender]:
+                    _offer(sender, point, X, core, leaves, ranks, reach, source, nodes)
             leaf = leaves[sender]
             _summarize_leaf(leaf, done, firsts, ranks, reach, floors, nodes)
             _climb(nodes.shape[0] // 2 + leaf, nodes)
@@ -261,7 +259,7 @@ def _order(
         _spread(
             node, sender, due, done, X, coordinates, core, offer, columns, firsts, ranks, lower,
             upper, floors, nodes, mail, below, pool, lists, reach, source, position, row, slots,
-            stack, trail,
+            stack,
         )  # fmt: skip
     return done
 
@@ -278,10 +276,8 @@ def _list_of(bound):
 
 
 @inner
-def _offer(sender, point, X, core, offer, leaves, ranks, reach, source, nodes):
+def _offer(sender, point, X, core, leaves, ranks, reach, source, nodes):
     """Lower the reachability of a linked point, and that of the nodes above it."""
-    if reach[point] <= offer[sender]:
-        return
     value = _reachability(_squared_distance(X, sender, point), core[sender])
     if value < reach[point]:
         reach[point] = value
@@ -318,7 +314,7 @@ def _reachability(square, core):
 @inner
 def _spread(
     start, sender, due, latest, X, coordinates, core, offer, columns, firsts, ranks, lower, upper,
-    floors, nodes, mail, below, pool, lists, reach, source, position, row, slots, stack, trail,
+    floors, nodes, mail, below, pool, lists, reach, source, position, row, slots, stack,
 ):  # fmt: skip
     """Pass a message on from a node to all leaves below where it is due.
 
@@ -326,7 +322,7 @@ def _spread(
     """
     first_leaf = nodes.shape[0] // 2
     stack[0] = start
-    n_open, n_passed, n_applied = 1, 0, 0
+    n_open = 1
     while n_open > 0:
         n_open -= 1
         node = stack[n_open]
@@ -337,8 +333,6 @@ def _spread(
         if when > due:
             _leave(node, sender, when, mail, below, pool, lists)
         elif node < first_leaf:
-            trail[n_passed] = node
-            n_passed += 1
             stack[n_open] = 2 * node + 1
             stack[n_open + 1] = 2 * node + 2
             n_open += 2
@@ -349,11 +343,7 @@ def _spread(
                 source,
             )  # fmt: skip
             _summarize_leaf(leaf, latest, firsts, ranks, reach, floors, nodes)
-            n_applied += 1
-    if n_applied > 0:
-        for i in range(n_passed - 1, -1, -1):
-            _summarize(trail[i], nodes)
-        _climb(start, nodes)
+            _climb(node, nodes)
 
 
 @inner
