@@ -457,11 +457,12 @@ def _summarize_leaf(leaf, latest, firsts, ranks, reach, floors, nodes):
     for i in range(firsts[leaf], firsts[leaf + 1]):
         value = reach[i]
         largest = value if value > largest else largest
-        if value < smallest and value != -np.inf:
-            smallest = value
-            point = i
-        if value >= floors[i] and floors[i] < floor:
-            floor = floors[i]
+        # Without branches, which no processor can predict.
+        is_next = value < smallest and value != -np.inf
+        smallest = value if is_next else smallest
+        point = i if is_next else point
+        is_lower = value >= floors[i] and floors[i] < floor
+        floor = floors[i] if is_lower else floor
     node = nodes.shape[0] // 2 + leaf
     nodes[node].smallest = smallest
     nodes[node].index = ranks[point] if point >= 0 else reach.shape[0]
