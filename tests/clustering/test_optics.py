@@ -10,6 +10,7 @@ from sklearn.cluster import OPTICS
 
 from sevenhills.clustering import neighbors_for, order_by_reachability
 from sevenhills.clustering.nearest import nearest_neighbors
+from sevenhills.clustering.optics import _find_floors
 from sevenhills.kernels.blocks import build_blocks, build_rotated_blocks
 from sevenhills.kernels.direct_ordering import order_few_points
 from sevenhills.kernels.ordering import _link, order_points
@@ -86,7 +87,7 @@ def test_many_messages_wait_at_once(monkeypatch):
     """Two far clusters fill the first room for messages, which has to grow."""
     monkeypatch.setattr("sevenhills.clustering.optics._FEW", 0)
     rng = np.random.RandomState(0)
-    X = np.concatenate([rng.standard_normal((1500, 2)), rng.standard_normal((1500, 2)) * 3 + 30])
+    X = np.concatenate([rng.standard_normal((1500, 3)), rng.standard_normal((1500, 3)) * 3 + 30])
     assert_same_ordering(order_by_reachability(X, 15), *plain_optics(X, 15))
 
 
@@ -102,34 +103,78 @@ def test_boxes_in_a_list_give_what_the_tree_gives(X, data):
     ):
         found = order_few_points(X, weights, mass)
     blocks, coordinates = build_rotated_blocks(X, 16)
-    n_links = rng.randint(1, len(X) + 1)
-    core, neighbors = nearest_neighbors(X, weights, blocks, mass, n_links)
+    rows, blocks = blocks.order, blocks.renumbered()
+    X, coordinates, weights = X[rows], coordinates[rows], weights[rows]
+    n_links, spare = rng.randint(1, len(X) + 1), rng.choice([1.0, 1.4, 3.0])
+    core, neighbors = nearest_neighbors(X, weights, blocks, mass, n_links, spare=spare)
     core = np.around(core, 15)
+    floors = _find_floors(X, blocks, core, neighbors, None)
     order, reachability, predecessor = order_points(
-        X, coordinates, blocks, core, neighbors, np.arange(len(X)), lambda part: None
+        X, coordinates, blocks, core, neighbors, *floors, rows, lambda part: None
     )
-    for one, other in zip(found, (order, reachability, core, predecessor), strict=True):
-        assert_array_equal(one, other)
+    assert_array_equal(rows[order], found[0])
+    assert_array_equal(reachability, found[1][rows])
+    assert_array_equal(core, found[2][rows])
+    assert_array_equal(np.append(rows, -1)[predecessor], found[3][rows])
 
 
 @given(samples(min_samples=1, max_samples=100, max_features=4), st.integers(1, 12))
 def test_links_and_floors(X, k):
-    """A pair without a link is not closer than the floors of both, and links go both ways."""
+    """A pair without a link is not closer than the floors of both, and links go both ways.
+
+    Points that are surrounded offer to their own neighbors only.
+    """
     k = min(k, len(X))
     rng = np.random.RandomState(len(X))
     weights = rng.choice([0.5, 1.0, 3.0], len(X))
     blocks = build_blocks(X, 8)
     neighbors = nearest_neighbors(X, weights, blocks, min(k, weights.sum()), k)[1]
-    home, floors = rng.permutation(len(X)), np.empty((1, len(X)))
-    starts, links = _link(X, neighbors, home, floors)
+    floors = _find_floors(X, blocks, np.zeros(len(X)), neighbors, None)[0]
+    surrounded = rng.uniform(size=len(X)) < 0.5
+    starts, links = _link(neighbors, surrounded)
     linked, expected_floors = plain_links(X, neighbors)
-    assert_array_equal(floors[0, home], expected_floors)
+    assert_array_equal(floors, expected_floors)
     for i in range(len(X)):
         found = links[starts[i] : starts[i + 1]]
-        assert_array_equal(np.sort(found), np.sort(home[linked[i]]))
+        if surrounded[i]:
+            assert len(found) == 0
+        else:
+            found = np.concatenate([neighbors[i, neighbors[i] >= 0], found])
+            assert_array_equal(np.sort(found[found != i]), np.flatnonzero(linked[i]))
         apart = np.setdiff1d(np.arange(len(X)), [i, *np.flatnonzero(linked[i])])
         distances = np.sqrt(((X[i] - X[apart]) ** 2).cumsum(axis=1)[:, -1]).round(15)
         assert (distances >= np.maximum(expected_floors[i], expected_floors[apart])).all()
+
+
+@pytest.mark.parametrize("decimals", [1, 16])
+def test_surrounded_points(decimals):
+    """Of all that is beyond the floor of such a point, one of its neighbors is nearer."""
+    rng = np.random.RandomState(0)
+    X = rng.standard_normal((2000, 2)).round(decimals)
+    blocks = build_blocks(X, 64)
+    core, neighbors = nearest_neighbors(X, np.ones(len(X)), blocks, 10, 14, spare=1.4)
+    floors, surrounded = _find_floors(X, blocks, core, neighbors, None)
+    assert 0.1 < surrounded.mean() < 0.9
+    angles = rng.uniform(0, 2 * np.pi, 300)
+    directions = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    for i in np.flatnonzero(surrounded)[::20]:
+        far = floors[i] * (1 + rng.exponential(size=300) * (np.arange(300) > 99))
+        there, near = X[i] + far[:, None] * directions, neighbors[i]
+        offers = np.linalg.norm(there[:, None] - X[near], axis=2)
+        offers = np.maximum(offers, np.maximum(core[near], np.linalg.norm(X[i] - X[near], axis=1)))
+        assert (offers.min(axis=1) < far).all()
+
+
+@pytest.mark.parametrize("scale", [1e-11, 1e-3, 1.0, 1e9])
+@pytest.mark.parametrize("decimals", [1, 16])
+def test_many_points_in_a_plane(scale, decimals):
+    """Dense and sparse clusters, outliers and, with few decimals, a grid of equal distances."""
+    rng = np.random.RandomState(0)
+    X = rng.standard_normal((1500, 2)) * np.repeat([0.1, 1.0, 3.0], 500)[:, None]
+    X += np.repeat([[0.0, 0.0], [5.0, 0.0], [0.0, 30.0]], 500, axis=0)
+    X[::100] *= 100
+    X = X.round(decimals) * scale
+    assert_same_ordering(order_by_reachability(X, 10), *plain_optics(X, 10))
 
 
 @pytest.mark.parametrize("n_features", [2, 24])

@@ -4,6 +4,7 @@ import _thread
 import signal
 import threading
 import time
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -13,8 +14,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from sevenhills import ROME, datasets, load, save
 from sevenhills.clustering import cut, neighbors_for, order_by_reachability
-from sevenhills.clustering.nearest import nearest_neighbors
-from sevenhills.clustering.optics import Partitions
+from sevenhills.clustering.optics import Partitions, _order_many
 from sevenhills.clustering.sampling import sample_scores
 from sevenhills.clustering.selection import (
     TRIVIAL_SCORE,
@@ -22,8 +22,6 @@ from sevenhills.clustering.selection import (
     sampled_silhouette_scores,
     silhouette_scores,
 )
-from sevenhills.kernels.blocks import build_rotated_blocks
-from sevenhills.kernels.ordering import order_points
 
 from ..strategies import samples
 
@@ -37,10 +35,8 @@ def proper_cuts(X):
 
 
 def ordered(X, leaf_size):
-    blocks, coordinates = build_rotated_blocks(X, leaf_size)
-    core, neighbors = nearest_neighbors(X, np.ones(len(X)), blocks, 3, 3)
-    ranks = np.arange(len(X))
-    return order_points(X, coordinates, blocks, core.round(15), neighbors, ranks)
+    with mock.patch("sevenhills.clustering.optics._LEAF_SIZE", leaf_size):
+        return _order_many(X, np.ones(len(X)), 3, None)
 
 
 def hills(n_samples, seed=0):
@@ -51,7 +47,7 @@ def hills(n_samples, seed=0):
 @given(samples(min_samples=6, max_samples=80, max_features=8, scales=(1.0, 1e6)))
 def test_the_ordering_does_not_depend_on_boxes(X):
     """One leaf for all points means all distances: nothing is passed over."""
-    for found, expected in zip(ordered(X, 4), ordered(X, len(X)), strict=True):
+    for found, expected in zip(ordered(X, 4), ordered(X, 2 * len(X)), strict=True):
         assert_array_equal(found, expected)
 
 
@@ -60,7 +56,7 @@ def test_the_ordering_of_many_points_does_not_depend_on_boxes(n_features):
     rng = np.random.RandomState(0)
     X = rng.standard_normal((2000, 1)) * rng.uniform(size=n_features)
     X += 10 ** rng.uniform(-4, 0, (2000, 1)) * rng.standard_normal(X.shape)
-    for found, expected in zip(ordered(X, 16), ordered(X, len(X)), strict=True):
+    for found, expected in zip(ordered(X, 16), ordered(X, 2 * len(X)), strict=True):
         assert_array_equal(found, expected)
 
 

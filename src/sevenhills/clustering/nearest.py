@@ -40,16 +40,18 @@ def nearest_neighbors(
     n_kept: int,
     n_jobs: int | None = None,
     progress: Callable[[float], None] | None = None,
+    spare: float = 1.0,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the distance from every point within which weights reach a mass, and its neighbors.
 
     The neighbors (n_points, n_kept) are indices by ascending distance, the point itself among the
-    first, and -1 after the one at which the mass is reached. ``progress`` is called with the
-    fraction done.
+    first, and -1 after the one at which ``spare`` times the mass is reached. ``progress`` is called
+    with the fraction done.
     """
     distances, neighbors = np.empty((len(X), 0)), np.empty((len(X), n_kept), dtype=np.int32)
     masses = np.full(len(X), mass, dtype=np.float64)
-    return _find(X, weights, blocks, masses, distances, neighbors, n_jobs, progress), neighbors
+    farthest = _find(X, weights, blocks, masses, distances, neighbors, n_jobs, progress, spare)
+    return farthest, neighbors
 
 
 def _find(
@@ -61,14 +63,15 @@ def _find(
     neighbors: np.ndarray,
     n_jobs: int | None,
     progress: Callable[[float], None] | None = None,
+    spare: float = 1.0,
 ) -> np.ndarray:
     """Return the distances within which weights reach masses; write neighbors and their distances.
 
     Threads share the leaves.
     """
     leaf_size, n_leaves = blocks.members.shape[1], len(blocks.sizes)
-    most = most_needed(weights, masses.max())
-    masses = masses * (1 - ROUNDING)
+    most = most_needed(weights, spare * masses.max())
+    masses = masses * (spare * (1 - ROUNDING))
     farthest = np.empty(len(X))
 
     def find(leaves: range) -> None:
@@ -84,8 +87,9 @@ def _find(
                 progress((first - leaves.start) / len(leaves))
             last = min(leaves.stop, first + _STEP)
             find_neighbors(
-                X, weights, masses, *blocks, *work, farthest, distances, neighbors, first, last
-            )
+                X, weights, masses, spare, *blocks, *work, farthest, distances, neighbors,
+                first, last,
+            )  # fmt: skip
 
     map_blocks(find, n_leaves, n_jobs)
     return farthest

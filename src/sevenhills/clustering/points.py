@@ -360,7 +360,8 @@ class Points:
     def row_clusters(self) -> RowClusters:
         """Return the clusters in terms of the given rows and data units."""
         labels = self.row_labels()
-        counts = Counter(labels.tolist())
+        distinct, n_rows = np.unique(labels, return_counts=True)
+        counts = Counter(dict(zip(distinct.tolist(), n_rows.tolist(), strict=True)))
         counts[NOISE] -= len(self._absent)
         if self.ordering is None or self.candidates is None:
             return RowClusters(labels, counts, None, None)
@@ -368,7 +369,7 @@ class Points:
         position = np.full(len(self.X) + 1, len(self.X))
         position[self.ordering.order] = np.arange(len(self.X))
         places = position[self.of_rows]
-        order, sent = np.argsort(places, kind="stable"), self.ordering.predecessor
+        order, sent = _stable_order(places), self.ordering.predecessor
         units = np.where(self.candidates.rules == "dbscan", self.unit, 1.0)
         sizes = np.bincount(places, minlength=len(position))
         ordering = Ordering(
@@ -512,7 +513,7 @@ def canonical_features(X: np.ndarray, weights: np.ndarray) -> np.ndarray:
     order and joint moments. Features with equal moments keep the given order.
     """
     apart = X - X[0]
-    sizes = np.abs(apart).max(axis=0)
+    sizes = np.abs(apart, order="F").max(axis=0)
     apart /= np.where(sizes > 0, sizes, 1.0)
     shares = weights / weights.sum()
     apart -= shares @ apart
@@ -579,7 +580,7 @@ def _join_equal_rows(
 
 def _lexicographic(X: np.ndarray, labels: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
     """Sort rows by their columns, then by label; return the order and where a new row begins."""
-    order = np.argsort(X[:, 0], kind="stable")
+    order = X[:, 0].argsort()
     first, is_new = X[order, 0], np.ones(len(X), dtype=bool)
     is_new[1:] = first[1:] != first[:-1]
     if not is_new.all():  # which is rare, and a sort by all columns takes longer
@@ -594,7 +595,15 @@ def _by_distance(X: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Return the order of points by their distance to the mean; ties keep the given order."""
     # Distances that differ by rounding only are ties.
     mantissa, exponent = np.frexp(_distances_to_mean(X, weights))
-    return np.ldexp(mantissa.round(_DIGITS), exponent).argsort(kind="stable")
+    return _stable_order(np.ldexp(mantissa.round(_DIGITS), exponent))
+
+
+def _stable_order(keys: np.ndarray) -> np.ndarray:
+    """Sort keys; ties, which are rare, keep the given order, by a sort that takes longer."""
+    order = keys.argsort()
+    ordered = keys[order]
+    is_strict = (ordered[1:] > ordered[:-1]).all()
+    return order if is_strict else keys.argsort(kind="stable")
 
 
 def _distances_to_mean(X: np.ndarray, weights: np.ndarray) -> np.ndarray:

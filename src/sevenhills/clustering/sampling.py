@@ -116,7 +116,7 @@ class _Sample:
         sizes = np.bincount(strata)
         none = np.empty(0, dtype=np.int64)
         return cls(
-            queue=shuffled[np.argsort(strata[shuffled], kind="stable")],
+            queue=shuffled[np.argsort(strata.astype(np.int16)[shuffled], kind="stable")],
             sizes=sizes,
             taken=np.zeros_like(sizes),
             weights=weights / weights.mean(),

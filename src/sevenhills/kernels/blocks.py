@@ -37,6 +37,12 @@ class Blocks(NamedTuple):
         """The indices of all points, leaf by leaf."""
         return np.asarray(self.members[np.arange(self.members.shape[1]) < self.sizes[:, None]])
 
+    def renumbered(self) -> "Blocks":
+        """Return the blocks of the points in this order."""
+        starts = np.cumsum(self.sizes) - self.sizes
+        places = starts[:, None] + np.arange(self.members.shape[1])
+        return self._replace(members=np.minimum(places, self.sizes.sum() - 1))
+
 
 def build_blocks(X: np.ndarray, leaf_size: int) -> Blocks:
     """Sort the rows of ``X`` (N, M) into the leaves of a balanced k-d tree.
@@ -193,14 +199,14 @@ def most_needed(weights: np.ndarray, mass: float) -> int:
 
 @kernel
 def find_neighbors(
-    X, weights, masses, columns, members, sizes, lower, upper, nearest, reached, counts, stack,
-    row, farthest, distances, neighbors, first, last,
+    X, weights, masses, spare, columns, members, sizes, lower, upper, nearest, reached, counts,
+    stack, row, farthest, distances, neighbors, first, last,
 ):  # fmt: skip
     """Find the neighbors of the points of some leaves: own leaf first, then the nearest nodes.
 
-    Output: the distances ``farthest`` (N,) within which weights reach the ``masses`` (N,), those to
-    the neighbors, ``distances`` (N, K), by size, and the ``neighbors`` (N, L), infinite and -1
-    after the one at which the mass is reached.
+    Output: the distances ``farthest`` (N,) within which weights reach the ``masses`` (N,) divided
+    by ``spare``, those to the neighbors, ``distances`` (N, K), by size, and the ``neighbors``
+    (N, L), infinite and -1 after the one at which the mass is reached.
 
     ``nearest`` (2, S, most + 1) holds, for each point of the leaf, the ``counts`` (S,) smallest
     squared distances, ascending, and the points; ``reached`` (2, S) the sum of these weights and
@@ -242,7 +248,11 @@ def find_neighbors(
             n_open += 2
         for i in range(sizes[leaf]):
             point = members[leaf, i]
-            farthest[point] = np.sqrt(nearest[0, i, counts[i] - 1])
+            last, mass = 0, weights[int(nearest[1, i, 0])]
+            while last + 1 < counts[i] and mass < masses[point] / spare:
+                last += 1
+                mass += weights[int(nearest[1, i, last])]
+            farthest[point] = np.sqrt(nearest[0, i, last])
             for j in range(distances.shape[1]):
                 distances[point, j] = np.sqrt(nearest[0, i, j]) if j < counts[i] else np.inf
             for j in range(neighbors.shape[1]):

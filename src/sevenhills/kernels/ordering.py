@@ -8,12 +8,16 @@ makes its offers to the points linked to it at once. Any other point is at least
 the last of that point's neighbors, the point's *floor*. So the point needs no further offers once
 its reachability is below its floor: it is *settled*.
 
-Offers to points that are not settled are found lazily. A point just ordered is a *message* at the
-root of the k-d tree, with a lower bound on the reachability that it can offer to any point below.
-It goes down the tree to nodes where its bound is small, waits at the others until its bound is
-the smallest value known, and is dropped where all points are settled or an earlier message is at
-least as good; distances are computed only in the leaves that it reaches. In low dimension the
-whole takes about N log N.
+In the plane nearly every point is *surrounded*: for each place beyond its floor, a neighbor is
+nearer, and offers less. The point's offers bring all its neighbors into the order before it could
+bring such a place, so that it needs no offers but those to its neighbors.
+
+Other offers to points that are not settled are found lazily. A point just ordered is a *message*
+at the root of the k-d tree, with a lower bound on the reachability that it can offer to any point
+below. It goes down the tree to nodes where its bound is small, waits at the others until its bound
+is the smallest value known, and is dropped where all points are settled or an earlier message is at
+least as good; distances are computed only in the leaves that it reaches. In low dimension the whole
+takes about N log N.
 
 Messages wait in lists by the size of their bounds. All messages of one list are due as soon as the
 next point's reachability is of that size, so that ties are settled by true values. Messages may
@@ -36,6 +40,15 @@ _DECIMALS = 1e15
 #: Margins of bounds for this rounding and for that of sums.
 _RELATIVE = 1e-13
 _ABSOLUTE = 1e-15
+#: The margin, relative to the width of all points, by which neighbors of a surrounded point are
+#: nearer: far above rounding.
+_SLACK = 1e-12
+_HALF = math.sqrt(0.5)
+#: Directions that divide the plane into eight sectors.
+_RAYS = (
+    (1.0, 0.0), (_HALF, _HALF), (0.0, 1.0), (-_HALF, _HALF),
+    (-1.0, 0.0), (-_HALF, -_HALF), (0.0, -1.0), (_HALF, -_HALF),
+)  # fmt: skip
 #: The number of lists of messages whose bounds have the same binary exponent.
 _FINENESS = 16
 #: Binary exponents of the smallest bounds, which share a list, and of the largest number.
@@ -64,32 +77,34 @@ def order_points(
     blocks: Blocks,
     core: np.ndarray,
     neighbors: np.ndarray,
+    floors: np.ndarray,
+    surrounded: np.ndarray,
     ranks: np.ndarray,
     progress: Callable[[float], None] | None = None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return order, reachability and predecessors of points, starting at that of rank zero.
 
-    ``coordinates`` (N, M) are the points in the coordinates of the boxes, ``core`` (N,) the core
-    distances and ``neighbors`` (N, K) the nearest points by ascending distance, -1 for none. Of
-    points of the same reachability that of the smallest rank (N,) comes first; ranks ascend in
-    every leaf. ``progress`` is called with the fraction done.
+    The points ``X`` (N, M) are given leaf by leaf, and ``coordinates`` (N, M) are those in the
+    coordinates of the boxes. ``core`` (N,) are the core distances and ``neighbors`` (N, K) the
+    nearest points by ascending distance, -1 for none; see :func:`find_floors` for ``floors`` and
+    ``surrounded``. Of points of the same reachability that of the smallest rank (N,) comes first;
+    ranks ascend in every leaf. ``progress`` is called with the fraction done.
     """
-    n_points, n_nodes = X.shape[0], blocks.lower.shape[0]
+    n_points, n_nodes, n_leaves = X.shape[0], blocks.lower.shape[0], len(blocks.sizes)
     nodes = np.full(n_nodes, np.array((np.inf, n_points, np.inf, n_points, 0.0), dtype=_NODE))
     nodes["index"][0] = 0
-    occupied = np.arange(blocks.members.shape[1]) < blocks.sizes[:, None]
-    reach, floors = np.where(occupied, np.inf, -np.inf), np.full(occupied.shape, np.inf)
-    source = np.full(reach.shape, _NONE)
-    home = np.empty(n_points, dtype=np.int64)
-    home[blocks.members[occupied]] = np.flatnonzero(occupied)
-    starts, links = _link(X, neighbors, home, floors)
+    firsts = np.append(0, np.cumsum(blocks.sizes))
+    leaves = np.repeat(np.arange(n_leaves), blocks.sizes)
+    reach, source = np.full(n_points, np.inf), np.full(n_points, _NONE)
+    starts, links = _link(neighbors, surrounded)
     ranked = np.empty(n_points, dtype=np.int64)
     ranked[ranks] = np.arange(n_points)
     order, position, predecessor = np.empty((3, n_points), dtype=np.int64)
     reachability = np.empty(n_points)
     offer = np.rint(core * _DECIMALS) / _DECIMALS
-    row, slots = np.empty(reach.shape[1]), np.empty(reach.shape[1], dtype=np.int64)
-    stack, trail = np.empty((2, n_nodes), dtype=np.int64)
+    leaf_size = blocks.members.shape[1]
+    row, slots = np.empty(leaf_size), np.empty(leaf_size, dtype=np.int64)
+    stack = np.empty(n_nodes, dtype=np.int64)
     lists = np.full(_N_LISTS, _NONE)
     mail, below = np.empty(0, dtype=_MESSAGE), np.empty(0, dtype=np.int64)
     pool = np.array([_NONE, 0, 0])
@@ -100,69 +115,76 @@ def order_points(
         if pool[1] + n_nodes > len(below):
             mail, below = _enlarge(mail, below, pool, room=n_points // _CHUNK + n_nodes)
         done = _order(
-            X, coordinates, core, offer, blocks.columns, blocks.members, blocks.lower,
-            blocks.upper, starts, links, floors, nodes, mail, below, pool, lists, home, ranks,
-            ranked, reach, source, row, slots, stack, trail, order, position, reachability,
-            predecessor, done,
-            min(n_points, done + _STEP),
+            X, coordinates, core, offer, neighbors, surrounded, starts, links, floors,
+            blocks.columns, firsts, leaves, blocks.lower, blocks.upper, nodes, mail, below, pool,
+            lists, ranks, ranked, reach, source, row, slots, stack, order, position, reachability,
+            predecessor, done, min(n_points, done + _STEP),
         )  # fmt: skip
     return order, reachability, predecessor
 
 
-def _link(
-    X: np.ndarray, neighbors: np.ndarray, home: np.ndarray, floors: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the starts of the links of every point, and the places of the points linked to.
+@kernel
+def find_floors(X, core, neighbors, width, floors, surrounded, first, last):
+    """Write the ``floors`` (N,) of some points, and which are ``surrounded`` (N,).
 
-    Write the floors by place.
+    ``width`` is that of all points. A neighbor at u covers a sector if it is nearer to all places
+    there beyond the floor f: if r.u > |u|^2 / 2f for both of the rays r that bound the sector.
     """
-    ends = np.zeros(len(X), dtype=np.int64)
-    _count_links(X, neighbors, home, ends, floors.reshape(-1))
-    np.rint(floors * _DECIMALS, out=floors)
-    floors /= _DECIMALS
+    slack = _SLACK * (1.0 + width)
+    for i in range(first, last):
+        farthest = i
+        for k in range(neighbors.shape[1]):
+            farthest = np.int64(neighbors[i, k]) if neighbors[i, k] >= 0 else farthest
+        floor = np.sqrt(_squared_distance(X, i, farthest))
+        floors[i] = np.rint(floor * _DECIMALS) / _DECIMALS
+        uncovered = 255  # a bit for every sector
+        if X.shape[1] == 2 and core[i] + slack < floor:
+            for k in range(neighbors.shape[1]):
+                j = np.int64(neighbors[i, k])
+                if j < 0 or uncovered == 0:
+                    break
+                square = _squared_distance(X, i, j)
+                if core[j] + slack >= floor or np.sqrt(square) + slack >= floor:
+                    continue
+                least = square / (2.0 * floor) + slack
+                sides = 0
+                for s in range(8):
+                    along = _RAYS[s][0] * (X[j, 0] - X[i, 0]) + _RAYS[s][1] * (X[j, 1] - X[i, 1])
+                    sides |= (along > least) << s
+                uncovered &= ~(sides & (sides >> 1 | sides << 7))
+        surrounded[i] = uncovered == 0
+
+
+def _link(neighbors: np.ndarray, surrounded: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the starts of every point's links to points not among its neighbors, and these.
+
+    Points that are surrounded have none.
+    """
+    ends = np.zeros(len(neighbors), dtype=np.int64)
+    _collect_links(neighbors, surrounded, ends, np.empty(0, dtype=np.int32))
     starts = np.append(0, np.cumsum(ends))
     ends[:] = starts[:-1]
     links = np.empty(starts[-1], dtype=np.int32)
-    _write_links(neighbors, home, ends, links)
+    _collect_links(neighbors, surrounded, ends, links)
     return starts, links
 
 
 @kernel
-def _count_links(X, neighbors, home, counts, floors):
-    """Add the number of links of every point to ``counts`` (N,), and write floors by place."""
-    for i in range(neighbors.shape[0]):
-        last = i
-        for k in range(neighbors.shape[1]):
-            j = neighbors[i, k]
-            if j >= 0:
-                last = j
-                counts[i] += j != i
-                counts[j] += j != i and not _is_neighbor(neighbors, j, i)
-        total = 0.0
-        for m in range(X.shape[1]):
-            step = X[i, m] - X[last, m]
-            total += step * step
-        floors[home[i]] = np.sqrt(total)
-
-
-@kernel
-def _write_links(neighbors, home, ends, links):
-    """Write the places of the points linked to every point; its links end at ``ends`` (N,)."""
+def _collect_links(neighbors, surrounded, ends, links):
+    """Add the links to the ``ends`` (N,) of those of every point; write them if there is room."""
     for i in range(neighbors.shape[0]):
         for k in range(neighbors.shape[1]):
             j = neighbors[i, k]
-            if j >= 0 and j != i:
-                links[ends[i]] = home[j]
-                ends[i] += 1
-                if not _is_neighbor(neighbors, j, i):
-                    links[ends[j]] = home[i]
-                    ends[j] += 1
+            if j >= 0 and not surrounded[j] and not _is_neighbor(neighbors, j, i):
+                if links.shape[0] > 0:
+                    links[ends[j]] = i
+                ends[j] += 1
 
 
 @inner
 def _is_neighbor(neighbors, i, j):
-    """Whether a point is among the neighbors of another."""
-    found = False
+    """Whether a point is another's neighbor, or the same."""
+    found = i == j
     for k in range(neighbors.shape[1]):
         found |= neighbors[i, k] == j
     return found
@@ -185,21 +207,19 @@ def _enlarge(
 
 @kernel
 def _order(
-    X, coordinates, core, offer, columns, members, lower, upper, starts, links, floors, nodes, mail,
-    below, pool, lists, home, ranks, ranked, reach, source, row, slots, stack, trail, order,
-    position, reachability, predecessor, done, stop,
+    X, coordinates, core, offer, neighbors, surrounded, starts, links, floors, columns, firsts,
+    leaves, lower, upper, nodes, mail, below, pool, lists, ranks, ranked, reach, source, row, slots,
+    stack, order, position, reachability, predecessor, done, stop,
 ):  # fmt: skip
     """Order points until ``stop`` are ordered or the mail is full; return the number ordered.
 
-    Columns, members, lower and upper are those of the blocks, ``nodes`` (n_nodes,) and ``mail``
-    records, ``lists`` (n_lists,) the last messages of lists, and ``below`` (n_chunks,) those before
-    the first of a chunk. By leaf and slot, ``reach`` and ``source`` are the reachability so far,
-    minus infinity for ordered points, and its sender; ``home`` (N,) is the index of a point in
-    these tables, ``ranks`` (N,) its rank, and ``ranked`` (N,) are the points by rank. ``row``,
-    ``slots``, ``stack`` and ``trail`` are workspaces, the last arrays the output.
+    Columns, lower and upper are those of the blocks, ``firsts`` (n_leaves + 1,) the first points of
+    leaves, ``leaves`` (N,) the leaves of points, ``nodes`` (n_nodes,) and ``mail`` records,
+    ``lists`` (n_lists,) the last messages of lists, and ``below`` (n_chunks,) those before the
+    first of a chunk. ``reach`` and ``source`` (N,) are the reachability so far, minus infinity for
+    ordered points, and its sender; ``ranks`` (N,) are the ranks of points, and ``ranked`` (N,) the
+    points by rank. ``row``, ``slots`` and ``stack`` are workspaces, the last arrays the output.
     """
-    leaf_size = reach.shape[1]
-    first_leaf = reach.shape[0] - 1
     while done < stop and pool[1] + nodes.shape[0] <= below.shape[0]:
         due = _list_of(nodes[0].smallest)
         while pool[2] <= due and lists[pool[2]] == _NONE:
@@ -218,23 +238,28 @@ def _order(
         else:
             sender = ranked[nodes[0].index]
             node = ZERO
-            leaf = home[sender] // leaf_size
-            slot = home[sender] % leaf_size
             order[done] = sender
             position[sender] = done
-            reachability[sender] = reach[leaf, slot]
-            predecessor[sender] = source[leaf, slot]
-            reach[leaf, slot] = -np.inf
-            for link in range(starts[sender], starts[sender + 1]):
-                _offer(sender, links[link], X, core, offer, members, ranks, reach, source, nodes)
-            _summarize_leaf(first_leaf + leaf, leaf, done, members, ranks, reach, floors, nodes)
-            _climb(first_leaf + leaf, nodes)
+            reachability[sender] = reach[sender]
+            predecessor[sender] = source[sender]
+            reach[sender] = -np.inf
+            n_near = neighbors.shape[1]
+            for k in range(n_near + starts[sender + 1] - starts[sender]):
+                place = starts[sender] + k - n_near
+                point = np.int64(neighbors[sender, k] if k < n_near else links[place])
+                if point >= 0 and reach[point] > offer[sender]:
+                    _offer(sender, point, X, core, leaves, ranks, reach, source, nodes)
+            leaf = leaves[sender]
+            _summarize_leaf(leaf, done, firsts, ranks, reach, floors, nodes)
+            _climb(nodes.shape[0] // 2 + leaf, nodes)
             done += 1
+            if surrounded[sender]:
+                continue
             due = _list_of(nodes[0].smallest)
         _spread(
-            node, sender, due, done, X, coordinates, core, offer, columns, members, ranks, lower,
+            node, sender, due, done, X, coordinates, core, offer, columns, firsts, ranks, lower,
             upper, floors, nodes, mail, below, pool, lists, reach, source, position, row, slots,
-            stack, trail,
+            stack,
         )  # fmt: skip
     return done
 
@@ -251,18 +276,13 @@ def _list_of(bound):
 
 
 @inner
-def _offer(sender, place, X, core, offer, members, ranks, reach, source, nodes):
+def _offer(sender, point, X, core, leaves, ranks, reach, source, nodes):
     """Lower the reachability of a linked point, and that of the nodes above it."""
-    leaf = place // reach.shape[1]
-    slot = place - leaf * reach.shape[1]
-    if reach[leaf, slot] <= offer[sender]:
-        return
-    point = members[leaf, slot]
     value = _reachability(_squared_distance(X, sender, point), core[sender])
-    if value < reach[leaf, slot]:
-        reach[leaf, slot] = value
-        source[leaf, slot] = sender
-        node = leaf + reach.shape[0]
+    if value < reach[point]:
+        reach[point] = value
+        source[point] = sender
+        node = nodes.shape[0] // 2 + leaves[point] + 1
         while node > 0:
             node -= 1
             if value > nodes[node].smallest or (
@@ -293,16 +313,16 @@ def _reachability(square, core):
 
 @inner
 def _spread(
-    start, sender, due, latest, X, coordinates, core, offer, columns, members, ranks, lower, upper,
-    floors, nodes, mail, below, pool, lists, reach, source, position, row, slots, stack, trail,
+    start, sender, due, latest, X, coordinates, core, offer, columns, firsts, ranks, lower, upper,
+    floors, nodes, mail, below, pool, lists, reach, source, position, row, slots, stack,
 ):  # fmt: skip
     """Pass a message on from a node to all leaves below where it is due.
 
     Elsewhere the message waits, unless it is useless for all points below.
     """
-    first_leaf = reach.shape[0] - 1
+    first_leaf = nodes.shape[0] // 2
     stack[0] = start
-    n_open, n_passed, n_applied = 1, 0, 0
+    n_open = 1
     while n_open > 0:
         n_open -= 1
         node = stack[n_open]
@@ -313,23 +333,17 @@ def _spread(
         if when > due:
             _leave(node, sender, when, mail, below, pool, lists)
         elif node < first_leaf:
-            trail[n_passed] = node
-            n_passed += 1
             stack[n_open] = 2 * node + 1
             stack[n_open + 1] = 2 * node + 2
             n_open += 2
         else:
             leaf = node - first_leaf
             _apply(
-                sender, bound, leaf, X, core, columns, members, position, row, slots, floors, reach,
+                sender, bound, leaf, X, core, columns, firsts, position, row, slots, floors, reach,
                 source,
             )  # fmt: skip
-            _summarize_leaf(node, leaf, latest, members, ranks, reach, floors, nodes)
-            n_applied += 1
-    if n_applied > 0:
-        for i in range(n_passed - 1, -1, -1):
-            _summarize(trail[i], nodes)
-        _climb(start, nodes)
+            _summarize_leaf(leaf, latest, firsts, ranks, reach, floors, nodes)
+            _climb(node, nodes)
 
 
 @inner
@@ -380,28 +394,28 @@ def _leave(node, sender, when, mail, below, pool, lists):
 
 @inner
 def _apply(
-    sender, bound, leaf, X, core, columns, members, position, row, slots, floors, reach, source
+    sender, bound, leaf, X, core, columns, firsts, position, row, slots, floors, reach, source
 ):
     """Lower the reachability of the points of a leaf by the offers of one sender."""
+    first = firsts[leaf]
     n_open = 0
-    for i in range(reach.shape[1]):
+    for i in range(first, firsts[leaf + 1]):
         slots[n_open] = i
-        n_open += reach[leaf, i] >= bound and reach[leaf, i] >= floors[leaf, i]
-    if n_open * _FEW > reach.shape[1]:
+        n_open += reach[i] >= bound and reach[i] >= floors[i]
+    if n_open * _FEW > row.shape[0]:
         squared_distances(X, sender, columns, leaf, row)
     else:
         for j in range(n_open):
-            row[slots[j]] = _squared_distance(X, sender, members[leaf, slots[j]])
+            row[slots[j] - first] = _squared_distance(X, sender, slots[j])
     for j in range(n_open):
         i = slots[j]
-        if row[i] * (1.0 - _RELATIVE) - _ABSOLUTE > reach[leaf, i] * reach[leaf, i]:
+        square = row[i - first]
+        if square * (1.0 - _RELATIVE) - _ABSOLUTE > reach[i] * reach[i]:
             continue
-        value = _reachability(row[i], core[sender])
-        if value < reach[leaf, i] or (
-            value == reach[leaf, i] and position[sender] < position[source[leaf, i]]
-        ):
-            reach[leaf, i] = value
-            source[leaf, i] = sender
+        value = _reachability(square, core[sender])
+        if value < reach[i] or (value == reach[i] and position[sender] < position[source[i]]):
+            reach[i] = value
+            source[i] = sender
 
 
 @inner
@@ -437,19 +451,21 @@ def _summarize(node, nodes):
 
 
 @inner
-def _summarize_leaf(node, leaf, latest, members, ranks, reach, floors, nodes):
+def _summarize_leaf(leaf, latest, firsts, ranks, reach, floors, nodes):
     """Derive the state of a leaf from its points."""
-    smallest, largest, floor, slot = np.inf, -np.inf, np.inf, -1
-    for i in range(reach.shape[1]):
-        value = reach[leaf, i]
+    smallest, largest, floor, point = np.inf, -np.inf, np.inf, -1
+    for i in range(firsts[leaf], firsts[leaf + 1]):
+        value = reach[i]
         largest = value if value > largest else largest
-        if value < smallest and value != -np.inf:
-            smallest = value
-            slot = i
-        if value >= floors[leaf, i] and floors[leaf, i] < floor:
-            floor = floors[leaf, i]
+        # Without branches, which no processor can predict.
+        is_next = value < smallest and value != -np.inf
+        smallest = value if is_next else smallest
+        point = i if is_next else point
+        is_lower = value >= floors[i] and floors[i] < floor
+        floor = floors[i] if is_lower else floor
+    node = nodes.shape[0] // 2 + leaf
     nodes[node].smallest = smallest
-    nodes[node].index = ranks[members[leaf, slot]] if slot >= 0 else members.size
+    nodes[node].index = ranks[point] if point >= 0 else reach.shape[0]
     nodes[node].floor = floor
     if largest <= nodes[node].ceiling:
         nodes[node].ceiling = largest
