@@ -80,7 +80,9 @@ def test_lists_and_trees_agree_on_thousands_of_rows(n_features):
         with mock.patch("sevenhills.clustering.optics._FEW", few):
             found.append(order_by_reachability(X))
     one, other = found
-    assert_same_ordering(one, other.order, other.reachability, other.core_distances, other.predecessor)
+    assert_same_ordering(
+        one, other.order, other.reachability, other.core_distances, other.predecessor
+    )
 
 
 def test_many_messages_wait_at_once(monkeypatch):

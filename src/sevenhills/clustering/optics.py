@@ -26,8 +26,8 @@ _LEAF_SIZE = 64
 #: 100,000, 13 % with the neighbors of the core, 78 % with 1.2 times as many, 94 % with these.
 _SPARE = 1.4
 #: Up to this number of points, boxes in a list are about as fast as in a tree: at 4000 points they
-#: take 0.9 times as long in two features and in clusters in 24, and 1.2 to 1.5 times in one cluster
-#: in five to ten. They compile in less than half of the time.
+#: take 0.6 to 0.9 times as long in one or two features and in clusters in 24, and 1.1 to 1.5 times
+#: in one cluster in five or more. They compile in less than half of the time.
 _FEW = 4000
 
 
