@@ -256,6 +256,8 @@ def test_in_a_pipeline_and_a_grid_search(hills):
     assert search.best_params_ == {"min_std": "auto"}
     rome = ROME(min_std=0.2, k_min=4, start="first")
     assert clone(rome).get_params() == rome.get_params()
+    with pytest.raises(TypeError):
+        ROME(0.1)
 
 
 def test_subclasses_have_their_own_signatures():
@@ -272,8 +274,6 @@ def test_subclasses_have_their_own_signatures():
         assert kind().get_params() == {"min_std": 0.5}
         assert clone(kind(min_std=0.1)).min_std == 0.1
     assert clone(ROME(n_xi=3)).n_xi == 3
-    with pytest.raises(TypeError):
-        ROME(0.1)
 
 
 def test_pickle(hills):
