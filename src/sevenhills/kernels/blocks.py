@@ -248,10 +248,10 @@ def find_neighbors(
             n_open += 2
         for i in range(sizes[leaf]):
             point = members[leaf, i]
-            last, mass = 0, weights[int(nearest[1, i, 0])]
+            last, mass = 0, weights[np.int64(nearest[1, i, 0])]
             while last + 1 < counts[i] and mass < masses[point] / spare:
                 last += 1
-                mass += weights[int(nearest[1, i, last])]
+                mass += weights[np.int64(nearest[1, i, last])]
             farthest[point] = np.sqrt(nearest[0, i, last])
             for j in range(distances.shape[1]):
                 distances[point, j] = np.sqrt(nearest[0, i, j]) if j < counts[i] else np.inf

@@ -109,7 +109,7 @@ def _find_cell(Y, g, i, side, n_side, keys, cell_starts):
         place = np.floor(Y[g, i, m] / side) + half
         if not (place >= 0.0 and place < n_side):
             return -1
-        key = key * n_side + int(place)
+        key = key * n_side + np.int64(place)
     while start < end:
         middle = (start + end) // 2
         if keys[middle] < key:

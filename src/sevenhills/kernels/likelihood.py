@@ -330,7 +330,7 @@ def valley_depth(along, weights, ends, width, bins):
         mass += weights[i]
         place = along[i] / step
         if 0 <= place < n_bins - 1:
-            cell = int(place)
+            cell = np.int64(place)
             part = place - cell
             bins[cell] += weights[i] * (1 - part)
             bins[cell + 1] += weights[i] * part

@@ -272,7 +272,7 @@ def _list_of(bound):
     mantissa, exponent = math.frexp(bound)
     if bound == 0.0 or exponent < _LOWEST:
         return 0
-    return (exponent - _LOWEST) * _FINENESS + int((2.0 * mantissa - 1.0) * _FINENESS)
+    return (exponent - _LOWEST) * _FINENESS + np.int64((2.0 * mantissa - 1.0) * _FINENESS)
 
 
 @inner
