@@ -26,7 +26,7 @@ GROWING_N = {
 }
 #: Up to this number of samples, the cost of a fit is the mean over draws: a sample of rows that
 #: decides between clusterings grows where these are nearly as good as each other.
-DRAWN_AGAIN, N_DRAWS = 200_000, 3
+DRAWN_AGAIN, N_DRAWS = 200_000, 10
 #: Dimensions of the curve in the number of features, all with as many samples.
 GROWING_M = (1, 2, 3, 5, 8, 10, 24, 50, 100)
 N_SAMPLES = 10_000
@@ -81,7 +81,7 @@ def part(name, n_samples):
     n_samples = int(n_samples)
     warm_up(name)
     X, fresh = (samples(name, n_samples, seed) for seed in (0, 1))
-    repeats = 5 if n_samples <= 10_000 else 1
+    repeats = 3 if n_samples <= 10_000 else 1
     before = memory_mb(peak=False)
     found = {"n_features": X.shape[1]}
     seconds = [best_of(partial(ROME().fit, X), repeats)]

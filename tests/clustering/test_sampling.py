@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from sevenhills import ROME, datasets, load, save
-from sevenhills.clustering import cut, neighbors_for, order_by_reachability
+from sevenhills.clustering import cut, neighbors_for, order_by_reachability, score
 from sevenhills.clustering.optics import Partitions, _order_many
 from sevenhills.clustering.sampling import sample_scores
 from sevenhills.clustering.selection import (
@@ -79,7 +79,7 @@ def test_a_sample_of_all_points_is_exact(X):
     X, partitions = proper_cuts(X)
     if len(partitions) == 0:
         return
-    scores, errors = sampled_silhouette_scores(X, partitions, None, np.ones(len(X)), 10_000)
+    scores, errors = sampled_silhouette_scores(X, partitions, None, np.ones(len(X)), 256, 10_000)
     assert_allclose(scores, silhouette_scores(X, partitions), rtol=0, atol=1e-12)
     assert_array_equal(errors, 0)
 
@@ -87,7 +87,7 @@ def test_a_sample_of_all_points_is_exact(X):
 @pytest.mark.parametrize("name", NAMES)
 def test_the_choice_is_the_exact_one(name):
     X = datasets.load(name).sample(5000, random_state=3)
-    exact, sampled = (ROME(exact_below=n).fit(X) for n in (5001, 5000))
+    exact, sampled = (ROME(exact_below=n).fit(X) for n in (5001, 1000))
     assert_array_equal(sampled.labels_, exact.labels_)
     ours, theirs = sampled.candidates_, exact.candidates_
     assert not theirs.errors.any()
@@ -96,6 +96,16 @@ def test_the_choice_is_the_exact_one(name):
     proper = theirs.scores > TRIVIAL_SCORE
     behind = [(each.scores - each.scores[each.chosen])[proper] for each in (ours, theirs)]
     assert (np.abs(behind[0] - behind[1]) <= 6 * ours.errors[proper] + 1e-12).all()
+
+
+def test_just_enough_rows_for_a_sample_are_all_seen():
+    """So that the time does not drop where sampling begins."""
+    X = datasets.load("two_moons").sample(600, random_state=0)
+    cuts = cut(order_by_reachability(X))
+    exact, sampled = (score(X, cuts, exact_below=n) for n in (601, 600))
+    assert not sampled.errors.any()
+    assert_allclose(sampled.values, exact.values, rtol=0, atol=1e-12)
+    assert score(X, cuts, exact_below=300).errors.any()
 
 
 @settings(max_examples=20)
@@ -115,7 +125,7 @@ def test_errors_are_those_of_the_sample(seed):
         which = [rows[n] for n in np.diff(some.offsets)]
         return table[which][:, points]
 
-    scores, errors = sample_scores(contributions, partitions, np.ones(n_points), 4000)
+    scores, errors = sample_scores(contributions, partitions, np.ones(n_points), 256, 4000)
     exact = table.mean(axis=1)
     leader = np.argmax(scores)
     off = (scores - scores[leader]) - (exact - exact[leader])

@@ -2,9 +2,9 @@
 
 A first sample from all points drops the candidates that are far behind. Points are then divided
 into strata by the labels that the remaining candidates give them: where these disagree, few points
-make most of the difference between two scores, and a plain sample might miss them. Points are taken
-from every stratum, most where the scores differ most, until the leader is ahead of every other
-candidate by some standard errors.
+make most of the difference between two scores, and a plain sample might miss them. More points are
+taken from every stratum, most where the scores differ most, until the leader is ahead of every
+other candidate by some standard errors.
 
 Samples are drawn with a fixed seed from the points in order, so that the same data give the same
 scores.
@@ -19,7 +19,7 @@ from .optics import Partitions, best_of
 
 #: The leader is ahead of another candidate if it is ahead by this number of standard errors.
 _STANDARD_ERRORS = 4.0
-#: The size of the first sample.
+#: The smallest first sample.
 _FIRST = 256
 #: Candidates that are behind by less than this after the first sample are kept in any case.
 _NEAR = 0.03
@@ -42,19 +42,26 @@ Contributions = Callable[[Partitions, np.ndarray], np.ndarray]
 
 
 def sample_scores(
-    contributions: Contributions, partitions: Partitions, weights: np.ndarray, most: int
+    contributions: Contributions,
+    partitions: Partitions,
+    weights: np.ndarray,
+    first_size: int,
+    most: int,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return scores of partitions and standard errors, from a sample of up to ``most`` points.
 
-    ``weights`` (n_points,) are numbers of samples. No partition may have a single label. The errors
+    ``weights`` (n_points,) are numbers of samples. No partition may have a single label. The first
+    sample, from which all partitions get a score, has about ``first_size`` points. The errors
     are the standard error of the highest score, and of the distances of all others to it.
     """
-    rng = np.random.RandomState(_SEED)
-    everywhere = np.zeros(len(weights), dtype=np.int64)
-    first = _Sample.from_strata(everywhere, weights, len(partitions), rng)
-    first = first.grown(_FIRST, None, lambda points: contributions(partitions, points))
+    queue = np.random.RandomState(_SEED).permutation(len(weights))
+    first = _Sample.from_queue(queue, weights, len(partitions))
+    first = first.grown(
+        max(_FIRST, first_size), None, lambda points: contributions(partitions, points)
+    )
     near = first.not_far_behind()
-    sample = _decide(contributions, partitions.take(near), weights, most, rng)
+    rivals = partitions.take(near)
+    sample = _decide(contributions, rivals, first.divided(_strata(rivals), near), most)
     leader = sample.leader()
     behind, errors = first.behind(near[leader])
     behind[near], errors[near] = sample.behind(leader)
@@ -63,20 +70,15 @@ def sample_scores(
 
 
 def _decide(
-    contributions: Contributions,
-    rivals: Partitions,
-    weights: np.ndarray,
-    most: int,
-    rng: np.random.RandomState,
+    contributions: Contributions, rivals: Partitions, sample: "_Sample", most: int
 ) -> "_Sample":
     """Return a sample that is large enough to find the best partition, or of the largest size."""
-    sample = _Sample.from_strata(_strata(rivals), weights, len(rivals), rng)
     size = max(_FEWEST_OF_ALL, _FEWEST * len(sample.sizes))
     hardest = None
     while True:
         sample = sample.grown(size, hardest, lambda points: contributions(rivals, points))
         hardest = sample.hardest_rival()
-        if hardest is None or len(sample.points) >= min(most, len(weights)):
+        if hardest is None or len(sample.points) >= min(most, len(sample.queue)):
             return sample
         # Strata of which all points are taken make the sample smaller than intended.
         size = int(_GROWTH * max(size, len(sample.points)))
@@ -108,21 +110,29 @@ class _Sample:
     values: np.ndarray  #: (n_partitions, n_points) their weighted contributions to the scores
 
     @classmethod
-    def from_strata(
-        cls, strata: np.ndarray, weights: np.ndarray, n_partitions: int, rng: np.random.RandomState
-    ) -> "_Sample":
-        """Return an empty sample of points in strata."""
-        shuffled = rng.permutation(len(strata))
-        sizes = np.bincount(strata)
+    def from_queue(cls, queue: np.ndarray, weights: np.ndarray, n_partitions: int) -> "_Sample":
+        """Return an empty sample of points in a single stratum."""
         none = np.empty(0, dtype=np.int64)
         return cls(
-            queue=shuffled[np.argsort(strata.astype(np.int16)[shuffled], kind="stable")],
-            sizes=sizes,
-            taken=np.zeros_like(sizes),
+            queue=queue,
+            sizes=np.array([len(queue)]),
+            taken=np.array([0]),
             weights=weights / weights.mean(),
             points=none,
             strata=none,
             values=np.empty((n_partitions, 0)),
+        )
+
+    def divided(self, strata: np.ndarray, kept: np.ndarray) -> "_Sample":
+        """Return the sample in ``strata`` (n_all,), with values of the ``kept`` partitions."""
+        sizes = np.bincount(strata)
+        return replace(
+            self,
+            queue=self.queue[np.argsort(strata.astype(np.int16)[self.queue], kind="stable")],
+            sizes=sizes,
+            taken=np.bincount(strata[self.points], minlength=len(sizes)),
+            strata=strata[self.points],
+            values=self.values[kept],
         )
 
     def grown(
@@ -155,14 +165,19 @@ class _Sample:
             parts = parts * np.maximum(np.sqrt(variances[0]), least)
         return parts / parts.sum()
 
+    def _by_stratum(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return values (n, n_points) by stratum, and their means (n, n_strata)."""
+        if len(self.taken) > 1:
+            values = values[:, np.argsort(self.strata, kind="stable")]
+        starts = np.cumsum(self.taken) - self.taken
+        return values, np.add.reduceat(values, starts, axis=1) / self.taken
+
     def _moments(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return means and variances of values (n, n_points) in all strata."""
-        order = np.argsort(self.strata, kind="stable")
+        values, means = self._by_stratum(values)
+        values = values - (np.repeat(means, self.taken, axis=1) if len(self.taken) > 1 else means)
         starts = np.cumsum(self.taken) - self.taken
-        values = values[:, order]
-        means = np.add.reduceat(values, starts, axis=1) / self.taken
-        values = values - np.repeat(means, self.taken, axis=1)
-        squares = np.add.reduceat(values * values, starts, axis=1)
+        squares = np.add.reduceat(np.square(values, out=values), starts, axis=1)
         return means, squares / np.maximum(self.taken - 1, 1)
 
     def _estimates(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -174,7 +189,7 @@ class _Sample:
 
     def leader(self) -> int:
         """Return the partition of the highest score, the first among equals."""
-        return best_of(self._estimates(self.values)[0])
+        return best_of(self._by_stratum(self.values)[1] @ (self.sizes / self.sizes.sum()))
 
     def score(self, index: int) -> tuple[float, float]:
         """Return the score of a partition and its standard error."""

@@ -188,8 +188,10 @@ def score(
         scores[proper] = silhouette_scores(X, partitions, n_jobs, weights)[proper]
     else:
         most = max(_LARGEST_SAMPLE, _AFFORDABLE**2 // len(X))
+        # Slightly more rows than ``exact_below`` take as long as exact scores, not much less.
+        first_size = min(most, int(exact_below * (exact_below / len(X)) ** 0.5))
         scores[proper], errors[proper] = sampled_silhouette_scores(
-            X, partitions.take(proper.nonzero()[0]), n_jobs, weights, most
+            X, partitions.take(proper.nonzero()[0]), n_jobs, weights, first_size, most
         )
     return Scores(criterion, scores, errors)
 
@@ -239,12 +241,13 @@ def sampled_silhouette_scores(
     partitions: Partitions,
     n_jobs: int | None,
     weights: np.ndarray,
+    first_size: int,
     most: int,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return estimates of the silhouette scores of partitions, and their standard errors.
 
     They come from a sample that is large enough to find the best partition, of up to ``most``
-    points. No partition may have a single label.
+    points, after a first sample of ``first_size``. No partition may have a single label.
     """
     n_seen = 0
 
@@ -258,7 +261,7 @@ def sampled_silhouette_scores(
         ]
         return np.concatenate(parts)
 
-    return sample_scores(contributions, partitions, weights, most)
+    return sample_scores(contributions, partitions, weights, first_size, most)
 
 
 def _groups(partitions: Partitions) -> list[Partitions]:
