@@ -121,9 +121,9 @@ def compare(name, n_samples):
     X = samples(name, n_samples)
     cuts = cut(order_by_reachability(X))
     chosen, seconds = [], []
-    for exact_below in (n_samples, n_samples + 1):
+    for options in ({}, {"exact_below": n_samples + 1}):
         start = time.process_time()
-        chosen.append(choose(cuts, score(X, cuts, exact_below=exact_below)))
+        chosen.append(choose(cuts, score(X, cuts, **options)))
         seconds.append(time.process_time() - start)
     sampled, exact = chosen
     lost = float(exact.scores[exact.chosen] - exact.scores[sampled.chosen])
