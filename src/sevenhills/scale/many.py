@@ -310,7 +310,7 @@ def _fit(
 
 
 def _in_turns(computations: Sequence[Generator[None, None, Any]]) -> list[Any]:
-    """Return what computations return or raise; all of them proceed stage by stage."""
+    """Return the results of computations, or their errors; all of them proceed stage by stage."""
     out: list[Any] = [None] * len(computations)
     left = dict(enumerate(computations))
     while left:
