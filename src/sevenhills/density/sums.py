@@ -396,7 +396,7 @@ def _sum_few(shared: SharedTiles, X: np.ndarray) -> np.ndarray:
 def _sum_tiles(shared: SharedTiles, negligible: float, X: np.ndarray) -> np.ndarray:
     tiles, Y = shared.tiles, shared.coordinates(X)
     Y[np.isnan(Y)] = np.inf  # an infinite coordinate minus another
-    squares, sums = np.empty((2, tiles.columns.shape[2])), np.full((3, len(X)), -np.inf)
+    squares, sums = np.empty((4, tiles.columns.shape[2])), np.full((3, len(X)), -np.inf)
     near, highs = np.empty(BLOCK, dtype=np.int64), np.empty(BLOCK)
     sums[1] = 0.0
     with np.errstate(all="ignore"):

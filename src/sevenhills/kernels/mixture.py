@@ -55,7 +55,7 @@ def log_kernel_sums(
     negligible : a tile is left out if no kernel of it can add exp(-negligible) of the sum
     bounds, orders : (n_tiles, n_blocks), upper bounds on the exponents of every tile for blocks of
         ``BLOCK`` points, and the tiles by descending bounds
-    near, highs, squares : (BLOCK,), of integers, (BLOCK,) and (2, S), workspaces
+    near, highs, squares : (BLOCK,), of integers, (BLOCK,) and (4, S), workspaces
     sums : (3, Q), an exponent, the sum relative to it, and a cutoff, which begin as minus infinity,
         zero and minus infinity; changed
     """
@@ -74,10 +74,9 @@ def log_kernel_sums(
                 near[n_near] = i
                 highs[n_near] = _bound(Y, groups[t], i, lower, upper, tops, t)
                 n_near += highs[n_near] > sums[2, i]
-            for n in range(0, n_near, 2):
-                # Two points share the loads of kernels; the last of an odd number is alone.
-                last = min(n + 1, n_near - 1)
-                _two_squares(Y, groups[t], near[n], near[last], tiles, t, squares)
+            for n in range(0, n_near, 4):
+                last = min(n + 3, n_near - 1)
+                _squares_of_four(Y, groups[t], near, n, last, tiles, t, squares)
                 for m in range(n, last + 1):
                     _add_tile(near[m], highs[m], squares[m - n], log_weights[t], negligible, sums)
 
@@ -105,7 +104,7 @@ def log_sums_of_few(Y, groups, tiles, log_weights, squares, out):
             out[i] += np.log(total)
 
 
-@inlined
+@comparing_inner
 def _bound(Y, g, i, lower, upper, tops, t):
     """Return an upper bound on the exponents of a tile at a point."""
     total = 0.0
@@ -119,29 +118,27 @@ def _bound(Y, g, i, lower, upper, tops, t):
 
 
 @fused_inner
-def _two_squares(Y, g, i, j, tiles, t, out):
-    """Write the squared distances from two points to the kernels of a tile into ``out`` (2, S)."""
-    for s in range(out.shape[1]):
-        out[0, s] = 0.0
-        out[1, s] = 0.0
-    odd = tiles.shape[1] % 4
-    for m in range(odd):
-        p, q = Y[g, i, m], Y[g, j, m]
+def _squares_of_four(Y, g, near, n, last, tiles, t, out):
+    """Write the squared distances from up to four points to the kernels of a tile into ``out``.
+
+    Two features of four points at a time, so that every kernel is loaded once for them.
+    """
+    p, q, r, u = near[n], near[min(n + 1, last)], near[min(n + 2, last)], near[last]
+    for j in range(4):
         for s in range(out.shape[1]):
-            a, b = p - tiles[t, m, s], q - tiles[t, m, s]
-            out[0, s] += a * a
-            out[1, s] += b * b
-    for m in range(odd, tiles.shape[1], 4):
-        p, q, r, u = Y[g, i, m], Y[g, i, m + 1], Y[g, i, m + 2], Y[g, i, m + 3]
-        v, w, x, y = Y[g, j, m], Y[g, j, m + 1], Y[g, j, m + 2], Y[g, j, m + 3]
+            out[j, s] = 0.0
+    for m in range(0, tiles.shape[1], 2):
+        # An odd number of features has the last one twice, once with weight zero.
+        k = min(m + 1, tiles.shape[1] - 1)
+        w = float(k - m)
+        a, b, c, d = Y[g, p, m], Y[g, q, m], Y[g, r, m], Y[g, u, m]
+        e, f, h, v = Y[g, p, k], Y[g, q, k], Y[g, r, k], Y[g, u, k]
         for s in range(out.shape[1]):
-            # All differences before the first sum is written, so that kernels are loaded once.
-            a, b = p - tiles[t, m, s], v - tiles[t, m, s]
-            c, d = q - tiles[t, m + 1, s], w - tiles[t, m + 1, s]
-            e, f = r - tiles[t, m + 2, s], x - tiles[t, m + 2, s]
-            h, z = u - tiles[t, m + 3, s], y - tiles[t, m + 3, s]
-            out[0, s] += (a * a + c * c) + (e * e + h * h)
-            out[1, s] += (b * b + d * d) + (f * f + z * z)
+            y, z = tiles[t, m, s], tiles[t, k, s]
+            out[0, s] = (out[0, s] + (a - y) * (a - y)) + w * ((e - z) * (e - z))
+            out[1, s] = (out[1, s] + (b - y) * (b - y)) + w * ((f - z) * (f - z))
+            out[2, s] = (out[2, s] + (c - y) * (c - y)) + w * ((h - z) * (h - z))
+            out[3, s] = (out[3, s] + (d - y) * (d - y)) + w * ((v - z) * (v - z))
 
 
 @inlined
