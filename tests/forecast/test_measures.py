@@ -93,8 +93,8 @@ def test_measures_are_those_of_slow_twins(n_coordinates, is_tied, has_gaps, has_
 @pytest.fixture(scope="module")
 def scoringrules():
     """The peer, unless there is no folder for the code that it compiles."""
-    peer = pytest.importorskip("scoringrules")
     try:
+        peer = pytest.importorskip("scoringrules")
         peer.es_ensemble(np.zeros(2), np.eye(3, 2), estimator="fair", backend="numpy")
     except RuntimeError as error:
         pytest.skip(str(error))
