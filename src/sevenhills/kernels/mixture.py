@@ -128,13 +128,14 @@ def _squares_of_four(Y, g, near, n, last, tiles, t, out):
         for s in range(out.shape[1]):
             out[j, s] = 0.0
     for m in range(0, tiles.shape[1], 2):
-        # An odd number of features has the last one twice, once with weight zero.
+        # An odd number of features has the last one twice, once with all coordinates zero. The
+        # weight keeps two features equal to the bit to those of :func:`squared_distances`.
         k = min(m + 1, tiles.shape[1] - 1)
         w = float(k - m)
         a, b, c, d = Y[g, p, m], Y[g, q, m], Y[g, r, m], Y[g, u, m]
-        e, f, h, v = Y[g, p, k], Y[g, q, k], Y[g, r, k], Y[g, u, k]
+        e, f, h, v = w * Y[g, p, k], w * Y[g, q, k], w * Y[g, r, k], w * Y[g, u, k]
         for s in range(out.shape[1]):
-            y, z = tiles[t, m, s], tiles[t, k, s]
+            y, z = tiles[t, m, s], w * tiles[t, k, s]
             out[0, s] = (out[0, s] + (a - y) * (a - y)) + w * ((e - z) * (e - z))
             out[1, s] = (out[1, s] + (b - y) * (b - y)) + w * ((f - z) * (f - z))
             out[2, s] = (out[2, s] + (c - y) * (c - y)) + w * ((h - z) * (h - z))
